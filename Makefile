@@ -3,8 +3,8 @@
 #   make serve                          http://127.0.0.1:8000
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
-#   make test                           ruff, mypy, oxlint, oxfmt and every test, the pages in a real Chromium among them
-#   make check                          ruff, mypy, oxlint, oxfmt and the quick tests
+#   make test                           ruff, mypy, import-linter, oxlint, oxfmt and every test, the pages in a real Chromium among them
+#   make check                          ruff, mypy, import-linter, oxlint, oxfmt and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -61,6 +61,7 @@ $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/made
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/oxlint static
 	$(BIN)/oxfmt --check 'static/**/*.js'
 

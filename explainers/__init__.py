@@ -3,42 +3,39 @@
 ``load`` or ``wrap`` a model, ``explain`` an input. Knows nothing of the web.
 """
 
-from explainers.models.libraries.garbage import without_collection
+from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
 
-with without_collection():  # what is imported stays
-    from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
-
-    # isort: split
-    from explainers.analysis.agreement import Agreement, agreement
-    from explainers.analysis.agreement_sentence import agreement_sentence
-    from explainers.analysis.deletion_test import DeletionTest, deletion_test
-    from explainers.analysis.inspection import QUANTITIES, contributions, head_maps
-    from explainers.analysis.interactions import Interaction, alike, interaction
-    from explainers.analysis.regions import Region, Regions, regions
-    from explainers.analysis.rule_mixer import Mix, mix
-    from explainers.analysis.summary import Summary, summarise
-    from explainers.analysis.word_probe import WordProbe, word_probe
-    from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
-    from explainers.citation import Citation
-    from explainers.errors import ExplainerError
-    from explainers.methods import METHODS
-    from explainers.methods.registry import method
-    from explainers.methods.requirements import default_methods, for_probability, pairs, variants
-    from explainers.metrics import METRICS
-    from explainers.models.abstention import Abstention
-    from explainers.models.inputs.depth import Windowed
-    from explainers.models.inputs.images import Preprocessing
-    from explainers.models.inputs.types import Crop, TextPair
-    from explainers.models.loading import load
-    from explainers.models.model import Model
-    from explainers.models.threads import Threads
-    from explainers.models.wrapping import wrap
-    from explainers.pipeline.explain import explain
-    from explainers.plugins import load_plugins
-    from explainers.records.result import Attribution, Explanation, MapPrecision
-    from explainers.records.session import Cancelled, Session
-    from explainers.records.targets import AnyOf, Contrast, Probability
-    from explainers.records.trace import Reading, Trace
+# isort: split
+from explainers.analysis.agreement import Agreement, agreement
+from explainers.analysis.agreement_sentence import agreement_sentence
+from explainers.analysis.deletion_test import DeletionTest, deletion_test
+from explainers.analysis.inspection import QUANTITIES, contributions, head_maps
+from explainers.analysis.interactions import Interaction, alike, interaction
+from explainers.analysis.regions import Region, Regions, regions
+from explainers.analysis.rule_mixer import Mix, mix
+from explainers.analysis.summary import Summary, summarise
+from explainers.analysis.word_probe import WordProbe, word_probe
+from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
+from explainers.citation import Citation
+from explainers.errors import ExplainerError
+from explainers.methods import METHODS
+from explainers.methods.registry import method
+from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+from explainers.metrics import METRICS
+from explainers.models.abstention import Abstention
+from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.types import Crop, TextPair
+from explainers.models.loading import load
+from explainers.models.model import Model
+from explainers.models.threads import Threads
+from explainers.models.wrapping import wrap
+from explainers.pipeline.explain import explain
+from explainers.plugins import load_plugins
+from explainers.records.result import Attribution, Explanation, MapPrecision
+from explainers.records.session import Cancelled, Session
+from explainers.records.targets import AnyOf, Contrast, Probability
+from explainers.records.trace import Reading, Trace
 
 __all__ = [
     "KINDS",

@@ -80,8 +80,8 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     )
     app.add_middleware(Surroundings, metrics=metrics, settings=settings)
     add_handlers(app)
-    for module in API:  # as they are: include_router would make each anew, which takes as long as all else here
-        app.router.routes.extend(module.router.routes)
+    for module in API:
+        app.include_router(module.router)
     add_pages(app, settings)
     return app
 

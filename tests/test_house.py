@@ -50,48 +50,14 @@ def imported(name: str) -> set[str]:
     return modules
 
 
-def child(folder: str, name: str) -> str:
-    """The module or folder directly inside ``folder`` that module ``name`` belongs to; the folder's own ``__init__`` is one."""
-    return name.removeprefix(folder).lstrip(".").partition(".")[0] or "__init__"
-
-
 def scripts_imported(script: Path) -> set[Path]:
     """The scripts that a script imports, at its head or when it needs them."""
     return {(script.parent / target).resolve() for target in SCRIPT_IMPORT.findall(SCRIPTS[script])}
 
 
-@pytest.mark.parametrize("package", ["explainers", "embedded"])
-def test_only_the_server_knows_the_server(package: str) -> None:
-    wrong = {
-        name: other for name in MODULES if name.split(".")[0] == package for other in imported(name) if other.split(".")[0] == "server"
-    }
-    assert not wrong
-
-
-def test_the_engine_does_not_import_what_is_embedded() -> None:
-    wrong = {
-        name: other
-        for name in MODULES
-        if name.split(".")[0] == "explainers"
-        for other in imported(name)
-        if other.split(".")[0] == "embedded"
-    }
-    assert not wrong
-
-
 def test_no_module_imports_itself_by_a_detour() -> None:
+    """Nor by the folder that it lies in, which import-linter takes for one with its modules; the other arrows are in pyproject.toml."""
     assert list(TopologicalSorter({name: imported(name) for name in MODULES}).static_order())  # raises CycleError, which names the modules
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_arrows_inside_a_folder_go_one_way(folder: str) -> None:
-    """Between the modules and folders of a folder, each folder taken as one."""
-    graph: dict[str, set[str]] = defaultdict(set)
-    for name in MODULES:
-        if name == folder or name.startswith(f"{folder}."):
-            inside = {other for other in imported(name) if other == folder or other.startswith(f"{folder}.")}
-            graph[child(folder, name)] |= {child(folder, other) for other in inside} - {child(folder, name)}
-    assert list(TopologicalSorter(graph).static_order())
 
 
 def test_the_scripts_that_pages_import_are_there() -> None:

@@ -28,6 +28,7 @@ APART = 0.4
 PLACE = 0.2
 #: Of the words, the share that counts as the strongest of a map, and at least so many; but never more than a third of a text.
 _TOP, _FEW = 0.1, 3
+_STRONGEST = 20  # of more words, to be among them says nothing
 #: A word is named that at least this share of the methods have among their strongest, and that chance names in one text of twenty.
 _MOST, _CHANCE = 2 / 3, 0.05
 _NAMED = 3  # words
@@ -202,7 +203,7 @@ def _span(name: str, start: int, stop: int) -> str:
 
 def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> str:
     """Which words most maps have among their strongest, each named once however often it stands in the text."""
-    count = min(max(_FEW, round(_TOP * len(words))), len(words) // 3)
+    count = min(max(_FEW, round(_TOP * len(words))), len(words) // 3, _STRONGEST)
     if count < 1:
         return ""
     votes: dict[str, set[int]] = {}

@@ -19,6 +19,7 @@ for _family in (
     "flow",
     "similarity",
     "blackbox",
+    "own_masks",
     "control",
 ):
     import_module(f"explainers.methods.readouts.{_family}")

@@ -100,7 +100,8 @@ class PatchFeatures:
     def _found(self) -> list[tuple[nn.Module, Tensor]]:
         """In each block the outermost module that gives what the attention's heads give together, projected."""
         expected = [self.attended(block, self.part(block).weights) for block in range(len(self.inputs))]
-        known: dict[int, tuple[nn.Module, Tensor]] = {}
+        known: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
+        begun: dict[nn.Module, int] = {}
         hooks: list[tuple[nn.Module, Callable[..., Any]]] = []
         for number, block in enumerate(self.model.blocks):
 
@@ -110,19 +111,31 @@ class PatchFeatures:
                 theirs = expected[number]
                 if given is None or not isinstance(first, Tensor) or first.numel() != theirs.numel() or given.numel() != theirs.numel():
                     return
-                if float((first.detach().reshape(theirs.shape) - theirs).abs().max()) <= CLOSE * float(theirs.abs().max()):
-                    known[number] = child, given.detach().reshape(theirs.shape)  # the outermost ends last
+                apart = float((first.detach().reshape(theirs.shape) - theirs).abs().max())
+                is_first = number not in known or begun[child] < known[number][0]  # what follows attention may give it on as it is
+                if is_first and apart <= CLOSE * float(theirs.abs().max()):
+                    known[number] = begun[child], child, given.detach().reshape(theirs.shape)
 
             hooks += [(child, look) for child in block.modules() if child is not block]
-        with self._hooked(hooks, with_kwargs=True):
-            self._pass()
+
+        def begin(child: nn.Module, args: Any) -> None:
+            begun.setdefault(child, len(begun))
+
+        parts = [child for block in self.model.blocks for child in block.modules()]
+        starts = [child.register_forward_pre_hook(begin) for child in parts]
+        try:
+            with self._hooked(hooks, with_kwargs=True):
+                self._pass()
+        finally:
+            for start in starts:
+                start.remove()
         for number in range(len(self.inputs)):
             if number not in known:
                 raise ExplainerError(
                     f"No module of block {number + 1} of {self.model.name} gives what its attention gives, so that attention cannot be "
                     "changed there; send a model whose blocks call a module of attention."
                 )
-        return [known[number] for number in range(len(self.inputs))]
+        return [known[number][1:] for number in range(len(self.inputs))]
 
     @contextmanager
     def _hooked(self, hooks: list[tuple[nn.Module, Callable[..., Any]]], with_kwargs: bool = False) -> Iterator[None]:

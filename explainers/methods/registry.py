@@ -234,6 +234,7 @@ NEEDS = {
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
     "positions": "position embeddings added to the patches",
+    "image": "an image",
     "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",
     "mask_token": "for texts, a mask token to hide words with",
 }

@@ -92,6 +92,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )
+    if recording.model.reads_text:
+        lacks["image"] = f"{recording.model.name} reads words here, and this is for images."
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
     if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:

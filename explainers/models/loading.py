@@ -23,7 +23,6 @@ from explainers.models.feature_scores import FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
-from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
 from explainers.models.model import Model
 from explainers.models.outputs import Output
@@ -41,7 +40,6 @@ _FILES: dict[str, tuple[str, ...]] = {
 
 
 @with_gradients()
-@without_collection()
 def load(
     name: str | Path,
     device: str | torch.device | None = None,

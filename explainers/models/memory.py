@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,19 +19,17 @@ from explainers.models.model import Model
 
 __all__ = ["bytes_of_pass", "free_memory"]
 
-_MEMORY = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not take all
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that can be had on a device: of a GPU of Nvidia, and of a CPU under Linux. None where nobody says."""
+    """Bytes that can be had on a device: of a GPU of Nvidia, and of a CPU. None for another device."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
-    if device.type != "cpu" or not _MEMORY.is_file():
+    if device.type != "cpu":
         return None
-    lines = dict(line.split(":", 1) for line in _MEMORY.read_text("utf-8").splitlines())
-    free = int(lines["MemAvailable"].split()[0]) * 1024
+    free = int(psutil.virtual_memory().available)
     try:
         most, taken = ((_GROUP / name).read_text("utf-8").strip() for name in ("memory.max", "memory.current"))
     except OSError:

@@ -8,6 +8,7 @@ import { Samples } from "../inputs/samples.js";
 import { PlateSet } from "../plates/plate.js";
 import { Workbench } from "./workbench.js";
 import { Compare } from "./compare.js";
+import { isWithheld } from "./overview.js";
 
 /**
  * @import { Started } from "../core/types.js"
@@ -55,7 +56,7 @@ export class ClassPage {
       example: () => page.example(),
       carry: (input) => page.carry?.(input),
       started: (info, question, isNew) => {
-        this.classes.show(info.top, info.targets, info.output);
+        this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention));
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
         return page.started(info, question, isNew);

@@ -74,6 +74,11 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
+    withheld = (
+        "async (abstention) => (await script('workbench/overview.js')).isWithheld(abstention)"  # the classes beside it are guesses then
+    )
+    kinds = [unknown, {**unknown, "kind": "something_else"}, None]
+    assert [scripts.evaluate(withheld, abstention) for abstention in kinds] == [True, False, False]
     doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
     assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
         "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "

@@ -18,9 +18,9 @@ from explainers import ExplainerError
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.models.libraries.garbage import without_collection
 from explainers.models.tokens import as_tokens
 from tests.explainers.support.double import in_double
+from tests.explainers.support.garbage import without_collection
 from tests.explainers.support.toys import record, signal, toy
 from tests.explainers.support.wrapped import all_signals, every_family, inputs, one_hot, read, trace_of, wrapped
 from tests.families import FAMILIES

@@ -112,6 +112,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "generic-attention-clip": {},
     "exclip-openclip": {},
     "clip-dense": {},
+    "tis-vitcx-vit": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -154,6 +155,9 @@ BESIDE: dict[str, set[str]] = {
         "image_embedding",
         "text_embedding",
     },
+    "tis-vitcx-vit": {"probabilities", "tis_centroids", "tis_activations"}
+    | {f"tis|{kept}|{what}" for kept in ("half", "ratios_0.5_0.25") for what in ("masks", "scores", "map")}
+    | {f"vitcx|threshold0.3|{what}" for what in ("masks", "noise_over_0.1", "map")},
     "clip-dense": {"logits_per_image", "text_embeds", "image_embeds"}
     | {f"map|{name}" for name in ("vanilla", "kk", "neighbours_only", "clip_surgery_redundant_last_prompt")}
     | {f"map|{name}{after}" for name in ("maskclip", "sclip") for after in ("", "_attention_only")}

@@ -16,6 +16,8 @@ from tests.explainers.support.explained import image_model, picture
 
 #: Options that the sources of a method speak of, and so have to be there.
 EXPECTED = {
+    "tis": {"masks", "keep"},
+    "vit_cx": {"distance"},
     "maskclip": {"after"},
     "sclip": {"after"},
     "clearclip": {"after"},

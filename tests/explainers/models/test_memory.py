@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
@@ -40,15 +42,21 @@ def test_more_inputs_cost_a_pass_more() -> None:
     assert three - two >= hidden
 
 
-def test_what_is_free_is_read_from_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "meminfo")
+def test_what_is_free_is_what_the_system_and_the_container_leave(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=8000))
     monkeypatch.setattr(memory, "_GROUP", tmp_path)
-    assert free_memory(CPU) is None
-    (tmp_path / "meminfo").write_text("MemTotal:       2000 kB\nMemAvailable:   1000 kB\nHugePages_Total:       0\n")
-    assert free_memory(CPU) == 1000 * 1024
+    assert free_memory(CPU) == 8000
     (tmp_path / "memory.current").write_text("5000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert free_memory(CPU) == 1000 * 1024
+    assert free_memory(CPU) == 8000
     (tmp_path / "memory.max").write_text("9000\n")
     assert free_memory(CPU) == 4000
+    (tmp_path / "memory.max").write_text("99000\n")
+    assert free_memory(CPU) == 8000
     assert free_memory(torch.device("meta")) is None
+
+
+def test_what_is_free_is_a_part_of_the_machine() -> None:
+    free = free_memory(CPU)
+    assert free is not None
+    assert 2**20 < free <= psutil.virtual_memory().total
