@@ -23,6 +23,7 @@ from explainers.methods.registry import method
 from explainers.methods.requirements import all_variants, default_methods, for_probability, variants
 from explainers.metrics import METRICS
 from explainers.models.abstention import Abstention
+from explainers.models.inputs.depth import Windowed
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
@@ -69,6 +70,7 @@ __all__ = [
     "TextPair",
     "Threads",
     "Trace",
+    "Windowed",
     "WordProbe",
     "add_choice",
     "add_rule",

@@ -49,7 +49,9 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
     job = services.worker.find(explanation_id)
     if job is not None:
-        return QuestionInput(job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop)
+        return QuestionInput(
+            job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop, job.question.window
+        )
     document = services.store.document(explanation_id)
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
@@ -58,7 +60,9 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     if source.get("kind") == "text":
         return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
     if (upload := services.store.upload(explanation_id)) is not None:
-        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None)
+        window = source.get("window", {})
+        levels = (window["level"], window["width"]) if window.get("source") == "set" else None
+        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None, window=levels)
     if (copy := services.store.file(explanation_id, COPY)) is not None:
         return QuestionInput(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."

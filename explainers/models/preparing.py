@@ -14,7 +14,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.images import Preprocessing, read_image
+from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
@@ -24,7 +25,7 @@ from explainers.models.structure.blocks import first_tensor, trial
 
 def as_list(inputs: Input) -> list[Any]:
     """One input or several as a list."""
-    if isinstance(inputs, (Image.Image, Path, str, Crop, TextPair)):
+    if isinstance(inputs, (Image.Image, Path, str, Crop, Windowed, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor | np.ndarray):
         raise ExplainerError(f"{_arrays_of(inputs)} does not say what it holds; {_wanted_of(inputs)}")
@@ -36,6 +37,15 @@ def as_list(inputs: Input) -> list[Any]:
         if isinstance(item, Tensor | np.ndarray | int | float | bytes | bytearray):
             raise ExplainerError(f"the list of inputs holds {_a_or_an(item)}; {_wanted_of(item)}")
     return list(inputs)
+
+
+def pictures_of(inputs: Input) -> list[Any]:
+    """One picture or several as a list; an array of numpy, and a tensor of whole numbers, is one picture."""
+    several: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    several = [x.cpu().numpy() if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 3 else x for x in several]
+    if several and all(isinstance(x, np.ndarray) and x.ndim in (2, 3) for x in several):
+        return several
+    return as_list(several if isinstance(inputs, list | tuple) else inputs)
 
 
 def _a_or_an(value: object) -> str:
@@ -86,7 +96,7 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
         )
     if recipe is None:
         raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send pixel_values")
-    cut = [recipe.cut_out(source) if isinstance(source, Crop) else recipe(read_image(source)) for source in as_list(inputs)]
+    cut = [recipe.of(source) for source in pictures_of(inputs)]
     sizes = {tuple(pixels.shape) for pixels, _ in cut}
     if len(sizes) > 1:
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")

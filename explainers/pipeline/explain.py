@@ -26,6 +26,7 @@ from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.precision import compute_maps, notes_on_scores
+from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
@@ -270,6 +271,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
         sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
+        on_sink = sink_notes(sample, values, request.method.signed)
         on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
             Attribution(
@@ -288,7 +290,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *on_scores])),
+                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *on_scores, *on_sink])),
                 seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
                 numerics=Numerics(sizes=sizes, notes=on_scores),
                 pixels=None if output.pixels is None else output.pixels[i].detach().float().cpu(),

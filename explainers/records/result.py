@@ -63,6 +63,13 @@ class WordScore:
     part: int = 0
 
 
+def word_scores(text: TextInput, scores: Tensor, signed: bool) -> list[WordScore]:
+    """The words of a text with their scores: the sum over a word's pieces where scores are signed, else the largest."""
+    merge = torch.sum if signed else torch.amax
+    scored = [(w, float(merge(scores[list(w.tokens)]))) for w in text.words if w.tokens]
+    return [WordScore(w.text, w.start, w.end, w.tokens, score, w.part) for w, score in scored]
+
+
 @dataclass(frozen=True)
 class MapPrecision:
     """In which precision a map of relevance was computed, and why.
@@ -160,9 +167,7 @@ class Attribution:
         """The words of the text with their scores: the sum over a word's pieces where scores are signed, else the largest."""
         if self.text is None:
             raise ExplainerError("An image has patches, not words: see .patches.")
-        merge = torch.sum if self.signed else torch.amax
-        scored = [(w, float(merge(self.scores[list(w.tokens)]))) for w in self.text.words if w.tokens]
-        return [WordScore(w.text, w.start, w.end, w.tokens, score, w.part) for w, score in scored]
+        return word_scores(self.text, self.scores, self.signed)
 
     def _repr_html_(self) -> str:
         """The map over its picture, or the words in their colours: what a notebook shows."""
@@ -321,11 +326,12 @@ class Explanation:
         maps = (map_html(attribution, attribution.image) for attribution in self.maps)
         return panel_html(f"{self.model}: {', '.join(answers)}", [*doubt, *self.notes], maps)
 
-    def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4) -> Figure:
+    def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4, sink: bool = True) -> Figure:
         """The maps side by side as a figure of matplotlib, which can be saved or changed further.
 
         methods  the specs of the maps to draw, in this order; None: all
         target   the label of the explained target; None: all targets
+        sink     of a text, whether a first word that dwarfs all others has a say in the colour scale
 
         Raises ExplainerError for a method or a target without a map, and where no picture was given to draw on.
         """
@@ -343,7 +349,7 @@ class Explanation:
         ]
         if not maps and target is not None:
             raise ExplainerError(f"{target!r} is none of the explained targets: {', '.join(info.label for info in self.targets)}.")
-        return panel(self, maps, columns)
+        return panel(self, maps, columns, sink)
 
     def completeness(self, rule: str, target: int | str = 0) -> float:
         """|f(x) - sum of all FullGrad terms| under ``rule``: 0 is a full account. ``target`` is the place or the label of one of the
@@ -380,10 +386,13 @@ class Explanation:
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
 
-    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was.
+    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
+    values that were shown as black to white, where it has more than 8 bits.
     """
     if isinstance(record, ImageInput):
-        frame = {} if record.frame is None else {"frame": list(record.frame)}
+        frame: dict[str, Any] = {} if record.frame is None else {"frame": list(record.frame)}
+        if record.window is not None:
+            frame["window"] = {"level": record.window.level, "width": record.window.width, "source": record.window.source}
         size = {"width": record.width, "height": record.height}
         return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
     document: dict[str, Any] = {

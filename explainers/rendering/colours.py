@@ -18,6 +18,9 @@ FEW_SCORES = 10
 #: Of the largest size: where all are larger, little but their common sign would be seen.
 FLOOR = 0.25
 
+#: Of all evidence: a first word with more of it is a likely attention sink.
+SINK = 0.5
+
 Ends = tuple[float, float]
 
 
@@ -38,6 +41,14 @@ def one_sign(scores: ArrayLike) -> int:
         return 0
     low, high = np.quantile(np.abs(values), (0.01, 0.99))
     return int(np.sign(values.max())) if low >= FLOOR * high else 0
+
+
+def has_sink(scores: ArrayLike) -> bool:
+    """Whether the first of the scores of a text's words dwarfs all others together, as where a model attends to its first token whatever
+    it says (Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2024).
+    """
+    sizes = np.abs(np.asarray(scores, np.float64))
+    return bool(sizes.size >= FEW_SCORES and sizes[0] > SINK * sizes.sum())
 
 
 def limits(scores: ArrayLike, signed: bool) -> Ends:

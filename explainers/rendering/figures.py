@@ -19,8 +19,9 @@ INCHES = 2.4  # of a map
 WRAPPED = 44  # letters of a line of its caption
 
 
-def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4) -> Figure:
-    """The maps in rows of ``columns``, each under its title and its target; nothing is shown or saved.
+def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4, sink: bool = True) -> Figure:
+    """The maps in rows of ``columns``, each under its title and its target; nothing is shown or saved; ``sink`` as of
+    :func:`render_overlay`.
 
     Raises ExplainerError where there is no map, or no picture to draw one on.
     """
@@ -37,7 +38,7 @@ def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4) -> Fig
         axes = figure.add_subplot(down, across, index + 1)
         axes.set_axis_off()
         if index < len(maps):
-            axes.imshow(render_overlay(explanation, maps[index]))
+            axes.imshow(render_overlay(explanation, maps[index], sink=sink))
             axes.set_title(_caption(maps[index]), fontsize=8)
     return figure
 

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
-from explainers.rendering.colours import colours, limits, normalised, two_sided
+from explainers.rendering.colours import colours, has_sink, limits, normalised, two_sided
 from explainers.rendering.drawn import Drawn, DrawnMap
 
 At = Literal["patches", "pixels"]
@@ -23,18 +23,18 @@ OPACITY = 0.8
 MIX = 0.48  # of a word's ground at full score
 
 
-def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *, at: At = "patches") -> Image.Image:
+def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *, at: At = "patches", sink: bool = True) -> Image.Image:
     """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
     word on its colour and underlined in proportion to its score. ``at="pixels"`` draws the map of the pixels that the model saw, each as
-    it is; raises ExplainerError for a method that has none.
+    it is; raises ExplainerError for a method that has none. ``sink=False`` leaves a first word that dwarfs all others out of the scale.
     """
     if isinstance(explanation.input, ImageInput) and attribution.text is None:
         return _over_image(explanation.input, attribution, size, at)
     if at == "pixels":
         raise ExplainerError("A text has no pixels.")
-    return _over_text(attribution, size)
+    return _over_text(attribution, size, sink)
 
 
 def _over_image(record: ImageInput, attribution: DrawnMap, size: int, at: At) -> Image.Image:
@@ -88,11 +88,11 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)
 
 
-def _over_text(attribution: DrawnMap, width: int) -> Image.Image:
+def _over_text(attribution: DrawnMap, width: int, sink: bool) -> Image.Image:
     words = attribution.words()
     font, margin, leading = _font(17), 16, 32
     scores = np.array([w.score for w in words], np.float32)
-    ends = limits(scores, attribution.signed)
+    ends = limits(scores[1:] if not sink and has_sink(scores) else scores, attribution.signed)
     values, signed = normalised(scores, ends, attribution.signed), two_sided(ends, attribution.signed)
     texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
     x, y, placed = margin, margin, []

@@ -15,6 +15,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.images import read_image, to_rgb
 from explainers.models.inputs.types import Crop
 from explainers.pipeline.long_texts import LONG_TEXTS
 from explainers.records.session import Precision
@@ -22,10 +24,10 @@ from server.http import problems
 from server.http.bodies import JsonRoute, read_form
 from server.http.limits import limits
 from server.http.problems import Problem
-from server.http.uploads import encoded, open_image
+from server.http.uploads import encoded, open_picture
 from server.jobs import documents
 from server.jobs.feed import Event, Feed
-from server.jobs.intake import READS, Box, Question, plan, read_question, read_specs
+from server.jobs.intake import READS, Question, plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
 from server.lookup import COPY, ExplanationId, find_document, input_of, question_asked
@@ -57,6 +59,11 @@ _FORM = {
                             "type": "string",
                             "description": "x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright "
                             "original. Empty: what it takes by itself, also where source was asked with a crop.",
+                        },
+                        "window": {
+                            "type": "string",
+                            "description": "level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown "
+                            "as black to white. Empty or left out: those of the file, else from the smallest to the largest value.",
                         },
                         "side": {
                             "type": "string",
@@ -118,7 +125,7 @@ async def ask(request: Request, services: Use, wait: bool = False, precision: Pr
 
 async def _explain(question: Question, request: Request, services: Services, wait: bool = False) -> Response:
     entry = services.registry.find(question.model)
-    original = {} if question.image is None else {COPY: await _original(question.image, question.crop, services)}
+    original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
     job = await run_in_threadpool(_submit, question, entry, original, services)
     explanation_id = job if isinstance(job, str) else job.id
     url = f"/api/explanations/{explanation_id}"
@@ -135,11 +142,18 @@ async def _explain(question: Question, request: Request, services: Services, wai
     return JSONResponse(document, 200, {"Location": url})
 
 
-async def _original(data: bytes, crop: Box | None, services: Services) -> bytes:
-    """A copy of the picture; raises Problem 422 where ``crop`` does not lie in it."""
+async def _original(question: Question, data: bytes, services: Services) -> bytes:
+    """A copy of the picture as it is shown; raises Problem 422 where the crop does not lie in it, and for a window of colours."""
+    crop, window = question.crop, question.window
 
     def reencode() -> bytes:
-        image = open_image(data, services.settings)
+        image = open_picture(data, services.settings)
+        if window is not None:
+            try:
+                image = read_image(Windowed(image, *window))
+            except ExplainerError as error:
+                raise Problem(422, "wrong-window", f"{error}.", send="Leave window out, or send greys of more than 8 bits.") from None
+        image = to_rgb(image)
         if crop is not None:
             try:
                 Crop(image, crop).check(image.size)

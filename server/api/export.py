@@ -15,11 +15,13 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from PIL import Image
 
 from explainers.methods.registry import is_control
+from explainers.models.inputs.depth import GreyWindow
+from explainers.models.inputs.images import to_rgb
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.bodies import JsonRoute
 from server.http.problems import Problem
-from server.http.uploads import encoded, open_image
+from server.http.uploads import encoded, open_picture
 from server.jobs.map_files import map_npy, pixels_name, with_pixels
 from server.jobs.store import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
@@ -206,7 +208,9 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
         name: data for name in (SEEN, PICTURE, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None
     }
     if (upload := upload_of(explanation_id, services)) is not None:
-        stored[WHOLE] = encoded(open_image(upload, services.settings), "PNG")
+        window = document["input"].get("window")
+        shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
+        stored[WHOLE] = encoded(shown, "PNG")
     entries = bundle.files(document, stored, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}

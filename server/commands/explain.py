@@ -48,6 +48,12 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         type=crop_box,
         help="show the model this part alone, in pixels of the upright image, from the top left",
     )
+    parser.add_argument(
+        "--window",
+        metavar="LEVEL,WIDTH",
+        type=grey_window,
+        help="of greys of more than 8 bits, the values shown as black to white (default: the file's, else from smallest to largest)",
+    )
     if takes_texts:
         _add_texts(parser)
     parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
@@ -146,7 +152,9 @@ def the_input(args: argparse.Namespace) -> Input:
             raise CommandError(f"{args.image} is a folder: give an image file; 'vitrine summarise' takes folders")
         if not args.image.is_file():
             raise CommandError(f"there is no file {args.image}")
-        return args.image if args.crop is None else cropped(args.image, args.crop)
+        return picture(args.image, args.crop, args.window)
+    if args.window is not None:
+        raise CommandError("--window is for images: give an image file in place of a text")
     if args.crop is not None:
         raise CommandError("--crop is for images: give an image file in place of a text")
     text = args.text if args.text is not None else read_text(args)
@@ -168,11 +176,21 @@ def crop_box(text: str) -> tuple[int, int, int, int]:
     return x0, y0, x1, y1
 
 
-def cropped(image: Path, box: tuple[int, int, int, int]) -> Input:
-    """A part of an image, as ``explain`` takes it."""
-    from explainers import Crop
+def grey_window(text: str) -> tuple[float, float]:
+    """The two numbers of ``--window``."""
+    try:
+        level, width = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a window: give its level and its width, such as 40,400") from None
+    return level, width
 
-    return Crop(image, box)
+
+def picture(image: Path, box: tuple[int, int, int, int] | None, window: tuple[float, float] | None) -> Input:
+    """An image, or a part of it, through a window, as ``explain`` takes it."""
+    from explainers import Crop, Windowed
+
+    shown = image if window is None else Windowed(image, *window)
+    return shown if box is None else Crop(shown, box)
 
 
 def read_text(args: argparse.Namespace) -> str:

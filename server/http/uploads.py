@@ -7,6 +7,8 @@ import warnings
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import is_deep, is_dicom, read_dicom
 from explainers.models.inputs.images import FORMATS, in_words, to_rgb
 from server.http.limits import limits
 from server.http.problems import Problem
@@ -26,7 +28,12 @@ def _too_large(settings: Settings) -> Problem:
 
 
 def open_image(data: bytes, settings: Settings) -> Image.Image:
-    """The first frame of an image file, upright, RGB, 8 bit; transparency on white.
+    """As :func:`open_picture`, RGB with 8 bits: greys of more are shown through the window of their file or of their range."""
+    return to_rgb(open_picture(data, settings))
+
+
+def open_picture(data: bytes, settings: Settings) -> Image.Image:
+    """The first frame of an image file, or a slice of DICOM, upright; RGB, transparency on white, but for greys of more than 8 bits.
 
     Raises Problem 413 over the byte or pixel limit, 415 for another format, 422 for a file that cannot be decoded.
     """
@@ -34,6 +41,8 @@ def open_image(data: bytes, settings: Settings) -> Image.Image:
         raise _too_large(settings)
     if not data:
         raise Problem(422, "empty-file", "The image file is empty.", send=SEND_IMAGE)
+    if is_dicom(data[:132]):
+        return _slice(data, settings)
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
     except UnidentifiedImageError as error:
@@ -52,11 +61,19 @@ def open_image(data: bytes, settings: Settings) -> Image.Image:
         raise _too_many_pixels(settings)
     try:
         image.load()
-        return to_rgb(ImageOps.exif_transpose(image))
+        upright = ImageOps.exif_transpose(image)
+        return upright if is_deep(upright) else to_rgb(upright)
     except MemoryError:
         raise
     except Exception as error:  # decoders raise whatever they like on broken data
         raise _broken(error) from error
+
+
+def _slice(data: bytes, settings: Settings) -> Image.Image:
+    try:
+        return read_dicom(io.BytesIO(data), "the file", settings.max_pixels)
+    except ExplainerError as error:
+        raise Problem(422, "broken-image", f"{error}.", send="Send one uncompressed grey slice, or save it as a PNG of 16 bits.") from None
 
 
 def _too_many_pixels(settings: Settings) -> Problem:

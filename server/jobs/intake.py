@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import GreyWindow
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.session import Precision
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
@@ -28,6 +29,7 @@ FIELDS = (
     "text_pair",
     "source",
     "crop",
+    "window",
     "target",
     "prompt",
     "against",
@@ -38,8 +40,9 @@ FIELDS = (
     "order",
 )
 PARAMETERS = ("wait", "precision")  # of the same call, in its address
-ONCE = ("model", "text", "text_pair", "source", "crop", "against", "read", "side", "long_texts")
+ONCE = ("model", "text", "text_pair", "source", "crop", "window", "against", "read", "side", "long_texts")
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1
+GreyLevels = tuple[float, float]  # level, width
 SIDES = ("image", "text")
 READS = ("logit", "probability")
 
@@ -50,6 +53,7 @@ class QuestionInput:
 
     note  what was lost since it was sent
     crop  the part of the image that the model is shown, in pixels of the upright original; None for what it takes by itself
+    window  level and width of the values that are shown as black to white, of greys of more than 8 bits; None for those of the file
     """
 
     image: bytes | None = None
@@ -57,6 +61,7 @@ class QuestionInput:
     text_pair: str | None = None
     note: str | None = None
     crop: Box | None = None
+    window: GreyLevels | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Question:
     side       of a CLIP model, whose tokens get the scores: "image" or "text"; None where it was not said
     against    the class or prompt that each target is set against
     read       one of ``READS``: the number of a target that is explained
-    crop       as of :class:`QuestionInput`
+    crop, window  as of :class:`QuestionInput`
     note       what was lost of the input since it was sent, where it is that of an earlier explanation
     long_texts  one of ``LONG_TEXTS``: what is done with a text that is longer than the model takes
     precision   ``double``: all maps of relevance in float64; ``auto``: those that need it
@@ -89,6 +94,7 @@ class Question:
     long_texts: LongTexts = "windows"
     precision: Precision = "auto"
     order: tuple[str, ...] = ()
+    window: GreyLevels | None = None
 
     def to_json(self) -> str:
         """All but the image, as JSON text."""
@@ -174,6 +180,7 @@ async def read_question(form: FormData, settings: Settings, input_of: Callable[[
         model_input.crop,
         _long_texts(values["long_texts"], model_input.text),
         order=order,
+        window=model_input.window,
     )
 
 
@@ -191,6 +198,10 @@ async def _read_input(
     if text_pair is not None and text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
     model_input = QuestionInput(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
+    if values["window"]:
+        if model_input.image is None:
+            raise _bad("wrong-window", "A text has no greys.", "Leave window out, or send an image.")
+        model_input = replace(model_input, window=_window(values["window"][0]))
     if not values["crop"]:
         return model_input
     if model_input.image is None:
@@ -208,6 +219,19 @@ def _crop(text: str) -> Box | None:
         raise _bad("wrong-crop", f"{text[:60]!r} does not name a part of the picture.", send)
     x0, y0, x1, y1 = map(int, parts)
     return x0, y0, x1, y1
+
+
+def _window(text: str) -> GreyLevels | None:
+    """Level and width; nothing for those of the file. Whether the picture has greys shows when it is decoded."""
+    if not text.strip():
+        return None
+    try:
+        level, width = map(float, text.split(","))
+        GreyWindow(level, width)
+    except (ValueError, ExplainerError):
+        send = "Send window=level,width in units of the file's values, such as 40,400, with a width above 0."
+        raise _bad("wrong-window", f"{text[:60]!r} does not name a window.", send) from None
+    return level, width
 
 
 def _long_texts(sent: Sequence[str], text: str | None) -> LongTexts:
@@ -303,6 +327,7 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     digest = hashlib.sha256(payload).hexdigest()
     always = [engine.fingerprint, facts.weights_digest, question.image is None, digest, side, explained]
     rarely: list[Any] = [] if question.crop is None else [question.crop]
+    rarely += [] if question.window is None else [["window", *question.window]]
     rarely += [] if question.long_texts == "windows" else [question.long_texts]
     rarely += [] if question.precision == "auto" else [question.precision]
     return ExplanationPlan(targets, methods, notes, (always, rarely))

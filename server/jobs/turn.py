@@ -9,9 +9,10 @@ from typing import Any
 from PIL import Image
 from safetensors.torch import save
 
+from explainers.models.inputs.depth import Windowed
 from explainers.models.inputs.types import Crop, TextPair
 from server.engine import Engine
-from server.http.uploads import encoded, open_image
+from server.http.uploads import encoded, open_picture
 from server.jobs.costs import ANSWER, SLOW_SECONDS, Costs
 from server.jobs.intake import plan
 from server.jobs.job import Job
@@ -62,10 +63,11 @@ class Turn:
             **how,
         )
 
-    def _source(self) -> Image.Image | Crop | TextPair | str:
+    def _source(self) -> Image.Image | Crop | Windowed | TextPair | str:
         question = self._job.question
         if question.image is not None:
-            whole = open_image(question.image, self._settings)
+            picture = open_picture(question.image, self._settings)
+            whole = picture if question.window is None else Windowed(picture, *question.window)
             return whole if question.crop is None else Crop(whole, question.crop)
         text = question.text or ""
         return text if question.text_pair is None else TextPair(text, question.text_pair)

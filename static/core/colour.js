@@ -155,6 +155,17 @@ export function oneSign(scores) {
  */
 export const strengths = (scores, sided = false) => (!sided && oneSign(scores) < 0 ? scores : scores.map(Math.abs));
 
+const SINK = 0.5; // of all evidence: a first word with more of it is a likely attention sink
+
+/**
+ * Whether the first of the scores of a text's words dwarfs all others together, as where a model attends to its first
+ * token whatever it says.
+ * @param {number[]} scores
+ * @returns {boolean}
+ */
+export const hasSink = (scores) =>
+  scores.length >= FEW && Math.abs(scores[0]) > SINK * scores.reduce((sum, score) => sum + Math.abs(score), 0);
+
 function endsOf(scores, signed) {
   const all = signed ? scores.map(Math.abs) : scores;
   if (all.length === 0) return [0, 0];

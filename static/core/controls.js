@@ -181,6 +181,7 @@ export function wordControls(view) {
       segment(view, "evidence", "Evidence", EVIDENCE),
       segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
       segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
+      tick(view, "sink", "Scale without a first word that dwarfs all others"),
       choice(view, "diverging", "For, against", SIGNED),
       inWords(view),
     ),

@@ -15,6 +15,7 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
  * @property {string} sequence colours of unsigned maps
  * @property {string} diverging colours of signed maps
  * @property {string} lens "on" or "off"
+ * @property {string} sink "on": a first word that dwarfs all others has no say in the scale; "off"
  * @property {string} grain "pieces", "words" or "sentences"
  * @property {string} shown "seen" or "original"
  * @property {string} words "hidden" or "shown"
@@ -63,6 +64,7 @@ const VIEW = {
   sequence: "magma",
   diverging: "red-blue",
   lens: "on",
+  sink: "off",
   grain: "words",
   shown: "seen",
   words: "hidden",
@@ -82,6 +84,7 @@ const CHOICES = {
   sequence: Object.keys(SEQUENCES),
   diverging: Object.keys(DIVERGING),
   lens: ["on", "off"],
+  sink: ["on", "off"],
   grain: ["pieces", "words", "sentences"],
   shown: ["seen", "original"],
   words: ["hidden", "shown"],

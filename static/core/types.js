@@ -71,6 +71,8 @@
  * @property {number} [part] 1 in the second text of a pair
  */
 
+/** @typedef {{level: number, width: number, source: "set" | "file" | "range"}} GreyWindow */
+
 /**
  * What the model read: a picture (`crop` of the upright original was seen, `frame` was asked for), or a text.
  * @typedef {object} ModelInput
@@ -79,6 +81,7 @@
  * @property {number | undefined} height
  * @property {number[] | undefined} crop [x0, y0, x1, y1]
  * @property {number[] | undefined} frame [x0, y0, x1, y1]
+ * @property {GreyWindow | undefined} window of greys of more than 8 bits, the values shown as black to white
  * @property {number[] | undefined} seen columns and rows of pixels that the model saw
  * @property {string | undefined} sha256 of the upload
  * @property {string | undefined} text

@@ -8,6 +8,7 @@
  * @property {string | null} [text]
  * @property {string | null} [source]
  * @property {number[] | null} [crop]
+ * @property {string} [window]
  * @property {string | null} [sample]
  * @property {boolean} [isOwn]
  */
@@ -22,6 +23,7 @@ export class Input {
    * crop    the part of the picture that the model is shown, [x0, y0, x1, y1]; null for what it takes by itself,
    *         undefined for what the
    *         explanation of `source` was asked with
+   * window  "level,width" of greys of more than 8 bits; "" for that of the file, undefined as for the crop
    * sample  the id of the sample that it is
    * isOwn   whether the person gave it; the example that a page begins with is not
    * @param {GivenInput} options
@@ -32,6 +34,7 @@ export class Input {
     text = null,
     source = null,
     crop = undefined,
+    window = undefined,
     sample = null,
     isOwn = true,
   }) {
@@ -40,6 +43,7 @@ export class Input {
     this.text = text;
     this.source = source;
     this.crop = crop;
+    this.window = window;
     this.sample = sample;
     this.isOwn = isOwn;
   }
@@ -49,7 +53,10 @@ export class Input {
    * @returns {Promise<{[name: string]: any}>}
    */
   async fields() {
-    const part = this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" };
+    const part = {
+      ...(this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" }),
+      ...(this.window === undefined ? {} : { window: this.window }),
+    };
     if (this.source) return { source: this.source, ...part };
     return this.sent();
   }

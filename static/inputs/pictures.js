@@ -13,7 +13,7 @@ export function acceptPictures(root, onFile) {
   const way = (text, label, more = {}, className = "act") => {
     const field = el("input", {
       type: "file",
-      accept: "image/*,.heic,.heif,.avif",
+      accept: "image/*,.heic,.heif,.avif,.dcm",
       class: "hidden",
       tabIndex: -1,
       "aria-label": label,

@@ -6,6 +6,7 @@ import { el } from "../core/dom.js";
 import { followPointer, outline, patchName } from "../maps/mapcanvas.js";
 import { greyBase } from "../maps/heatmap.js";
 import { Input } from "./input.js";
+import { windowInWords } from "./greywindow.js";
 import { Lens } from "./lens.js";
 
 /**
@@ -157,7 +158,7 @@ export class PictureView {
 
   #draw() {
     if (!this.input || this.#awaited) return;
-    const { width, height, crop, seen } = this.input;
+    const { width, height, crop, seen, window: greys } = this.input;
     const [x0, y0, x1, y1] = crop;
     const original = this.view.value.shown === "original";
     const aspect = original ? width / height : seen[0] / seen[1];
@@ -171,9 +172,10 @@ export class PictureView {
     ["left", "top", "width", "height"].forEach((side, i) => (this.region.style[side] = `${100 * box[i]}%`));
     const whole = x0 === 0 && y0 === 0 && x1 === width && y1 === height;
     this.region.classList.toggle("crop", original && !whole);
-    this.caption = original
-      ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
-      : `as the model saw it, ${seen[0]}×${seen[1]}`;
+    this.caption =
+      (original
+        ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
+        : `as the model saw it, ${seen[0]}×${seen[1]}`) + windowInWords(greys);
     this.#mark();
   }
 

@@ -5,6 +5,7 @@ import { mapControls } from "../core/controls.js";
 import { byId } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
+import { windowFields } from "../inputs/greywindow.js";
 import { partButton, seenBase, PictureView } from "../inputs/pictureview.js";
 import { ClassPage } from "../workbench/classpage.js";
 
@@ -41,6 +42,7 @@ const { workbench } = page;
 const picture = new PictureView(byId("picture"), workbench);
 acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, workbench.models.forPhotos));
 partButton(byId("give"), workbench);
+windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));
 
 workbench.open();

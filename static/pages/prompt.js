@@ -8,6 +8,7 @@ import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
+import { windowFields } from "../inputs/greywindow.js";
 import { partButton, PictureView } from "../inputs/pictureview.js";
 import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
@@ -115,6 +116,7 @@ const picture = new PictureView(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));
 partButton(byId("give"), workbench);
+windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));
 
 const prompts = new Prompts(byId("prompts"), {

@@ -221,6 +221,8 @@ export class Plate {
   }
 }
 
+const scaledOf = (plate) => plate.scaled ?? plate.values; // only words may have an attention sink
+
 /**
  * Give every plate the ends of its colours: its own, or those shared by all maps of the same method (the same
  * formula, so the same unit).
@@ -231,13 +233,13 @@ export function colourAll(plates, scale) {
   const shared = new Map();
   for (const plate of plates) {
     const { readout } = plate.variant;
-    if (plate.map) shared.set(readout, [...(shared.get(readout) ?? []), plate.values]);
+    if (plate.map) shared.set(readout, [...(shared.get(readout) ?? []), scaledOf(plate)]);
   }
   for (const plate of plates) {
     if (!plate.map) plate.colour([0, 0]);
     else
       plate.colour(
-        limits(scale === "shared" ? shared.get(plate.variant.readout) : [plate.values], plate.variant.signed),
+        limits(scale === "shared" ? shared.get(plate.variant.readout) : [scaledOf(plate)], plate.variant.signed),
       );
   }
 }

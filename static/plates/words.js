@@ -1,6 +1,6 @@
 // A plate of a text: its words coloured by their scores, with an underline as thick as the score is large.
 
-import { chosen, place, strengths, twoSided } from "../core/colour.js";
+import { chosen, hasSink, place, strengths, twoSided } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
@@ -54,6 +54,14 @@ function unread(gap) {
   return [" ", fold, " ", span];
 }
 
+/** Pieces that stand for bytes of one character are one: it is shown once. */
+function joined(pieces, piece) {
+  const last = pieces.at(-1);
+  if (!last || piece.start >= last.end || (piece.part ?? 0) !== (last.part ?? 0)) return [...pieces, piece];
+  Object.assign(last, { end: Math.max(last.end, piece.end), tokens: [...last.tokens, ...piece.tokens] });
+  return pieces;
+}
+
 /**
  * The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores.
  * @param {{text?: string, tokens?: Token[], words?: Unit[]}} options
@@ -65,7 +73,8 @@ export function unitsOf({ text, tokens, words }, grain) {
   if (grain === "pieces")
     return tokens
       .map((token, i) => ({ ...token, tokens: [i] }))
-      .filter((piece) => !piece.special && piece.end > piece.start);
+      .filter((piece) => !piece.special && piece.end > piece.start)
+      .reduce(joined, []);
   const sentences = [];
   let open = false;
   for (const word of words) {
@@ -137,6 +146,7 @@ export class WordPlate {
     this.valueTag = new ValueTag();
     this.reading = el("div", {
       class: "reading",
+      dir: "auto", // Arabic and Hebrew run from the right
       tabIndex: 0,
       role: "application",
       "aria-roledescription": "coloured text",
@@ -179,6 +189,14 @@ export class WordPlate {
    */
   get look() {
     return this.view.value;
+  }
+
+  /**
+   * The scores that make the scale: where the view says so, without a first word that dwarfs all others.
+   * @returns {number[]}
+   */
+  get scaled() {
+    return this.look.sink === "on" && hasSink(this.values) ? this.values.slice(1) : this.values;
   }
 
   /** @param {"waiting" | "stale" | "done" | "missing"} state */
@@ -317,9 +335,12 @@ export class WordPlate {
     const { at } = this.focus.value;
     const last = this.values.length - 1;
     const rank = this.order.indexOf(at);
+    const back = () => Math.max(0, at - 1);
+    const on = () => Math.min(last, at + 1);
+    const fromRight = getComputedStyle(this.reading).direction === "rtl";
     const next = {
-      ArrowLeft: () => Math.max(0, at - 1),
-      ArrowRight: () => Math.min(last, at + 1),
+      ArrowLeft: fromRight ? on : back,
+      ArrowRight: fromRight ? back : on,
       ArrowUp: () => this.order[Math.max(0, rank - 1)],
       ArrowDown: () => this.order[Math.min(last, rank + 1)],
       Home: () => this.order[0],

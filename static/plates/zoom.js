@@ -113,7 +113,7 @@ class Zoom {
     if (!plate.map) return void this.dialog.close();
     if (large.map !== plate.map) large.show(plate.map, plate.actions.id);
     // where its pixels come before those of the plate
-    large.recolour = () => large.colour(limits([large.values], plate.variant.signed));
+    large.recolour = () => large.colour(limits([large.scaled ?? large.values], plate.variant.signed));
     if (large.mapCanvas) large.mapCanvas.pixels ??= plate.mapCanvas.pixels;
     large.colour(plate.ends);
     large.mark(plate.stores.focus.value);

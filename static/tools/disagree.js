@@ -37,7 +37,7 @@ class Disagreement {
       { class: "listing", tabIndex: 0, role: "region", "aria-label": "Words on which they disagree most" },
       el("table", {}, el("thead", {}, el("tr", {}, heads)), this.list),
     );
-    this.text = el("div", { class: "reading" });
+    this.text = el("div", { class: "reading", dir: "auto" });
     this.legend = el("p", { class: "quiet" });
     root.replaceChildren(
       el("div", { class: "choose" }, fields),

@@ -115,6 +115,7 @@ class Words {
       "div",
       {
         class: "reading",
+        dir: "auto",
         role: "group",
         "aria-label": `${name}: point at a word, or walk with the arrow keys; Enter holds it`,
       },

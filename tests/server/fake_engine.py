@@ -19,6 +19,8 @@ from explainers.citation import UNKNOWN
 from explainers.methods import parse
 from explainers.models.calibration import Calibration
 from explainers.models.catalogue import CatalogueEntry
+from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.images import read_picture
 from explainers.models.inputs.types import Crop, ImageInput, TextInput, Token, Word
 from explainers.models.labels import ClassEntry, places_of
 from explainers.records.result import TargetInfo
@@ -256,6 +258,14 @@ def given(inputs: Image.Image | str) -> dict[str, torch.Tensor]:
 
 def _seen(inputs: Image.Image | str, grid: tuple[int, int] = GRID) -> tuple[ImageInput | TextInput, torch.Tensor]:
     """The record of an input, and numbers that depend on it: means of the patches of the centre square; of a text, lengths of words."""
+    if isinstance(inputs, Crop) and not (isinstance(inputs.image, Image.Image) and inputs.image.mode == "RGB"):
+        image, window = read_picture(inputs.image)
+        record, numbers = _seen(Crop(image, inputs.box), grid)
+        return replace(record, window=window), numbers  # type: ignore[call-arg]
+    if isinstance(inputs, Windowed) or (isinstance(inputs, Image.Image) and inputs.mode != "RGB"):
+        image, window = read_picture(inputs)
+        record, numbers = _seen(image, grid)
+        return replace(record, window=window), numbers  # type: ignore[call-arg]
     if isinstance(inputs, Crop):
         record, numbers = _seen(inputs.image.crop(inputs.box), grid)  # type: ignore[union-attr]
         (left, top, *_), (x0, y0, x1, y1) = inputs.box, record.crop  # type: ignore[union-attr]

@@ -16,10 +16,22 @@ from typing import Any, Literal
 import numpy as np
 import pillow_heif
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import (
+    DICOM_SUFFIXES,
+    GreyWindow,
+    Windowed,
+    is_deep,
+    is_dicom,
+    picture_of_array,
+    read_array,
+    read_dicom,
+    window_of,
+)
 from explainers.models.inputs.types import Crop, ImageInput
 
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
@@ -35,19 +47,34 @@ SUFFIXES = frozenset(
     if (name in Image.OPEN or name == "MPO") and name not in _NOT_READ  # MPO is read as the JPEG that it begins with
 )
 
+#: What is read as a picture.
+PictureSource = Image.Image | Path | str | Windowed | NDArray[Any]
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
 
 
-def read_image(source: Image.Image | Path | str) -> Image.Image:
+def read_image(source: PictureSource) -> Image.Image:
     """``source`` decoded, turned upright by its EXIF orientation, in RGB.
 
-    Transparency is laid on white, as a page would show it. 16-bit and floating-point greys are scaled to 8 bits.
-    Of an animation, the first frame is taken.
+    Transparency is laid on white, as a page would show it. Greys of more than 8 bits are shown through a window
+    (`explainers.models.inputs.depth`). Of an animation, the first frame is taken.
     Raises ExplainerError for what is not a readable image.
     """
+    return read_picture(source)[0]
+
+
+def read_picture(source: PictureSource) -> tuple[Image.Image, GreyWindow | None]:
+    """As :func:`read_image`, and the window through which greys of more than 8 bits are shown; None of other pictures."""
+    if isinstance(source, Windowed):
+        return _shown(source.image, source.window)
+    return _shown(source, None)
+
+
+def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, GreyWindow | None]:
+    if isinstance(source, np.ndarray):
+        source = picture_of_array(source)
     if isinstance(source, Image.Image):
-        return _upright_rgb(source, "the image")
+        return _upright_rgb(source, "the image", window)
     if not isinstance(source, (str, Path)):
         raise ExplainerError(f"an image model takes a PIL image or the path of an image file, not a {type(source).__name__}")
     path = Path(source).expanduser()
@@ -60,13 +87,25 @@ def read_image(source: Image.Image | Path | str) -> Image.Image:
     if not is_file:
         shown = str(source) if len(str(source)) <= 80 else f"{str(source)[:80]}..."
         raise ExplainerError(f"there is no file {shown!r}; an image model takes a PIL image or the path of an image file")
+    if path.suffix.lower() == ".npy":
+        return _upright_rgb(picture_of_array(read_array(path)), str(path), window)
     try:
+        if path.suffix.lower() in DICOM_SUFFIXES or _is_dicom(path):
+            return _upright_rgb(read_dicom(path, str(path)), str(path), window)
         with _opened(path) as image:
-            return _upright_rgb(image, str(path))
+            return _upright_rgb(image, str(path), window)
     except UnidentifiedImageError:
         raise ExplainerError(f"{path} is not an image that can be read; send a {in_words(FORMATS)} file") from None
     except (OSError, SyntaxError, EOFError) as problem:  # cut off within its header
         raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
+
+
+def _is_dicom(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_dicom(file.read(132))
+    except PermissionError:
+        return False  # said where it is opened
 
 
 def is_picture_name(path: Path | str) -> bool:
@@ -90,27 +129,27 @@ def _opened(path: Path) -> Image.Image:
         raise ExplainerError(f"{path} may not be read; change its permissions or send another file") from None
 
 
-def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
+def _upright_rgb(image: Image.Image, name: str, window: GreyWindow | None) -> tuple[Image.Image, GreyWindow | None]:
     if 0 in image.size:
         raise ExplainerError(f"{name} has no pixels: its size is {image.width} x {image.height}")
     try:
         image.load()
-        return to_rgb(ImageOps.exif_transpose(image))
+        upright = ImageOps.exif_transpose(image)
     except (OSError, SyntaxError, ValueError, EOFError) as problem:  # what Pillow's decoders raise for damaged files
         raise ExplainerError(f"{name} is damaged or cut short ({problem}); send the whole file") from problem
+    if window is not None and not is_deep(upright) and upright.mode != "L":
+        raise ExplainerError(f"{name} has colours, and a window is for greys: leave it out")
+    if window is None and is_deep(upright):
+        window = window_of(upright)
+    return to_rgb(upright, window), window
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
-    """``image`` in mode RGB: transparency on white, wide greys scaled to 8 bits."""
+def to_rgb(image: Image.Image, window: GreyWindow | None = None) -> Image.Image:
+    """``image`` in mode RGB: transparency on white, greys of more than 8 bits through ``window``, or that of the picture itself."""
+    if window is not None or is_deep(image):
+        return Image.fromarray((window or window_of(image)).greys(np.asarray(image))).convert("RGB")
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
-    if image.mode.startswith("I") or image.mode == "F":
-        values = np.nan_to_num(np.asarray(image, dtype=np.float64), posinf=0.0, neginf=0.0)
-        if image.mode == "F" and values.max(initial=0.0) <= 1:  # the usual range of floating-point pictures
-            values = values * 255
-        elif image.mode != "F" or values.max(initial=0.0) > 255:  # 16 bits, also when Pillow widened them to 32
-            values = values / 257
-        return Image.fromarray(values.clip(0, 255).round().astype(np.uint8)).convert("RGB")
     if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
         front = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", front.size, (255, 255, 255, 255)), front).convert("RGB")
@@ -163,20 +202,28 @@ class Preprocessing:
         record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), shown)
         return ((pixels - mean) / std).contiguous(), record
 
+    def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
+        """Read a picture, or the part of it that was asked for, and prepare it; raises ExplainerError for what is none."""
+        if isinstance(source, Crop):
+            return self.cut_out(source)
+        image, window = read_picture(source)
+        pixels, record = self(image)
+        return pixels, replace(record, window=window)
+
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
         """As for an image, of a part of one: resized to what the model takes without the margin that is else cut off around the centre.
 
         Where the part has other proportions than the model's input, it is cut, padded or squashed as an image would be. Raises
         ExplainerError for a part that does not lie in its image.
         """
-        image = read_image(crop.image)
+        image, window = read_picture(crop.image)
         crop.check(image.size)
         fitting = self if self.crop is None or self.resize is None else replace(self, resize=self.crop)
         pixels, record = fitting(image.crop(crop.box))
         left, top = crop.box[:2]
         x0, y0, x1, y1 = record.crop
         placed = (x0 + left, y0 + top, x1 + left, y1 + top)
-        return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box)
+        return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box, window=window)
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing."""

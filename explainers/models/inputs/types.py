@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import GreyWindow, Windowed
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Crop:
     box  x0, y0, x1, y1 in pixels of the upright original, at whose full resolution it is cut
     """
 
-    image: Image.Image | Path | str
+    image: Image.Image | Path | str | Windowed | NDArray[Any]
     box: tuple[int, int, int, int]
 
     def check(self, size: tuple[int, int]) -> None:
@@ -43,7 +46,8 @@ class Crop:
 
 
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Input = Image.Image | Path | str | Crop | TextPair | Mapping[str, Tensor] | Sequence[Image.Image | Path | str | Crop | TextPair]
+Single = Image.Image | Path | str | Crop | Windowed | TextPair | NDArray[Any]
+Input = Single | Mapping[str, Tensor] | Sequence[Single]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class ImageInput:
     pixels: Image.Image | None = field(default=None, repr=False, compare=False)  # RGB, of the size ``seen``: what became the tensor, before
     # it was normalised; None when tensors were passed
     frame: tuple[int, int, int, int] | None = None  # the part that was asked for, where it was a :class:`Crop`
+    window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
 
 
 @dataclass(frozen=True)

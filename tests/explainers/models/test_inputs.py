@@ -150,7 +150,7 @@ def test_what_is_no_prompt_is_refused(target: Any) -> None:
     [
         (torch.zeros(1, 3, 8, 8), r"a Tensor of shape \(1, 3, 8, 8\) .* \{'pixel_values': x\}"),
         (torch.zeros(1, 8, dtype=torch.long), r"\{'input_ids': x\}"),
-        (np.zeros((8, 8, 3), np.uint8), r"a numpy array of shape \(8, 8, 3\) .*PIL.Image.fromarray"),
+        (np.zeros((2, 8, 8, 3), np.uint8), r"a numpy array of shape \(2, 8, 8, 3\) .*PIL.Image.fromarray"),
         ([torch.zeros(3, 8, 8)], r"holds a Tensor; .*\{'pixel_values': x\}"),
         ([1, 2, 3], r"holds an int; .*\{'input_ids': torch.tensor\(\[ids\]\)\}"),
         (b"\xff\xd8", r"a bytes cannot be explained; .*PIL.Image.open\(io.BytesIO\(data\)\)"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import regex
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -325,3 +326,21 @@ def test_prompts_without_a_tokenizer_name_the_argument() -> None:
     assert model.prompt_inputs is not None
     with pytest.raises(ExplainerError, match="tokenizer="):
         model.prompt_inputs(["a zebra"])
+
+
+@pytest.mark.parametrize("text", ["中国很好", "👩‍👩‍👧 great 🇫🇷", "مرحبا بالعالم", "שלום עולם"])
+def test_pieces_that_stand_for_bytes_never_divide_a_character(text: str) -> None:
+    """GPT-2's kind cuts these into bytes: each token belongs to one word, and every word is of whole characters of the text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = {letter: i for i, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    prepared = TextReader(PreTrainedTokenizerFast(tokenizer_object=tokenizer), None).read([text], torch.device("cpu"))
+    record = prepared.inputs[0]
+    assert len(record.tokens) == len(text.encode())  # a token a byte
+    assert sorted(i for word in record.words for i in word.tokens) == list(range(len(record.tokens)))
+    edges = {0, *(match.end() for match in regex.finditer(r"\X", text))}
+    assert all({word.start, word.end} <= edges for word in record.words)
+    assert "".join(word.text for word in record.words) == text.replace(" ", "")

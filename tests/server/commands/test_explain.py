@@ -106,6 +106,22 @@ def test_two_texts_are_read_together(photo: Path, capsys: pytest.CaptureFixture[
     assert "second of two texts" in capsys.readouterr().err
 
 
+def test_a_window_shows_greys_of_12_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scan = tmp_path / "scan.png"
+    Image.fromarray(np.linspace(0, 4095, 64 * 64).reshape(64, 64).astype(np.uint16)).save(scan)
+    asked = ["explain", str(scan), "--model", "scenes-vit", "--methods", "rollout", "--json"]
+    assert main([*asked, "--window", "1000,200"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["input"]["window"] == {"level": 1000, "width": 200, "source": "set"}
+    expected = explainers.explain(explainers.load("scenes-vit"), explainers.Windowed(scan, 1000, 200), None, ["rollout"])
+    assert found["maps"][0]["scores"] == pytest.approx(expected.maps[0].to_json()["scores"], rel=1e-5)
+    with pytest.raises(SystemExit):
+        main([*asked, "--window", "20"])
+    assert "give its level and its width, such as 40,400" in capsys.readouterr().err
+    assert main(["explain", "--text", "a film", "--window", "5,5"]) != 0
+    assert "--window is for images" in capsys.readouterr().err
+
+
 def test_a_crop_is_what_the_model_sees(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["explain", str(photo), "--model", "scenes-vit", "--methods", "rollout", "--json"]
     assert main([*asked, "--crop", "20,30,132,142"]) == 0

@@ -1,0 +1,165 @@
+"""Greys of more than 8 bits (12 and 16 bits, floating point, DICOM) and the window through which they are shown; arrays as pictures.
+
+Their values are kept until a window maps them to 256 greys: the one that the caller or the file names, else from the smallest value to
+the largest. They are never divided by the range of their type: a scan of 12 bits in a file of 16 would be black.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from explainers.errors import ExplainerError
+
+#: Where in a picture's ``info`` stand the level and the width that its file names.
+FILE_WINDOW = "window"
+DICOM_SUFFIXES = (".dcm", ".dicom")
+_DICOM_MARK = slice(128, 132)  # of a file's first bytes
+
+
+@dataclass(frozen=True)
+class GreyWindow:
+    """The values that are shown as 256 greys: ``level`` becomes the middle one, what lies half a ``width`` below it black, above it white.
+
+    source  who chose it: "set" the caller, "file" the file, "range" the smallest and the largest value
+    """
+
+    level: float
+    width: float
+    source: Literal["set", "file", "range"] = "set"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.level) and math.isfinite(self.width) and self.width > 0):
+            raise ExplainerError(f"a window of level {self.level} and width {self.width} shows nothing; send a width above 0")
+
+    def greys(self, values: NDArray[Any]) -> NDArray[np.uint8]:
+        """``values`` as greys of 0 to 255; what is no number is black."""
+        share = (np.asarray(values, np.float64) - self.level) / self.width + 0.5
+        return np.asarray((255 * np.nan_to_num(share, nan=0.0).clip(0, 1)).round(), np.uint8)
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A grey picture of more than 8 bits with the window through which the model is shown it, in units of the file's values."""
+
+    image: Image.Image | Path | str | NDArray[Any]
+    level: float
+    width: float
+
+    @property
+    def window(self) -> GreyWindow:
+        """Its window; raises ExplainerError for a width that is not above 0."""
+        return GreyWindow(float(self.level), float(self.width))
+
+
+def is_deep(image: Image.Image) -> bool:
+    """Whether a picture is of greys that need a window."""
+    return image.mode.startswith("I") or image.mode == "F"
+
+
+def window_of(image: Image.Image) -> GreyWindow:
+    """The window of a deep picture where the caller names none: its file's, else its range; floats within 0 to 1 have that range."""
+    if (named := image.info.get(FILE_WINDOW)) is not None:
+        return GreyWindow(named[0], named[1], "file")
+    values = np.asarray(image, np.float64)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    if image.mode == "F" and low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    return GreyWindow((low + high) / 2, (high - low) or 1.0, "range")
+
+
+def picture_of_array(array: NDArray[Any]) -> Image.Image:
+    """An array as a picture: greys (height, width) of any kind of number, or colours of 8 bits or of 0 to 1 (height, width, 3), also with
+    the channels first. Raises ExplainerError for another.
+    """
+    wanted = "send greys (height, width), or colours (height, width, 3) as uint8 or as floats of 0 to 1"
+    shape = tuple(array.shape)
+    if array.dtype.kind not in "uifb" or not array.size:
+        raise ExplainerError(f"an array of {array.dtype} and shape {shape} is no picture; {wanted}")
+    values = channels_last(array, (1, 3)) if array.ndim == 3 else array
+    if values.ndim == 3 and values.shape[2] == 1:
+        values = values[..., 0]
+    if values.ndim == 2:
+        if values.dtype == np.bool_:
+            return Image.fromarray(values.astype(np.uint8) * 255)
+        return Image.fromarray(values) if values.dtype == np.uint8 else Image.fromarray(values.astype(np.float32))
+    if values.ndim != 3:
+        raise ExplainerError(f"an array of shape {shape} is no picture; {wanted}")
+    if values.dtype == np.uint8:
+        return Image.fromarray(np.ascontiguousarray(values))
+    if values.dtype.kind == "f" and values.min() >= 0 and values.max() <= 1:
+        return Image.fromarray((255 * values).round().astype(np.uint8))
+    raise ExplainerError(
+        f"colours of {values.dtype} from {values.min():g} to {values.max():g} do not say how bright they are; {wanted}, and preprocessed "
+        "pixels (batch, channels, height, width) as {'pixel_values': torch.from_numpy(x)}"
+    )
+
+
+def channels_last(array: NDArray[Any], counts: tuple[int, ...]) -> NDArray[Any]:
+    """A stack of bands as (height, width, bands), where one of its two ends holds so many; raises ExplainerError where both or none do."""
+    first, last = array.shape[0] in counts, array.shape[-1] in counts
+    if array.ndim != 3 or first == last:
+        wanted = " or ".join(map(str, counts))
+        raise ExplainerError(
+            f"an array of shape {tuple(array.shape)} does not say which axis holds the channels; send (height, width, {wanted})"
+        )
+    return np.moveaxis(array, 0, -1) if first else array
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """The array of a ``.npy`` file, of which nothing is executed; raises ExplainerError for what holds none."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as problem:
+        raise ExplainerError(f"{path} holds no array of numbers ({problem}); write it with numpy.save") from problem
+    if not isinstance(array, np.ndarray):
+        raise ExplainerError(f"{path} holds several arrays; write the one of the picture with numpy.save")
+    return array
+
+
+def is_dicom(head: bytes) -> bool:
+    """Whether a file with these first bytes is a DICOM file."""
+    return head[_DICOM_MARK] == b"DICM"
+
+
+def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Image:
+    """One grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys upright.
+
+    ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours,
+    and for more than ``most_pixels``, before they are decoded.
+    """
+    try:
+        import pydicom
+        from pydicom.pixels.processing import apply_modality_lut
+    except ImportError:
+        raise ExplainerError(f"{name} is a DICOM file, which takes pydicom to read: pip install 'vitrine[medical]'") from None
+    try:
+        data = pydicom.dcmread(file)
+        if (pixels := int(data.Rows) * int(data.Columns) * int(getattr(data, "NumberOfFrames", None) or 1)) > most_pixels:
+            raise ValueError(f"{pixels} pixels are too many")
+        values = np.asarray(apply_modality_lut(data.pixel_array, data), np.float32)
+    except Exception as problem:  # pydicom's decoders raise whatever they like on broken data
+        raise ExplainerError(f"{name} cannot be read as DICOM ({problem}); send one uncompressed slice") from problem
+    if values.ndim != 2:
+        raise ExplainerError(f"{name} holds an array of shape {values.shape}; send one grey slice")
+    level, width = (_first(getattr(data, key, None)) for key in ("WindowCenter", "WindowWidth"))
+    if inverted := getattr(data, "PhotometricInterpretation", "") == "MONOCHROME1":
+        values = -values
+    image = Image.fromarray(values)
+    if level is not None and width:
+        image.info[FILE_WINDOW] = (-level if inverted else level, width)
+    return image
+
+
+def _first(value: Any) -> float | None:
+    """Some files name several windows: the first one."""
+    if value is None or value == "":
+        return None
+    return float(value if isinstance(value, int | float | str) else value[0])
