@@ -202,7 +202,7 @@ class Trace:
 
         Raises ExplainerError where they cannot be read.
         """
-        return parts_of_last(recording.parts, recording.projections)
+        return parts_of_last(recording.parts, recording.structure.output_projections)
 
     def last_context(self, signals: Signals) -> Tensor:
         """Signal at what the last attention gives, before its projection: (B, H, S, d)."""

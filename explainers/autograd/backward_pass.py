@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from explainers.autograd.observed.biases import BiasTerms
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Signals
+from explainers.autograd.structure.biases import BiasTerms
 
 #: What tokens and biases may miss, in epsilons of the sum of the sizes of their terms: 3 was the most on 60 families and trained models.
 ROUNDING_OF_ACCOUNT = 16.0

@@ -13,9 +13,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.autograd.observed.class_attention import ClassBlock
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.structure.class_attention import ClassBlock
 from explainers.errors import ExplainerError
 from explainers.models.base import Layout
 from explainers.trace import Trace, parts_of_last
@@ -75,11 +75,11 @@ class ClassAttentionTrace(Trace):
         return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in behind)]
 
     @property
-    def class_blocks(self) -> list[ClassBlock]:
+    def class_blocks(self) -> tuple[ClassBlock, ...]:
         """The blocks of class attention. Raises ExplainerError where their streams are not known."""
-        if not self.recording.behind.is_whole:
+        if not self.recording.structure.class_attention.is_whole:
             raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
-        return self.recording.behind.blocks
+        return self.recording.structure.class_attention.blocks
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -111,7 +111,7 @@ class ClassAttentionTrace(Trace):
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
         """Those of the last class attention, which has one query."""
-        return parts_of_last(recording.behind.parts, recording.behind.projections)
+        return parts_of_last(recording.structure.class_attention.parts, recording.structure.class_attention.projections)
 
     def last_context(self, signals: Signals) -> Tensor:
         """(B, H, 1, d)."""

@@ -89,7 +89,7 @@ def legrad(trace: Trace, layers: int = 2) -> Reading:
     rows = trace.mask.to(trace.block_inputs[0].dtype)
     terms = []
     for block in range(blocks - layers, blocks):
-        by_attention = trace.recording.pooling is not None
+        by_attention = trace.recording.structure.pooling is not None
         recording = trace.rerun(exit_block=block, exit_through=None if by_attention else pooled)
         signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
         if signals.pooling is not None:

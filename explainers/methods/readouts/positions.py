@@ -42,10 +42,10 @@ def pa_lrp(trace: Trace, part: str = "both") -> Reading:
     back to the pixels. Relevance begins with 1 at the explained number. Each pixel gets its own relevance, summed over colours, and an
     equal part of R(P) of its patch, summed over the width; what is negative is set to 0, as in the authors' code.
     """
-    positions = trace.recording.positions
+    positions = trace.recording.structure.positions
     assert positions is not None  # needs
     assert trace.signals.placed is not None
-    if trace.recording.rotary and part != "pixels":
+    if trace.recording.structure.rotary and part != "pixels":
         trace.note(ROTARY)
     rows, columns = trace.layout.grid or (0, 0)
     of_pixels = (trace.pixel_values * trace.pixel_grads).sum(1)
