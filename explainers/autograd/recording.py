@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.backward_pass import BackwardPass, missing_of
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes
 from explainers.autograd.opaque import Insides, on_path, recorded_inside
@@ -26,7 +26,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_first, tokens_among
 from explainers.autograd.structure.model_structure import Structure
@@ -383,61 +383,42 @@ class Recording:
         if self.under_way.biases is not None:
             self.under_way.biases.add(signal, bias)
 
-    def signals(self, rule: Rule, seed: Tensor) -> Signals:
+    def signals(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """:meth:`backward`, and what it brought back is kept: the same question is answered once."""
-        key = (rule, seed.detach().cpu().to(torch.float64).numpy().tobytes())
-        if key not in self._cache:
-            self._cache[key] = self.backward(rule, seed)
-        return self._cache[key]
+        key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
+        known = self._cache.get(key)
+        if known is None or not covers(known.fields, fields):
+            known = self._cache[key] = self.backward(rule, output_gradient, fields if known is None else fields | known.fields)
+        return known
 
     def forget_signals(self) -> None:
         """Let go of all signals kept."""
         self._cache.clear()
 
-    def backward(self, rule: Rule, output_gradient: Tensor) -> Signals:
-        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits."""
+    def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
+        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. A rule that
+        accounts for the answer goes back to x^1.
+        """
         started = self._now()
-        under_way = BackwardPass(rule, BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form))
-        attentions = [a for a in self.attentions if a is not None]
-        contexts = [p.output for p in (*self.parts, *self.structure.class_attention.parts) if p is not None]
-        placed = None if self.structure.positions is None else self.structure.positions[1]
-        ends = [end for end in (self.structure.pooling, placed, self.pixels) if end is not None]
-        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *self.class_attentions, *ends]
+        if rule.accounts or "bias" in fields:
+            fields |= {"block_inputs[0]", "bias"}
+        biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.form) if "bias" in fields else None
+        under_way, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
+        ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
         start = seeded(start) if estimated else start
         with self._follow(under_way):
-            grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
+            arrived = torch.autograd.grad(self.logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         seconds = self._now() - started
-        values = [torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)]
-        signals = self._signals(values, under_way, seconds)
+        values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
+        signals = signals_at(places, values, fields, under_way, seconds)
         if rule.accounts:
             begun = (output_gradient * self.logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals
-        errors = [torch.zeros_like(w) if f is None else error_of(f) for w, f in zip(wanted, grads, strict=True)]
-        return replace(signals, errors=self._signals(errors, under_way, seconds))
-
-    def _signals(self, filled: list[Tensor], under_way: BackwardPass, seconds: float) -> Signals:
-        """Put together from what arrived at the inputs and outputs of blocks, attentions, contexts, and the ends of the graph."""
-        blocks = len(self.block_inputs)
-        maps = iter(filled[2 * blocks :])
-        assert under_way.biases is not None
-        return Signals(
-            block_inputs=tuple(filled[:blocks]),
-            block_outputs=tuple(filled[blocks : 2 * blocks]),
-            attentions=tuple(None if a is None else next(maps) for a in self.attentions),
-            contexts=tuple(None if p is None else next(maps) for p in self.parts),
-            class_contexts=tuple(None if p is None else next(maps) for p in self.structure.class_attention.parts),
-            class_attentions=tuple(next(maps) for _ in self.class_attentions),
-            pooling=None if self.structure.pooling is None else next(maps),
-            placed=None if self.structure.positions is None else next(maps),
-            bias=under_way.biases.by_token,
-            unplaced=under_way.biases.unplaced,
-            pixels=filled[-1] if self.pixels is not None else None,
-            unruled=frozenset(under_way.unruled),
-            seconds=seconds,
-        )
+        errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
+        return replace(signals, errors=signals_at(places, errors, fields, under_way, seconds))
 
     def _now(self) -> float:
         """Seconds on a clock, all work on the device done."""

@@ -41,6 +41,14 @@ class ClassAttentionTrace(Trace):
         """Those of the trace that this was made of."""
         return self._trace.signals
 
+    def signals_with(self, field: str) -> Signals:
+        """Likewise."""
+        return self._trace.signals_with(field)
+
+    def attention_grad(self, block: int) -> Tensor:
+        """Signal at the attention weights of one block, class attention last."""
+        return self.attention_grads[block]
+
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
         return ClassAttentionTrace(self._trace.under(rule), self._last)
@@ -71,7 +79,7 @@ class ClassAttentionTrace(Trace):
     def attention_grads(self) -> list[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
-        behind = (a.to(self.type_of_attention) for a in self.signals.class_attentions)
+        behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)
         return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in behind)]
 
     @property

@@ -65,6 +65,8 @@ def _moving(rule: Rule) -> str | None:
     slow=True,
     passes="tokens + 1 forward",
     refuses=_moving,
+    reads=(),
+    reads_under={"libra": ("bias",)},
 )
 def decompx(trace: Trace) -> Tensor:
     """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.

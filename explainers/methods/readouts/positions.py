@@ -34,6 +34,7 @@ ROTARY = (
     needs=("positions",),
     pixels=True,
     options={"part": PART},
+    reads=("placed",),
 )
 def pa_lrp(trace: Trace, part: str = "both") -> Reading:
     """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.

@@ -12,9 +12,13 @@ import explainers
 from explainers.autograd.nodes import Move, Start
 from explainers.autograd.operators import LinearMap, Softmax
 from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import fields_of
+from explainers.methods import METHODS
+from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.base import Model
 from tests.explainers.support.double import in_double
-from tests.explainers.support.wrapped import inputs, wrapped
+from tests.explainers.support.wrapped import inputs, one_hot, wrapped
 from tests.families import FAMILIES
 
 
@@ -117,3 +121,57 @@ def test_a_list_begins_with_what_is_explained_and_says_what_ran() -> None:
 
 def test_a_recording_has_a_dozen_fields() -> None:
     assert len(vars(Recording(wrapped("vit"), inputs("vit", 1)))) <= 12
+
+
+def test_a_backward_pass_goes_no_further_than_what_is_asked_for() -> None:
+    recording = Recording(wrapped("vit"), inputs("vit"))
+    gradient, rule = one_hot(recording), RULES["gradient"]
+    whole = recording.backward(rule, gradient)
+    part = recording.backward(rule, gradient, fields_of(["attentions[-1]"]))
+    assert whole.attentions[-1] is not None
+    assert part.attentions[-1] is not None
+    assert torch.equal(part.attentions[-1], whole.attentions[-1])
+    assert part.attentions[:-1] == (None,) * (len(whole.attentions) - 1)
+    assert (part.block_inputs, part.pooling, part.bias) == ((), None, None)
+
+
+def test_what_was_not_asked_for_at_first_is_brought_by_another_pass() -> None:
+    recording = Recording(wrapped("vit"), inputs("vit"))
+    gradient, rule = one_hot(recording), RULES["gradient"]
+    first = recording.signals(rule, gradient, fields_of(["attentions[-1]"]))
+    assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is first
+    both = recording.signals(rule, gradient, fields_of(["block_inputs[0]"]))
+    assert both.attentions[-1] is not None
+    assert torch.equal(both.block_inputs[0], recording.backward(rule, gradient).block_inputs[0])
+    assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is both
+
+
+def test_a_rule_that_accounts_for_the_answer_goes_back_to_the_tokens() -> None:
+    recording = Recording(wrapped("vit"), inputs("vit"))
+    part = recording.backward(RULES["libra"], one_hot(recording), fields_of(["attentions[-1]"]))
+    assert part.missing is not None
+    assert part.bias is not None
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.rule is not None and not method.slow])
+@pytest.mark.parametrize("family", ["vit", "cait", "bert"])
+def test_a_method_reads_what_it_declares(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass for each rule, and none more for what was not declared."""
+    method, passes, back = METHODS[name], [], Recording.backward
+    if reason_against(method, missing_requirements(wrapped(family))) is not None:
+        pytest.skip("cannot run")
+
+    def counted(self: Recording, rule: Rule, *how: Any) -> Any:
+        passes.append((id(self), rule.name))
+        return back(self, rule, *how)
+
+    monkeypatch.setattr(Recording, "backward", counted)
+    explainers.explain(wrapped(family), inputs(family, 1), target=1, methods=[name])
+    assert passes
+    assert len(set(passes)) == len(passes)
+
+
+def test_a_field_that_does_not_exist_is_refused() -> None:
+    for name in ("attention", "pixels[0]", "attentions[x]", "attentions[1"):
+        with pytest.raises(ValueError, match="no field"):
+            fields_of([name])
