@@ -107,7 +107,7 @@ fonts:
 	fi
 
 # The pictures of docs/workbench.md and of the README.
-SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words segments text versus words
+SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words regions text versus words
 screenshots: chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.browser.screenshots --out docs/screenshots --only $(SHOTS)
 

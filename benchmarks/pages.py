@@ -46,13 +46,13 @@ DROP = """
 # Seconds that the page takes to draw every position of the slider, each in a frame of its own.
 DRAG = """
 async (positions) => {
-  const slider = document.getElementById("gone");
+  const slider = document.getElementById("removed");
   const frame = () => new Promise(requestAnimationFrame);
   const start = performance.now();
   for (let i = 1; i <= positions; i++) {
     slider.value = String(i);
     slider.dispatchEvent(new Event("input", { bubbles: true }));
-    do await frame(); while (!document.querySelector(".dock output").textContent.startsWith(`${i}\\u2009%`));
+    do await frame(); while (!document.querySelector(".deletion-bar output").textContent.startsWith(`${i}\\u2009%`));
   }
   return (performance.now() - start) / 1000;
 }
@@ -108,7 +108,7 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
         for_answer, for_page, for_curve = itertools.islice(fresh, 3)
         plain = seconds(explanation_of, address, for_answer, ["random"])
         first, last = dropped(page, for_page)
-        page.locator("#gone").fill("5")
+        page.locator("#removed").fill("5")
         page.locator(".said").filter(has_text="asked at").wait_for()
         updates = SWEEP / page.evaluate(DRAG, SWEEP)
         specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]
@@ -118,7 +118,7 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
             "first map after a picture is chosen": first,
             f"all {page.locator('.plate').count()} maps": last,
             f"deletion curves of {len(specs)} methods": curve,
-            "updates a second of the scrubber": updates,
+            "updates a second of the deletion test": updates,
         }
         for name, value in row.items():
             values_by_name.setdefault(name, []).append(value)

@@ -9,36 +9,40 @@ with without_collection():  # what is imported stays
     from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
 
     # isort: split
+    from explainers.analysis.agreement import Agreement, agreement
+    from explainers.analysis.agreement_sentence import agreement_sentence
+    from explainers.analysis.deletion_test import DeletionTest, deletion_test
+    from explainers.analysis.inspection import QUANTITIES, contributions, head_maps
+    from explainers.analysis.interactions import Interaction, alike, interaction
+    from explainers.analysis.regions import Region, Regions, regions
+    from explainers.analysis.rule_mixer import Mix, mix
+    from explainers.analysis.summary import Summary, summarise
+    from explainers.analysis.word_probe import WordProbe, word_probe
     from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
     from explainers.citation import Citation
-    from explainers.comparisons.agreement import Agreement, agreement
-    from explainers.comparisons.agreement_sentence import agreement_sentence
-    from explainers.comparisons.regions import Region, Regions, regions
     from explainers.errors import ExplainerError
-    from explainers.explanation import explain
-    from explainers.faithfulness.deletion import DeletionTest, deletion_test
-    from explainers.faithfulness.word_probe import WordProbe, word_probe
-    from explainers.inspection import QUANTITIES, contributions, head_maps
-    from explainers.interactions import Interaction, alike, interaction
     from explainers.methods import METHODS
     from explainers.methods.registry import method
     from explainers.methods.requirements import default_methods, for_probability, pairs, variants
+    from explainers.metrics import METRICS
     from explainers.models.abstention import Abstention
-    from explainers.models.base import Crop, Model, TextPair
+    from explainers.models.inputs.images import Preprocessing
+    from explainers.models.inputs.types import Crop, TextPair
     from explainers.models.loading import load
+    from explainers.models.model import Model
     from explainers.models.threads import Threads
     from explainers.models.wrapping import wrap
+    from explainers.pipeline.explain import explain
     from explainers.plugins import load_plugins
-    from explainers.result import Attribution, Explanation, MapPrecision
-    from explainers.rule_mixer import Mix, mix
-    from explainers.session import Cancelled, Session
-    from explainers.summary import Summary, summarise
-    from explainers.targets import AnyOf, Contrast, Probability
-    from explainers.trace import Reading, Trace
+    from explainers.records.result import Attribution, Explanation, MapPrecision
+    from explainers.records.session import Cancelled, Session
+    from explainers.records.targets import AnyOf, Contrast, Probability
+    from explainers.records.trace import Reading, Trace
 
 __all__ = [
     "KINDS",
     "METHODS",
+    "METRICS",
     "QUANTITIES",
     "RULES",
     "Abstention",
@@ -56,6 +60,7 @@ __all__ = [
     "MapPrecision",
     "Mix",
     "Model",
+    "Preprocessing",
     "Probability",
     "Reading",
     "Region",

@@ -19,7 +19,7 @@ PUBLIC = (
     "explainers.methods",
     "explainers.metrics",
     "explainers.datasets",
-    "explainers.interactions",
+    "explainers.analysis.interactions",
     "explainers.evaluation.plan",
     "explainers.evaluation.running",
     "explainers.evaluation.run_engines",

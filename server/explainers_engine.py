@@ -17,16 +17,16 @@ from PIL import Image
 
 import explainers
 from explainers.citation import Citation
-from explainers.explanation import versions
 from explainers.methods import NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
 from explainers.methods.families import FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
-from explainers.models.base import ImageInput, TextInput, Token, Word
 from explainers.models.catalogue import CATALOGUE
+from explainers.models.inputs.types import ImageInput, TextInput, Token, Word
 from explainers.models.loading import card, device_named, fetch
 from explainers.models.threads import Threads
+from explainers.pipeline.explain import versions
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
 from server.engine import Engine, Progress

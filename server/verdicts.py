@@ -79,7 +79,7 @@ def in_words(ranking: MethodRanking) -> dict[str, Any]:
 
     document = ranking.to_json()
     return {
-        **{name: document[name] for name in ("run", "model", "measured", "metric", "random")},
+        **{name: document[name] for name in ("run", "model", "measured", "metric", "second", "random")},
         "of": len(levels),
         "tied": sum(figure["tied"] for figure in document["ranks"].values()),
         "trust": [{**entry, **document["ranks"][entry["spec"]]} for entry in named(trust.values())],

@@ -30,8 +30,8 @@ import explainers
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
-from explainers.models.base import Model
-from explainers.precision import BAR
+from explainers.models.model import Model
+from explainers.pipeline.precision import BAR
 from tests.explainers.support.wrapped import trace_of
 
 SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from explainers.models.base import Model
 from explainers.models.loading import load
+from explainers.models.model import Model
 
 
 @cache

@@ -17,7 +17,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.base import Model
+from explainers.models.model import Model
 from server.docs import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
@@ -30,6 +30,8 @@ SHORT = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",
     "rise": "samples=8",
+    "tis": "masks=8",
+    "vit_cx": "distance=0.5",
     "kernel_shap": "samples=8",
     "lime": "samples=8",
 }
@@ -40,6 +42,8 @@ NEEDS = {
     "positions": "of images, position embeddings added to the patches before the blocks",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "image": "an image",
+    "patch_features": "of images beside prompts, a head that reads a class token, in whose place a patch can be put",
 }
 #: What is not explained, or not wholly, and what is said there instead.
 SHORT_OF = (
@@ -185,6 +189,7 @@ def measure(name: str) -> Row:
     """Run one family."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
+    other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
     return Row(
         name=name,
         package=family.library,
@@ -196,8 +201,8 @@ def measure(name: str) -> Row:
         deep_taylor=conserved(name, "deep_taylor"),
         lrp=conserved(name, "lrp"),
         rules=without_rule(name),
-        methods=f"{runs} of {len(METHODS)}",
-        lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in missing_requirements(model)),
+        methods=f"{runs} of {sum(not (method.needs & other) for method in METHODS.values())}",
+        lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in missing_requirements(model) and need not in other),
     )
 
 
@@ -218,7 +223,8 @@ writes this page. No line of the engine is about one of them.
 - **deep Taylor**, **LRP**: relevance that arrives at the embedded tokens, and at constants on the way, of 1 that starts at the logit. Deep
   Taylor loses what reaches an output with no pair of positive product; the LRP baseline does not conserve relevance.
 - **rules**: whether every operator has its rule under all {len(RULES)} of them.
-- **methods**: how many run, each with every rule it takes; the rest need what the last column says the model lacks.
+- **methods**: how many run, each with every rule it takes, of those that need no prompts or images where there are none; the rest need what
+  the last column says the model lacks.
 
 {markdown_table(HEADINGS, [row.cells() for row in rows])}
 

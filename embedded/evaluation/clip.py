@@ -29,7 +29,7 @@ from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, co
 from embedded.recipes.networks.clip_features import image_features, text_features
 from explainers import datasets
 from explainers.evaluation.explained_classes import PROMPT
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.models.prompt_words import PROMPT_KINDS
 
 DRAWN = 4  # scenes of each kind that the words are tried on

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 import explainers
-from explainers.models.base import Model
 from explainers.models.loading import device_named
+from explainers.models.model import Model
 
 
 def loaded(folder: Path, device: str | None = None) -> Model:

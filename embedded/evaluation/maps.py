@@ -16,7 +16,7 @@ from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.evaluation.plan import Explained, make_plan
 from explainers.evaluation.statistics import columns_of, estimate, weights_of_rows
 from explainers.metrics import METRICS
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 
 def map_rows(model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted") -> list[Row]:

@@ -22,7 +22,7 @@ from embedded.evaluation.maps import map_rows, table_of
 from embedded.recipes.reviews.data import FILES, HELD_OUT, read, rows
 from embedded.recipes.reviews.text_predictions import MOST, accuracy, predictions, sample
 from explainers.datasets import Dataset, Sample
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 BARS = {"ERASER movies, test": 0.92, "IMDB, test": 0.93, "SST-2, validation (GLUE)": 0.9}
 COUNTS = range(10, 90, 10)

@@ -31,7 +31,7 @@ from embedded.recipes.networks import clip_features
 from embedded.recipes.train_scenes_vit import PATCH, SIZE
 from explainers.datasets import open_dataset
 from explainers.evaluation.explained_classes import PROMPT
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 PATCHES = (SIZE // PATCH) ** 2
 NAMED, EXPLAINED = 1000, 100  # scenes, of any number of objects and of two and more

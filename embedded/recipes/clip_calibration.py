@@ -23,7 +23,7 @@ from embedded.recipes.calibration import letters_at_random, write
 from embedded.recipes.data.prompt_questions import PromptQuestion, photos_and_questions
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks.clip_features import image_features, text_features
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.models.prompt_words import ASIDE, FILE, PROMPT_KINDS, TEMPLATE, PromptWords, read_prompt_words
 
 ASIDES = ("little", "pictures", "qualities", "doing")  # fields of the everyday words that are beside the point

@@ -20,7 +20,7 @@ from explainers.autograd.operators import DynamicLinear, MatMul, Mul, Softmax, W
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: An operator is named if it is behind at least this share of what is missing.
 LEAST_SHARE = 0.2

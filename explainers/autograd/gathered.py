@@ -20,7 +20,7 @@ from explainers.autograd import rounding
 from explainers.autograd.operators import Add, DynamicLinear, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: Of the numbers of an activation this share may be off by more than is kept, times the quantile of a normal distribution.
 TAIL, QUANTILE = 1e-3, 3.29
@@ -64,7 +64,7 @@ def made_up(model: Model) -> dict[str, Tensor]:
         ids = torch.tensor([[1, 2, 3] * (4 if (model.details.get("max_tokens") or 12) >= 12 else 1)], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     generator, size = torch.Generator().manual_seed(0), tuple(model.details["input"])
-    blotches = [torch.randn(1, 3, 2**n, 2**n, generator=generator) for n in range(1, 7)]
+    blotches = [torch.randn(1, model.details["channels"], 2**n, 2**n, generator=generator) for n in range(1, 7)]
     picture = torch.stack([F.interpolate(each, size, mode="bilinear") for each in blotches]).sum(0) / len(blotches) ** 0.5
     tensors = {"pixel_values": picture.to(model.device, model.dtype)}
     return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a photo of a dog"]).tensors}

@@ -24,7 +24,8 @@ from explainers.autograd.structure.attention import over_tokens
 from explainers.autograd.structure.class_attention import as_taken, attentions_behind
 from explainers.autograd.structure.model_structure import Structure
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
+from explainers.models.model import Model
+from explainers.models.structure.spans import Span
 from explainers.models.tokens import as_given, map_size
 
 
@@ -50,6 +51,16 @@ class Propagation(Recording):
         behind: bool = False,
         over_channels: bool = False,
     ) -> None:
+        if any(isinstance(each, Span) for each in model.blocks):
+            raise ExplainerError(
+                f"{model.name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated "
+                "through one: choose a method that goes backward, such as fullgrad_plus:libra."
+            )
+        if model.form.tokens_first:
+            raise ExplainerError(
+                f"{model.name} lays tokens before samples, so that single tokens cannot be propagated through it: choose a method that "
+                "goes backward, such as fullgrad_plus:libra."
+            )
         self.copies = 1 + len(sources)
         self._sources = sources
         self._over_channels = over_channels

@@ -31,8 +31,11 @@ from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_first, tokens_among
 from explainers.autograd.structure.model_structure import Structure
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout, Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.layout import Layout
+from explainers.models.model import Model
+from explainers.models.structure.spans import Span
+from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
 
 Change = Callable[[Tensor], Tensor]
@@ -114,14 +117,11 @@ class Recording:
             self.logits: Tensor = on_path(self, model.forward(tensors))
         self._end_forward()
         if not self.nodes.blocks:
-            raise ExplainerError(
-                "None of the model's blocks ran: pass blocks=[...] to wrap() with the Transformer blocks of the explained tower."
-            )
+            raise ExplainerError("None of the model's blocks ran: pass blocks=[...] to wrap() with those of the explained tower.")
         if not self.logits.requires_grad:
-            raise ExplainerError(
-                "The model's output does not depend on its blocks: check blocks= and entry=, and that the model does not detach."
-            )
+            raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
+        model.form.check(x)
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens: Tensor | None = self._class_tokens()
 
@@ -163,12 +163,11 @@ class Recording:
             return lambda *args: hook(*args) if threading.get_ident() == thread else None
 
         handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
-        for block in dict.fromkeys(self.model.blocks):  # a block may be used several times
-            handles.append(block.register_forward_pre_hook(mine(self._before_block), with_kwargs=True))
-            handles.append(block.register_forward_hook(mine(self._after_block), with_kwargs=True))
-        for block in dict.fromkeys(self.model.class_blocks):
-            handles.append(block.register_forward_pre_hook(mine(self._before_class_block), with_kwargs=True))
-            handles.append(block.register_forward_hook(mine(self._after_class_block), with_kwargs=True))
+        of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
+        for blocks, (before, after) in ((self.model.blocks, of_blocks), (self.model.class_blocks, of_class_blocks)):
+            for block in dict.fromkeys(blocks):  # a block may be used several times
+                handles.append(block.register_forward_pre_hook(mine(before), with_kwargs=True))
+                handles.append(block.register_forward_hook(mine(after), with_kwargs=True))
         try:
             yield
         finally:
@@ -202,7 +201,7 @@ class Recording:
             return None
         self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first else form.with_taken(args, kwargs, x.clone())
+        return None if first or isinstance(module, Span) else form.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         form, block, passing = self.model.form, self.nodes.blocks[-1], self.passing
@@ -213,6 +212,8 @@ class Recording:
             shown = self.block_outputs[passing.exit_block]
             shown = shown if passing.exit_through is None else passing.exit_through(shown)
         block.left, block.left_by = shown, self.nodes.of(shown)
+        if isinstance(module, Span) and len(self.nodes.blocks) < len(self.model.blocks):
+            return None  # the residual beside the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not form.is_row:
             return form.with_given(output, shown.clone())
         return None
@@ -237,9 +238,17 @@ class Recording:
     def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
         self.passing.position += 1 if self.entered else -1
+        given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
+        if turned:  # relevance of a sum is shared within each sample
+            given = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
-        out: Tensor = operator.apply(*arguments, weakref.proxy(self))  # type: ignore[no-untyped-call]
-        return self._listed(operator, arguments, out, role)
+        out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
+        return self._listed(operator, arguments, out.transpose(0, 1) if turned else out, role)
+
+    def _has_tokens_first(self, x: Tensor) -> bool:
+        """Whether the tokens of x lie along its first dimension, its samples along the second."""
+        x1 = self.passing.x1
+        return self.model.form.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
     def _listed(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: str | None) -> Tensor:
         """Put an operator on the list."""

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.eval_mode import with_gradients
 from explainers.models.memory import free_memory
+from explainers.models.model import Model
 
 SHARE = 0.9  # of the free memory that a request may take
 BEYOND = 1.5  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.5 measured on vit_small_patch16_224

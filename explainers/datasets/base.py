@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
-from explainers.targets import find_class
+from explainers.models.model import Model
+from explainers.records.targets import find_class
 
 Kind = Literal["image", "text"]
 Mask = NDArray[np.bool_]

@@ -13,12 +13,12 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.metrics.registry import Curve
 from explainers.metrics.removal_curves import keep_masks
-from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import How
 from explainers.models.removal.words import word_removal
-from explainers.session import checker
+from explainers.records.session import checker
 
 _PICTURES = 16  # whole ones in one forward pass, at most
 _ROUNDING = 1e-9  # 0.3 * 10 tokens are 3, not 2

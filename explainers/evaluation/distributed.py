@@ -27,12 +27,12 @@ from explainers.evaluation.measuring import EvaluationSetup, Row
 from explainers.evaluation.plan import Plan
 from explainers.evaluation.run_engines import Parts, RunEngine, Size, Tell, one_by_one
 from explainers.evaluation.running import first_inputs
-from explainers.explanation import versions
-from explainers.models.base import Model
 from explainers.models.catalogue import embedded_names
 from explainers.models.loading import load
 from explainers.models.memory import free_memory
-from explainers.session import Cancelled
+from explainers.models.model import Model
+from explainers.pipeline.explain import versions
+from explainers.records.session import Cancelled
 
 __all__ = ["Sources", "ray_engine"]
 

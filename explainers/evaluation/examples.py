@@ -14,7 +14,7 @@ from PIL import Image
 from explainers.evaluation.measuring import EvaluationSetup, Row
 from explainers.evaluation.statistics import columns_of
 from explainers.metrics import Metric
-from explainers.models.base import TextInput
+from explainers.models.inputs.types import TextInput
 from explainers.rendering.overlays import lay_over
 
 AMONG = 100  # inputs: examples are chosen among the first ones, so that a report stays small

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.labels import imagenet_entries
-from explainers.targets import AnyOf
+from explainers.models.model import Model
+from explainers.records.targets import AnyOf
 
 PROMPT = "a photo of a {}"
 _NUMBER = re.compile(r"\d+")

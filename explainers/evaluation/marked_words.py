@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from explainers.datasets import Sample
-from explainers.models.base import Model, Word
-from explainers.result import Attribution, WordScore
+from explainers.models.inputs.types import Word
+from explainers.models.model import Model
+from explainers.records.result import Attribution, WordScore
 
 
 def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> tuple[Tensor, Tensor] | None:

@@ -20,13 +20,14 @@ from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass,
 from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
-from explainers.explanation import explain
-from explainers.long_texts import window_logits
 from explainers.metrics import Curve, Metric
-from explainers.models.base import ImageInput, Model
 from explainers.models.eval_mode import evaluating
-from explainers.result import Attribution, Explanation
-from explainers.session import checker
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model
+from explainers.pipeline.explain import explain
+from explainers.pipeline.long_texts import window_logits
+from explainers.records.result import Attribution, Explanation
+from explainers.records.session import checker
 
 #: Curves that reports draw, by the name under which metrics take them.
 DRAWN = ("most", "left")

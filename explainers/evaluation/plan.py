@@ -12,13 +12,13 @@ from explainers.errors import ExplainerError
 from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.rows import RUN, half_of
 from explainers.evaluation.sanity_maps import MAPS_ANEW
-from explainers.long_texts import LONG_TEXTS, LongTexts
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import variants
 from explainers.metrics import METRICS, Metric, metrics_named
-from explainers.models.base import Model
+from explainers.models.model import Model
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 
 __all__ = ["Plan", "make_plan"]
 

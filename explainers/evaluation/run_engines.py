@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 
 from explainers.evaluation.measuring import EvaluationSetup, Row, rows_of
 from explainers.models.memory import free_memory
-from explainers.session import Cancelled
+from explainers.records.session import Cancelled
 
 __all__ = ["Parts", "RunEngine", "Size", "Tell", "local", "one_by_one"]
 

@@ -19,9 +19,9 @@ from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.tokens_per_pass import tokens_at_once
-from explainers.explanation import versions
-from explainers.models.base import Model
-from explainers.session import Cancelled
+from explainers.models.model import Model
+from explainers.pipeline.explain import versions
+from explainers.records.session import Cancelled
 
 __all__ = ["Run", "run"]
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from explainers.explanation import explain
-from explainers.models.base import Model
-from explainers.targets import Target
+from explainers.models.model import Model
+from explainers.pipeline.explain import explain
+from explainers.records.targets import Target
 
 RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
 DRAWS = 4

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
+from explainers.models.model import Model
 from explainers.models.removal.token_removal import BATCH, TOKENS
 
 __all__ = ["tokens_at_once"]

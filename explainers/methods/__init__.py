@@ -8,7 +8,20 @@ from importlib import import_module
 
 from explainers.methods.registry import METHODS, NEEDS, Method, Promise, Request, Variant, counted, method, pairs_of, parse, variants_of
 
-for _family in ("attention", "relevance", "positions", "hybrids", "decomposition", "gradients", "paths", "flow", "blackbox", "control"):
+for _family in (
+    "attention",
+    "relevance",
+    "positions",
+    "hybrids",
+    "decomposition",
+    "gradients",
+    "paths",
+    "flow",
+    "similarity",
+    "blackbox",
+    "own_masks",
+    "control",
+):
     import_module(f"explainers.methods.readouts.{_family}")
 
 __all__ = ["METHODS", "NEEDS", "Method", "Promise", "Request", "Variant", "counted", "method", "pairs_of", "parse", "variants_of"]

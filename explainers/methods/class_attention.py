@@ -17,8 +17,8 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts, Signals
 from explainers.autograd.structure.class_attention import ClassBlock
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout
-from explainers.trace import Trace, parts_of_last
+from explainers.models.layout import Layout
+from explainers.records.trace import Trace, parts_of_last
 
 NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
 

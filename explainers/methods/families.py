@@ -22,6 +22,7 @@ FAMILIES = {
     "decomposition": Family("Decomposition", "The model is split into what each part hands on to the others."),
     "paths": Family("Averages", "A gradient, averaged over many inputs near this one."),
     "perturbation": Family("Perturbation", "Parts are hidden, and the answer is watched."),
+    "similarity": Family("Similarity", "How like the prompt each patch is, without going back through the model."),
     "attention": Family("Attention", "Where the model looks, whatever is asked."),
     "control": Family("Control", "Knows nothing; every other method has to beat it."),
     OTHER: Family("Further methods", "Methods of other packages."),

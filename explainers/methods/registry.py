@@ -17,7 +17,7 @@ from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
-from explainers.trace import Reading, Trace
+from explainers.records.trace import Reading, Trace
 
 Readout = Callable[..., Tensor | Reading]
 Refusal = Callable[[Rule], str | None]
@@ -42,7 +42,7 @@ class Promise:
     """What the scores of a read-out add up to, and under which rules they do; under any other they promise nothing.
 
     not_with  values of its options with which they do not
-    unplaced  whether what belongs to no token counts too: see :attr:`explainers.trace.Trace.unplaced`
+    unplaced  whether what belongs to no token counts too: see :attr:`explainers.records.trace.Trace.unplaced`
     """
 
     rules: tuple[str, ...]
@@ -248,6 +248,8 @@ NEEDS = {
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
     "positions": "position embeddings added to the patches",
+    "image": "an image",
+    "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",
     "mask_token": "for texts, a mask token to hide words with",
 }
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.methods.registry import METHODS, ClassAttention, Method, Variant, pairs_of, parse, variants_of
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
 CLASS_ATTENTION = "class_attention"
@@ -43,7 +43,7 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
     if model.kind == "text":
         ids = torch.tensor([[1, 2, 3]], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    tensors["pixel_values"] = torch.zeros(1, 3, *model.details["input"], device=model.device, dtype=model.dtype)
+    tensors["pixel_values"] = torch.zeros(1, model.details["channels"], *model.details["input"], device=model.device, dtype=model.dtype)
     return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
 
 
@@ -92,9 +92,30 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )
+    if recording.model.reads_text:
+        lacks["image"] = f"{recording.model.name} reads words here, and this is for images."
+    if (reason := _no_patch_features(recording)) is not None:
+        lacks["patch_features"] = reason
     if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {recording.model.name} has no mask token to hide words with."
     return lacks
+
+
+def _no_patch_features(recording: Recording) -> str | None:
+    """Why patches cannot be compared with a prompt in the place of a classification token; None where they can."""
+    model = recording.model
+    if model.kind != "clip" or model.reads_text or "logit_scale" not in model.details:
+        return f"{model.name} does not compare an image with prompts here: this is for the image's side of models such as CLIP."
+    if recording.layout.class_token is None:
+        return (
+            f"The head of {model.name} pools its patches by attention or a mean (as SigLIP's does) and reads no classification token, in "
+            "whose place a patch could be put."
+        )
+    if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.structure.output_projections):
+        return f"{model.name} has blocks whose queries, keys, values and output projection cannot be read."
+    if not model.form.is_row or recording.layout.coarser:
+        return f"{model.name} has blocks that take more than one row of tokens."
+    return None
 
 
 def _lacks_behind(recording: Recording) -> dict[str, str]:

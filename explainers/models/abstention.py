@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import TextInput
 from explainers.models.calibration import DOUBTS, KINDS, SCORES, UNCALIBRATED, Calibration, Line, prominence_of
 from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
+from explainers.models.inputs.types import TextInput
 from explainers.models.prompt_words import PromptReading
 
 NEUTRAL = "neutral"  # the label of the class that stands for no opinion

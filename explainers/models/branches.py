@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from explainers.models.base import Layout
+from explainers.models.layout import Layout
 
 Grid = tuple[int, int]
 

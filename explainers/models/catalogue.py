@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Kind
+from explainers.models.model import Kind
 
 
 @dataclass(frozen=True)

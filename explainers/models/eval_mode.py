@@ -13,18 +13,21 @@ from torch import nn
 
 _EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
 _EVALUATING_LOCK = threading.Lock()
-_UNCOMPILED = ExitStack()  # what the first pass of several switched off of torch.compile
+_AS_WRITTEN = ExitStack()  # what the first pass of several switched off
 _PASSES: list[None] = []  # one for each pass under way
 
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """What is under ``torch.compile`` runs as it is written for a while, so that hooks and function modes see it. All threads share this
-    setting of torch: it ends with the last pass.
+    """What is under ``torch.compile``, and torch's fused layer of a Transformer, run as they are written for a while, so that hooks and
+    function modes see them. All threads share these settings of torch: they end with the last pass.
     """
     with _EVALUATING_LOCK:
-        if not _PASSES and "torch._dynamo" in sys.modules:
-            _UNCOMPILED.enter_context(torch.compiler.set_stance("force_eager"))
+        if not _PASSES:
+            if "torch._dynamo" in sys.modules:
+                _AS_WRITTEN.enter_context(torch.compiler.set_stance("force_eager"))
+            _AS_WRITTEN.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
+            torch.backends.mha.set_fastpath_enabled(False)
         _PASSES.append(None)
     try:
         yield
@@ -32,7 +35,7 @@ def uncompiled() -> Iterator[None]:
         with _EVALUATING_LOCK:
             _PASSES.pop()
             if not _PASSES:
-                _UNCOMPILED.close()
+                _AS_WRITTEN.close()
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
 
 #: its name, beside the weights

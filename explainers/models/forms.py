@@ -30,18 +30,20 @@ class Form:
     """How tokens lie in what blocks take and give.
 
     channels  the axis of the width: 2, or of a map of tokens 1 or 3
+    tokens_first  whether the tokens of a row lie before the samples: (S, B, D), as torch's layers have it by default
     inner     of blocks with tokens inside patches, which of their two tensors those are: 0 or 1; None of other blocks
     branches  of blocks that take a list of branches, for each how many tokens stand before its patches, and how many patches it has
     """
 
     channels: int = 2
+    tokens_first: bool = False
     inner: int | None = None
     branches: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_row(self) -> bool:
         """Whether blocks take and give the row itself."""
-        return self.channels == 2 and not self.has_streams
+        return self.channels == 2 and not self.has_streams and not self.tokens_first
 
     @property
     def is_nested(self) -> bool:
@@ -74,26 +76,39 @@ class Form:
 
     def taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
-        return self._joined(args, kwargs) if self.has_streams else as_tokens(tokens_in(args, kwargs), self.channels)
+        return self._joined(args, kwargs) if self.has_streams else self.row_of(tokens_in(args, kwargs))
+
+    def row_of(self, x: Tensor) -> Tensor:
+        """The row (B, S, D) of tokens that lie as in the one stream of a block."""
+        return as_tokens(x.transpose(0, 1) if self.tokens_first else x, self.channels)
+
+    def check(self, x: Tensor) -> None:
+        """Raise ExplainerError for a row (B, S, D) of which samples and tokens could not be told apart inside the model."""
+        if self.tokens_first and x.shape[0] == x.shape[1]:
+            raise ExplainerError("The model lays tokens before samples, and there are as many of both: explain one input less at a time.")
+
+    def _as_stream(self, x: Tensor, shape: Size) -> Tensor:
+        """The inverse: a row as tokens lie in a stream of ``shape``."""
+        return x.transpose(0, 1) if self.tokens_first else as_given(x, shape, self.channels)
 
     def with_taken(self, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
         """The arguments of a block with other tokens (B, S, D), of as many samples and patches as there are, or of others."""
         if not self.has_streams:
-            return with_tokens(args, kwargs, as_given(x, tokens_in(args, kwargs).shape, self.channels))
+            return with_tokens(args, kwargs, self._as_stream(x, tokens_in(args, kwargs).shape))
         parts = iter(self._apart(x, args, kwargs))
         made: tuple[Any, Any] = _replaced((args, kwargs), parts)
         return made
 
     def given(self, output: Any) -> Tensor:
         """The row of tokens (B, S, D) that a block gives."""
-        return self._joined(output) if self.has_streams else as_tokens(output if isinstance(output, Tensor) else output[0], self.channels)
+        return self._joined(output) if self.has_streams else self.row_of(output if isinstance(output, Tensor) else output[0])
 
     def with_given(self, output: Any, x: Tensor) -> Any:
         """What a block gives with other tokens (B, S, D)."""
         if self.has_streams:
             return _replaced(output, iter(self._apart(x, output)))
         first = output if isinstance(output, Tensor) else output[0]
-        shown = as_given(x, first.shape, self.channels)
+        shown = self._as_stream(x, first.shape)
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def streams(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...]:

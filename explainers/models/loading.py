@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
@@ -15,7 +15,6 @@ import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.base import Model
 from explainers.models.calibration import FILE as CALIBRATION
 from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
@@ -26,6 +25,8 @@ from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.garbage import without_collection
 from explainers.models.libraries.hub import Progress, missing_weights
+from explainers.models.model import Model
+from explainers.models.outputs import Output
 from explainers.models.prompt_words import FILE as PROMPT_WORDS
 from explainers.models.prompt_words import read_prompt_words
 from explainers.models.wrapping import wrap
@@ -33,17 +34,31 @@ from explainers.models.wrapping import wrap
 #: Entry points of installed packages: modules that register architectures with timm when they are imported.
 _ARCHITECTURES = "vitrine.architectures"
 _LABELS = "labels.json"
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
-_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
+_FILES: dict[str, tuple[str, ...]] = {
+    "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
+    "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
+}
 
 
 @with_gradients()
 @without_collection()
-def load(name: str | Path, device: str | torch.device | None = None, *, progress: Progress | None = None) -> Model:
+def load(
+    name: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    labels: Sequence[str] | None = None,
+    output: Output | None = None,
+    head: str | int | None = None,
+    preprocess: Any = None,
+    tokenizer: Any = None,
+    progress: Progress | None = None,
+) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
     name      an embedded model ("scenes-vit"), "timm/<name>", "hf/<organisation>/<name>", "openclip/<model>/<pretrained>" (with
               the extra openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
+    labels, output, head  as :func:`explainers.wrap` takes them, where the files do not say it or say it wrongly
+    preprocess, tokenizer  likewise, or the name of a folder or of the hub that one is taken from, where the model's own folder has none
     progress  called with a text and the fraction done (None: unknown) while files are downloaded
 
     Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
@@ -51,19 +66,35 @@ def load(name: str | Path, device: str | torch.device | None = None, *, progress
     """
     torch_device = device_named(device)
     text = str(name)
+    said = {"labels": labels, "output": output, "head": head}
+    said |= {"preprocess": _named(preprocess, "AutoImageProcessor"), "tokenizer": _named(tokenizer, "AutoTokenizer")}
+    how: dict[str, Any] = {"device": torch_device, **{key: value for key, value in said.items() if value is not None}}
     if text in embedded_names():
-        return _from_folder(embedded_path(text), text, torch_device)
+        return _from_folder(embedded_path(text), text, how)
     if text.startswith("openclip/"):
-        module, tokenizer = openclip.load(text, progress)
-        return wrap(module, name=text, tokenizer=tokenizer, device=torch_device)
+        module, own_tokenizer = openclip.load(text, progress)
+        return wrap(module, name=text, **{"tokenizer": own_tokenizer, **how})
     repository = _repository(text)
     if repository is not None:
         folder = hub.fetch(repository, progress)
-        return _timm_from_hub(text, folder, torch_device) if text.startswith("timm/") else _from_folder(folder, text, torch_device)
+        return _timm_from_hub(text, folder, how) if text.startswith("timm/") else _from_folder(folder, text, how)
     folder = Path(text).expanduser()
     if folder.is_dir():
-        return _from_folder(folder, folder.resolve().name, torch_device)
+        return _from_folder(folder, folder.resolve().name, how)
     raise ExplainerError(_unknown(text))
+
+
+def _named(passed: Any, auto_class: str) -> Any:
+    """``passed``, or where it is the name of a folder or of the hub, what is saved there."""
+    if not isinstance(passed, str | Path):
+        return passed
+    import transformers
+
+    place = hub.fetch(str(passed).removeprefix("hf/"), None) if str(passed).startswith("hf/") else Path(passed).expanduser()
+    if not place.is_dir():
+        raise ExplainerError(f"there is no folder {str(passed)!r}; send one that holds it, or hf/<organisation>/<name>")
+    arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
+    return _saved(getattr(transformers, auto_class), place, _FILES[auto_class], **arguments)
 
 
 def device_named(device: str | torch.device | None) -> torch.device:
@@ -157,7 +188,7 @@ def _timm_config(name: str) -> Any:
     return config
 
 
-def _timm_from_hub(name: str, folder: Path, torch_device: torch.device) -> Model:
+def _timm_from_hub(name: str, folder: Path, how: Mapping[str, Any]) -> Model:
     import timm
 
     weights = next(folder / file for file in ("model.safetensors", "pytorch_model.bin") if (folder / file).is_file())
@@ -166,16 +197,17 @@ def _timm_from_hub(name: str, folder: Path, torch_device: torch.device) -> Model
         module = timm.create_model(name.removeprefix("timm/"), pretrained=True, pretrained_cfg_overlay=overlay)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {weights}: {problem}") from problem
-    return _in_everyday_words(wrap(module.eval(), name=name, device=torch_device))
+    return _in_everyday_words(wrap(module.eval(), name=name, **how))
 
 
-def _from_folder(folder: Path, name: str, torch_device: torch.device) -> Model:
+def _from_folder(folder: Path, name: str, how: Mapping[str, Any]) -> Model:
     config = _config(folder)
     lacking = missing_weights(folder)
     if lacking:
         raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
     load_from = _timm_from_folder if "architecture" in config else _transformers_from_folder
-    return _with_facts(load_from(folder, config, name, torch_device), folder)
+    model = load_from(folder, config, name, how)
+    return model if "labels" in how else _with_facts(model, folder)
 
 
 def _with_facts(model: Model, folder: Path) -> Model:
@@ -223,7 +255,7 @@ def _registered(architecture: str) -> None:
             plugin.load()
 
 
-def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, torch_device: torch.device) -> Model:
+def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
     import timm
 
     _registered(config["architecture"])
@@ -231,10 +263,10 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, torch_dev
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
-    return wrap(module.eval(), name=name, device=torch_device)
+    return wrap(module.eval(), name=name, **how)
 
 
-def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, torch_device: torch.device) -> Model:
+def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
     import transformers
 
     if (tower := (config.get("vision_config") or {}).get("architecture")) is not None:  # one of timm's
@@ -252,14 +284,21 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, t
         raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(report['missing_keys'])[:3])}: not a finished classifier")
     dual = hasattr(module, "get_image_features")
     reads_images = dual or module.main_input_name == "pixel_values"
-    processor = _saved(transformers.AutoImageProcessor, folder, _PROCESSOR_FILES, backend="pil") if reads_images else None
-    tokenizer = _saved(transformers.AutoTokenizer, folder, _TOKENIZER_FILES) if dual or not reads_images else None
-    return wrap(module.eval(), name=name, preprocess=processor, tokenizer=tokenizer, device=torch_device)
+    beside: dict[str, Any] = {}
+    if reads_images and "preprocess" not in how:
+        beside["preprocess"] = _saved(transformers.AutoImageProcessor, folder, _FILES["AutoImageProcessor"], backend="pil")
+    if (dual or not reads_images) and "tokenizer" not in how:
+        beside["tokenizer"] = _saved(transformers.AutoTokenizer, folder, _FILES["AutoTokenizer"])
+    return wrap(module.eval(), name=name, **beside, **how)
 
 
 def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: Any) -> Any:
     if not any((folder / file).is_file() for file in files):
-        raise ExplainerError(f"{folder} lacks {files[0]}; save it there with the model's {auto_class.__name__.removeprefix('Auto')}")
+        argument = "tokenizer" if auto_class.__name__ == "AutoTokenizer" else "preprocess"
+        raise ExplainerError(
+            f"{folder} lacks {files[0]}; save it there with the model's {auto_class.__name__.removeprefix('Auto')}, or name a folder that "
+            f"has one: {argument}="
+        )
     try:
         return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
     except Exception as problem:  # tokenizers have errors of their own

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.model import Model
 
 __all__ = ["bytes_of_pass", "free_memory"]
 

@@ -14,11 +14,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.images import Preprocessing, read_image
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
-from explainers.models.libraries.recognition import device_of, dtype_of, features_of, library_of, text_length, vocabulary_of
+from explainers.models.libraries.recognition import channels_of, device_of, dtype_of, features_of, library_of, text_length, vocabulary_of
 from explainers.models.structure.blocks import first_tensor, trial
 
 
@@ -79,6 +79,11 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
     """A batch of images; every record says which rectangle of its image the model sees."""
     if isinstance(inputs, Mapping):
         return _image_tensors(module, inputs)
+    if recipe is None and (channels := channels_of(module)) not in (1, 3):
+        raise ExplainerError(
+            f"the model takes {channels} channels, and a picture has 3: send "
+            f"{{'pixel_values': float tensor (batch, {channels}, height, width)}}"
+        )
     if recipe is None:
         raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send pixel_values")
     cut = [recipe.cut_out(source) if isinstance(source, Crop) else recipe(read_image(source)) for source in as_list(inputs)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 #: Models with fewer parameters gain nothing from a second thread: their operators are over before the threads have met.
 SMALL = 25_000_000

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
-from explainers.models.base import Input, Kind, Model, Prepared, Side
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
+from explainers.models.inputs.types import Input, Prepared
 from explainers.models.libraries import recognition as lib
+from explainers.models.model import Kind, Model, Side
 from explainers.models.outputs import (
     OUTPUTS,
     Output,
@@ -49,6 +50,7 @@ def wrap(
     prefix: int | None = None,
     side: Side = "image",
     output: Output | None = None,
+    head: str | int | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
@@ -67,14 +69,26 @@ def wrap(
     side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
     output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
                 classes yes and no; "regression", values. None: found out
+    head        of a model that gives several outputs in a tuple or dict, the index or the key of the one to explain
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for what cannot be found.
     """
+    arguments = {
+        **{
+            "name": name,
+            "kind": kind,
+            "blocks": blocks,
+            "entry": entry,
+            "labels": labels,
+            "preprocess": preprocess,
+            "tokenizer": tokenizer,
+        },
+        **{"prefix": prefix, "side": side, "output": output, "head": head},
+    }
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
-    while isinstance(inner := getattr(module, "_orig_mod", None), nn.Module):  # torch.compile's wrapper: the model runs as it is written
-        module = inner
+    module = lib.unwrapped(module)
     if any(tensor.is_inference() for tensor in chain(module.parameters(), module.buffers())):
         raise ExplainerError(
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
@@ -85,7 +99,7 @@ def wrap(
     kind = kind or lib.kind_of(module, library)
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
-    run = lib.forward_of(module, library, side)
+    run = lib.forward_of(module, library, side, head)
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
@@ -126,13 +140,15 @@ def wrap(
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
-        text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, side="text"))
+        made_by=(wrap, arguments),
+        text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, head=head, side="text"))
         if kind == "clip" and side == "image"
         else None,
         details={
             "blocks": len(structure.blocks),
             "heads": lib.heads_of(structure.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), structure.width),
             "width": structure.width,
+            "channels": lib.channels_of(module) if kind != "text" else None,
             "grid": layout_of(first).grid,
             "input": tuple(first["pixel_values"].shape[-2:]) if kind != "text" else None,
             "max_tokens": reader.max_tokens if reader else None,
@@ -181,8 +197,8 @@ def _sample(module: nn.Module, kind: Kind, size: tuple[int, int] | None, reader:
     tensors: dict[str, Tensor] = {}
     if kind != "text":
         if size is None:
-            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=Preprocessing(...)")
-        pixels = torch.randn(2, 3, *size, generator=generator)
+            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
+        pixels = torch.randn(2, lib.channels_of(module), *size, generator=generator)
         tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
     if reader is not None:
         words = getattr(lib.text_config(module), "vocab_size", None)

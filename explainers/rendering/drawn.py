@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from explainers.models.base import ImageInput, TextInput
+from explainers.models.inputs.types import ImageInput, TextInput
 
 
 class DrawnWord(Protocol):

@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput
+from explainers.models.inputs.types import ImageInput
 from explainers.rendering.colours import limits, normalised, one_sign_note, two_sided
 from explainers.rendering.drawn import DrawnMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores

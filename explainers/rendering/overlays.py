@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
-from explainers.models.base import ImageInput
+from explainers.models.inputs.types import ImageInput
 from explainers.rendering.colours import colours, limits, normalised, two_sided
 from explainers.rendering.drawn import Drawn, DrawnMap
 

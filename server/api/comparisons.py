@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
 from torch import Tensor
 
-from explainers.comparisons.agreement import agreement_of
-from explainers.comparisons.agreement_sentence import sentence_of, titled, words_of
-from explainers.comparisons.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
+from explainers.analysis.agreement import agreement_of
+from explainers.analysis.agreement_sentence import sentence_of, titled, words_of
+from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
 from server.http.bodies import JsonRoute

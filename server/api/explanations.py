@@ -15,9 +15,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
-from explainers.long_texts import LONG_TEXTS
-from explainers.models.base import Crop
-from explainers.session import Precision
+from explainers.models.inputs.types import Crop
+from explainers.pipeline.long_texts import LONG_TEXTS
+from explainers.records.session import Precision
 from server.http import problems
 from server.http.bodies import JsonRoute, read_form
 from server.http.limits import limits

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from explainers.faithfulness.deletion import ORDERS
+from explainers.analysis.deletion_test import ORDERS
 from server.http.bodies import TokensRoute
 from server.http.problems import Problem
 from server.jobs.tasks import MANY_PASSES

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Explain one input, test its maps, and print, or write, what came out."""
     check_out_file(args.out, FIGURES)
-    from explainers.faithfulness.deletion import check_draws, deletion_test, evenly
+    from explainers.analysis.deletion_test import check_draws, deletion_test, evenly
 
     shares = evenly(args.steps)
     check_draws(args.draws)

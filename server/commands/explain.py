@@ -17,7 +17,8 @@ from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
     from explainers import AnyOf, Attribution, Explanation
-    from explainers.models.base import Input, Model
+    from explainers.models.inputs.types import Input
+    from explainers.models.model import Model
 
 STRONGEST = 5  # words a method that are named in the table
 
@@ -213,7 +214,7 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 def the_target(args: argparse.Namespace, model: Model) -> Any:
     """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
     import explainers
-    from explainers.targets import named_target
+    from explainers.records.targets import named_target
 
     def named(text: str) -> int | str | AnyOf:
         return text if model.kind == "clip" else named_target(text, model.labels)

@@ -103,7 +103,7 @@ def sheets(methods: Sequence[dict[str, Any]]) -> str:
 def rules_and_interactions() -> str:
     """Every backward rule and what compares two inputs, each with its source, as wide as the terminal."""
     import explainers
-    from explainers.interactions.pairs import SOURCE
+    from explainers.analysis.interactions.pairs import SOURCE
 
     width = min(WIDEST, shutil.get_terminal_size().columns)
 

@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("two groups have the same name: give each group a name of its own")
     check_out_file(args.out, [".json"])
     import explainers
-    from explainers.faithfulness.word_probe import METHOD
-    from explainers.targets import named_target
+    from explainers.analysis.word_probe import METHOD
+    from explainers.records.targets import named_target
 
     model = loaded(args.model, args.device)
     target = named_target(args.target, model.labels)

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("give one method: the regions are those of its maps")
     args.methods = args.methods or [METHOD]
     labels = args.prompt or args.target or []
-    from explainers.comparisons.regions import THRESHOLD, refuse_without_winner, regions
+    from explainers.analysis.regions import THRESHOLD, refuse_without_winner, regions
     from explainers.methods import parse
 
     refuse_without_winner(args.methods[0], labels, parse(args.methods[0]).method.class_specific)

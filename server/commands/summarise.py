@@ -18,7 +18,7 @@ from server.commands.listing import text_table
 
 if TYPE_CHECKING:
     from explainers import Summary
-    from explainers.word_ranking import WordTotal
+    from explainers.analysis.word_ranking import WordTotal
 
 WORDS = 20  # words in the table
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
 
     import explainers
-    from explainers.targets import named_target
+    from explainers.records.targets import named_target
 
     threads = explainers.Threads()
     model = explainers.load(args.model or default_model(args.texts is None, args.prompt), device=args.device)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.targets import AnyOf, named_target
+from explainers.records.targets import AnyOf, named_target
 from server.jobs.store import TENSORS
 
 #: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.

@@ -16,32 +16,28 @@ class HeadLimitProtocol(HttpToolsProtocol):
     """
 
     _is_in_head = True
-    _head_bytes = 0
+    _head_bytes = 0  # of the head that has not ended yet
+    _heads = 0  # that have ended
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As uvicorn has it."""
         super().connection_made(cast(asyncio.Transport, transport))
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        self._is_in_head, self._head_bytes = True, 0
-        super().on_message_begin()
-
     def on_headers_complete(self) -> None:
-        """What comes now is its body."""
-        self._is_in_head = False
+        """What comes now is a body, of which as much may have arrived with its head as a socket holds."""
+        self._is_in_head, self._head_bytes, self._heads = False, 0, self._heads + 1
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """What comes now is the next one."""
-        self._is_in_head, self._head_bytes = True, 0
+        """What comes now is the head of the next request."""
+        self._is_in_head = True
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, and close where it and what came before is nothing but a head."""
-        is_in_head = self._is_in_head
+        was_in_head, heads = self._is_in_head, self._heads
         super().data_received(data)
-        if is_in_head and self._is_in_head and not self.transport.is_closing():
+        if was_in_head and self._is_in_head and self._heads == heads and not self.transport.is_closing():
             self._head_bytes += len(data)
             if self._head_bytes > MOST_BYTES_OF_HEAD:
                 self.send_400_response(f"The head of the request is longer than {MOST_BYTES_OF_HEAD} bytes.")

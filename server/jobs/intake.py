@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from explainers.errors import ExplainerError
-from explainers.long_texts import LONG_TEXTS, LongTexts
-from explainers.session import Precision
-from explainers.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
+from explainers.records.session import Precision
+from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
 from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem, suggestion

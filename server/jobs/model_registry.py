@@ -66,6 +66,7 @@ class ModelEntry:
     megabytes: int | None = None  # of its download, where it is known
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
+    kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
@@ -148,8 +149,9 @@ class ModelRegistry:
             entry = self._entries[name]
             if entry.state in ("loading", "loaded"):
                 return entry
-            loading = sum(entry.state == "loading" and not entry.embedded for entry in self._entries.values())
-            if not entry.embedded and loading >= self._max_hub_models:
+            entry.kept = entry.kept or trusted
+            loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
+            if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
                 wait = {"Retry-After": "30"}
                 raise Problem(429, "too-many-loading", f"{loading} models are loading.", send="Wait until one is done.", headers=wait)
             self.begin_loading(entry)
@@ -179,7 +181,8 @@ class ModelRegistry:
         with self._lock:
             entry.model, entry.facts, entry.kind, entry.state, entry.used = model, facts, facts.kind, "loaded", time.monotonic()
             hub = sorted(
-                (entry for entry in self._entries.values() if not entry.embedded and entry.model is not None), key=lambda e: e.used
+                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.model is not None),
+                key=lambda other: other.used,
             )
             for old in hub[: -self._max_hub_models]:
                 old.model, old.facts, old.state = None, None, "available"

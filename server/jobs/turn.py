@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 from safetensors.torch import save
 
-from explainers.models.base import Crop, TextPair
+from explainers.models.inputs.types import Crop, TextPair
 from server.engine import Engine
 from server.http.uploads import encoded, open_image
 from server.jobs.costs import ANSWER, SLOW_SECONDS, Costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explainers.targets import AnyOf, Contrast, Probability, Target, named_target
+from explainers.records.targets import AnyOf, Contrast, Probability, Target, named_target
 from server.engine import Engine
 from server.http.problems import Problem
 from server.lookup import find_target

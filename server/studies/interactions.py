@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.models.base import TextPair
+from explainers.models.inputs.types import TextPair
 from server.engine import Engine
 from server.http.problems import Problem
 from server.lookup import find_document

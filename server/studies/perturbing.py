@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explainers.analysis.deletion_test import DeletionTest, notes_on, run_deletion
+from explainers.analysis.target_output import TargetOutput, target_output
 from explainers.errors import ExplainerError
-from explainers.faithfulness.deletion import DeletionTest, notes_on, run_deletion
-from explainers.faithfulness.target_output import TargetOutput, target_output
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
-from explainers.models.base import TextPair, Windows
+from explainers.models.inputs.types import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import How, TokenRemoval
 from server.http.problems import Problem

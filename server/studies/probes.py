@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from explainers.faithfulness.word_probe import SLOT, filled_texts
+from explainers.analysis.word_probe import SLOT, filled_texts
 from server.engine import Engine
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named

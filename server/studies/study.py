@@ -15,7 +15,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
-from explainers.models.base import TextPair
+from explainers.models.inputs.types import TextPair
 from server.http.problems import Problem
 from server.jobs.store import TENSORS
 from server.jobs.tasks import FEW_PASSES, Study, Tell, Work

@@ -57,7 +57,7 @@ export class Classes {
     const columns = el(
       "p",
       { class: "quiet columns", "aria-hidden": "true" },
-      el("span", {}, "the model says"),
+      (this.heading = el("span", {}, "the model says")),
       el("span", {}, "side by side"),
     );
     const [button, box] = more(
@@ -85,8 +85,11 @@ export class Classes {
    * @param {Target[]} top
    * @param {Target[]} targets
    * @param {string} [output]
+   * @param {boolean} [isGuess] whether the model says that it has no answer: these are what it would say all the same
    */
-  show(top, targets, output = "softmax") {
+  show(top, targets, output = "softmax", isGuess = false) {
+    this.heading.textContent = isGuess ? "no answer; its nearest guess" : "the model says";
+    this.isGuess = isGuess;
     this.top = top;
     this.targets = targets;
     this.output = output;
@@ -129,7 +132,7 @@ export class Classes {
 
   /** Show again what is explained, where something else was asked for in vain. */
   restore() {
-    if (this.targets.length) this.show(this.top, this.targets, this.output);
+    if (this.targets.length) this.show(this.top, this.targets, this.output, this.isGuess);
   }
 
   /** Choose `label` alone. */

@@ -1,4 +1,4 @@
-// The options of a read-out as fields, made from their declaration: type, bounds, choices, default and help.
+// The options of a method as fields, made from their declaration: type, bounds, choices, default and help.
 
 import { el } from "../core/dom.js";
 import { canBeRemedied, withoutOptions } from "../core/registry.js";
@@ -69,7 +69,7 @@ class Field {
   }
 }
 
-/** The fields of one read-out; `onShow(spec)` is told the spec that they spell. */
+/** The fields of one method; `onShow(spec)` is told the spec that they spell. */
 export class MethodOptions {
   /**
    * @param {Method} method

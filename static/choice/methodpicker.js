@@ -1,9 +1,9 @@
-// Which methods hang on the wall: sets to begin with, families with a line each, a search, and for experts every
-// read-out with every rule.
+// Which methods are on the page: sets to begin with, families with a line each, a search, and for experts every
+// method with every rule.
 
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
-import { byLine } from "../maps/label.js";
+import { byLine } from "../maps/caption.js";
 import { RuleMatrix } from "./rulematrix.js";
 
 /** @import { Registry } from "../core/registry.js" */
@@ -41,7 +41,7 @@ export class MethodPicker {
     this.experts = el(
       "details",
       { class: "experts" },
-      el("summary", {}, "For experts: every read-out with every rule"),
+      el("summary", {}, "For experts: every method with every rule"),
       this.squares.node,
     );
     this.warning = el("span", { class: "quiet", role: "status" });
@@ -122,7 +122,7 @@ export class MethodPicker {
     return button;
   }
 
-  /** A line for a method; without a search each read-out has its best rule, and those that have names of their own. */
+  /** A line for a method; without a search each method has its best rule, and those that have names of their own. */
   #item(pair, pairs) {
     const box = el("input", {
       type: "checkbox",

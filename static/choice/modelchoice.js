@@ -214,7 +214,7 @@ export class ModelChoice {
    */
   async #fetch() {
     const { name } = this.recommended;
-    const place = byId("case-problem");
+    const place = byId("results-problem");
     this.get.disabled = true;
     showProblem(place, null);
     try {

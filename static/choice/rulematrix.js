@@ -1,22 +1,22 @@
-// Every read-out with every rule: a row a read-out, a column a rule; where the pair makes no sense or the model cannot
-// run it, the square is grey and says why. A read-out with options has fields for them, which make further methods.
+// Every method with every rule: a row a method, a column a rule; where the pair makes no sense or the model cannot
+// run it, the square is grey and says why. A method with options has fields for them, which make further methods.
 
 import { el } from "../core/dom.js";
 import { canBeRemedied, Registry, withoutOptions } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
-import { byLine } from "../maps/label.js";
+import { byLine } from "../maps/caption.js";
 import { MethodOptions } from "./methodoptions.js";
 
 const ALONE = "alone";
 const HINT =
-  "A row is a read-out, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
+  "A row is a method, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /** A column of the squares: what it is called, and the group of rules that it belongs to. */
 const column = (rule) =>
   rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" };
 
-/** The squares of all read-outs and rules. */
+/** The squares of all methods and rules. */
 export class RuleMatrix {
   /**
    * `onTick(spec, on)` is told of every tick, `onAdd(spec)` of a method with options that is wanted.
@@ -118,7 +118,7 @@ export class RuleMatrix {
     const line = el("div", { class: "line" }, name, el("div", { class: "cells" }, cells), toggle ?? el("span"));
     row.node = el(
       "div",
-      { class: "readout", role: "group", "aria-labelledby": id, data: { readout: method.name } },
+      { class: "method-row", role: "group", "aria-labelledby": id, data: { readout: method.name } },
       line,
       row.variants,
       row.settings?.node,
@@ -126,7 +126,7 @@ export class RuleMatrix {
     return row;
   }
 
-  /** A method with options gets a line of its own under its read-out. */
+  /** A method with options gets a line of its own under its name. */
   #addVariant(spec) {
     const pair = this.registry.pairs.get(withoutOptions(spec));
     const row = this.rows.get(pair?.readout);
@@ -161,7 +161,7 @@ export class RuleMatrix {
     const here = event.target.closest(".cells label");
     if (!here || !(event.key in STEPS)) return;
     event.preventDefault();
-    const lines = [...this.table.querySelectorAll(".readout .cells")];
+    const lines = [...this.table.querySelectorAll(".method-row .cells")];
     const line = lines.indexOf(here.parentNode);
     const place = [...here.parentNode.children].indexOf(here);
     const [down, right] = STEPS[event.key];
@@ -190,7 +190,7 @@ function heads(columns) {
   );
 }
 
-/** The square of a read-out and a rule; empty where the read-out needs a rule and there is none. */
+/** The square of a method and a rule; empty where the method needs a rule and there is none. */
 function cell(pair, { rule, name, group }, before) {
   if (!pair) return el("span", { class: "none" });
   const over = group && el("span", { class: before?.group === group ? "hidden" : "" }, `${group} `);

@@ -176,7 +176,7 @@ const sheets = new Map(); // address -> promise
 export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathname;
 
 /**
- * Add a style sheet, "tools/crossing.css", once; resolves when it applies.
+ * Add a style sheet, "tools/interaction.css", once; resolves when it applies.
  * @param {string} file
  * @returns {Promise<void>}
  */

@@ -1,11 +1,11 @@
-// The methods of a model: read-outs with every rule, what each pair is called, how far it can be trusted, and why one
+// The methods of a model: each with every rule, what each pair is called, how far it can be trusted, and why one
 // cannot run.
 
 import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /**
- * An option of a read-out.
+ * An option of a method.
  * @typedef {object} MethodOption
  * @property {string} name
  * @property {"int" | "float" | "bool" | "str"} kind
@@ -18,7 +18,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * A read-out with one rule, as its read-out lists it.
+ * A method with one rule, as the method lists it.
  * @typedef {object} MethodPair
  * @property {string} spec
  * @property {string | null} rule
@@ -33,7 +33,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * A read-out, with all its rules.
+ * A method, with all its rules.
  * @typedef {object} Method
  * @property {string} name
  * @property {string} title
@@ -73,7 +73,7 @@ import { learnRules } from "./rules.js";
  */
 
 /**
- * What a plate says of its method: a read-out with a rule, and with options where the spec has any.
+ * What a plate says of its method: a method with a rule, and with options where the spec has any.
  * @typedef {object} Variant
  * @property {string} spec
  * @property {string} readout
@@ -97,7 +97,7 @@ import { learnRules } from "./rules.js";
  * @property {string | null} [reason] why it cannot run
  * @property {string[]} [remedies]
  * @property {Standing | null} [standing]
- * @property {number} [place] in the order of the wall
+ * @property {number} [place] in the order of the page
  */
 
 /**
@@ -170,7 +170,7 @@ const LEADERS = 4;
 const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
 
 /**
- * What hangs first of these plates: of each family the method that was measured best, the best of all in front; where
+ * What comes first of these plates: of each family the method that was measured best, the best of all in front; where
  * there are fewer families than places, the next best. `variants` in the fixed order; the control leads nothing.
  * @param {Variant[]} variants
  * @returns {Variant[]}
@@ -208,7 +208,7 @@ export class Registry {
       (a, b) =>
         Number(a.classic) - Number(b.classic) || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0,
     );
-    // spec -> what a plate says of it, in the order of the wall
+    // spec -> what a plate says of it, in the order of the page
     this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }]));
   }
 
@@ -260,7 +260,7 @@ export class Registry {
   }
 
   /**
-   * These specs as plates, in the order of the wall: the leaders, then the others in the fixed order.
+   * These specs as plates, in the order of the page: the leaders, then the others in the fixed order.
    * @param {string[]} specs
    * @returns {Variant[]}
    */

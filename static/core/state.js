@@ -21,10 +21,10 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
  * @property {string} numbers "hidden" or "shown"
  * @property {string} more "folded" or "shown"
  * @property {string} pair the columns whose difference is shown, "0-1"
- * @property {string} paint the spec by whose maps the picture is painted, or ""
- * @property {number} none percent below which a patch belongs to no prompt
- * @property {string} first which tokens the test takes away first, "most" or "least"
- * @property {number} gone percent of the tokens that are gone
+ * @property {string} regions the spec by whose maps the regions are drawn, or ""
+ * @property {number} threshold percent below which a patch belongs to no prompt
+ * @property {string} order which tokens the deletion test removes first, "most" or "least"
+ * @property {number} removed percent of the tokens that are removed
  */
 
 /**
@@ -69,10 +69,10 @@ const VIEW = {
   numbers: "hidden",
   more: "folded",
   pair: "",
-  paint: "",
-  none: 5,
-  first: "most",
-  gone: 0,
+  regions: "",
+  threshold: 5,
+  order: "most",
+  removed: 0,
 };
 const CHOICES = {
   evidence: ["both", "for", "against"],
@@ -87,12 +87,12 @@ const CHOICES = {
   words: ["hidden", "shown"],
   numbers: ["hidden", "shown"],
   more: ["folded", "shown"],
-  first: ["most", "least"],
+  order: ["most", "least"],
 };
 /** What may stand in the address for the others. */
-const FREE = { pair: /^\d-\d$/, paint: /^[\w:?=&.,+-]+$/ };
+const FREE = { pair: /^\d-\d$/, regions: /^[\w:?=&.,+-]+$/ };
 /** The largest of those that are a number of percent, from 0. */
-const PERCENT = { opacity: 100, none: 50, gone: 100 };
+const PERCENT = { opacity: 100, threshold: 50, removed: 100 };
 
 /**
  * A value that tells its followers when it changes.
@@ -133,12 +133,20 @@ export class Store {
 export const NOTHING = { id: null, model: null, info: null, done: false };
 
 /**
+ * The parameters of links of before 0.2, which are read for one release more.
+ * @type {{[name: string]: string}}
+ */
+const FORMER_NAMES = { order: "first", removed: "gone", regions: "paint", threshold: "none" };
+
+/**
  * What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}.
  * @param {string} [search]
  * @returns {Address}
  */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
+  for (const [name, former] of Object.entries(FORMER_NAMES))
+    if (query.has(former) && !query.has(name)) query.set(name, query.get(former));
   const view = { ...VIEW };
   for (const [name, choices] of Object.entries(CHOICES))
     if (choices.includes(query.get(name))) view[name] = query.get(name);

@@ -215,7 +215,7 @@
  */
 
 /**
- * One curve of the deletion test: the answers while tokens are gone, under the name that is read.
+ * One curve of the deletion test: the answers while tokens are removed, under the name that is read.
  * @typedef {object} DeletionCurve
  * @property {string} [method] the spec
  * @property {string} [order] "most" or "least"
@@ -233,7 +233,7 @@
  * @property {"probability" | "logit" | "value"} read what the curves are of
  * @property {string} how "removed" or "painted"
  * @property {number} tokens
- * @property {number[]} counts how many tokens are gone at each point
+ * @property {number[]} counts how many tokens are removed at each point
  * @property {DeletionCurve[]} curves
  * @property {DeletionCurve} random
  * @property {{method: string, rank: number, most: number, least: number, gap: number, control?: boolean}[]} ranking

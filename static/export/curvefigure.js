@@ -63,7 +63,7 @@ function panel(order, answer, ends, styles) {
     line(width - right, 16, BETTER[order], { size: 12, fill: SOFT, "text-anchor": "end" }),
     ...grid,
     ...ticks,
-    line(x(0.5), height - 6, "% of the tokens taken away", { size: 12, fill: SOFT, "text-anchor": "middle" }),
+    line(x(0.5), height - 6, "% of the tokens removed", { size: 12, fill: SOFT, "text-anchor": "middle" }),
     curve(answer.random[answer.read], { class: "baseline", ...DASHED }),
     ...drawn, // the best one last, above the others
   ].join("");

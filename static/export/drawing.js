@@ -6,7 +6,7 @@ import { chosen, colourAt, coloursOf, place, ramp, twoSided } from "../core/colo
 import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { paint } from "../maps/heatmap.js";
-import { byLine, meaningOf, oneSignNote } from "../maps/label.js";
+import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
 import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
@@ -26,42 +26,47 @@ const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
 const image = (href, width, height, more = {}) =>
   tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
 
-/** The patches that are gone, in the colour of the paper, and a hairline around the whole. */
-function holes(
+/** The patches that are removed, in the colour of the paper, and a hairline around the whole. */
+function removedPatches(
   {
     map: {
       grid: [rows, columns],
     },
-    cut,
+    removal,
   },
   width,
   height,
 ) {
-  if (!cut?.gone.size) return "";
+  if (!removal?.removed.size) return "";
   const [across, down] = [width / columns, height / rows];
-  const d = [...cut.gone]
+  const d = [...removal.removed]
     .map(
       (i) =>
         `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`,
     )
     .join("");
   return (
-    tag("path", { class: "gone", "data-gone": cut.gone.size, d, fill: PAPER, "shape-rendering": "crispEdges" }) +
-    tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE })
+    tag("path", {
+      class: "removed",
+      "data-removed": removal.removed.size,
+      d,
+      fill: PAPER,
+      "shape-rendering": "crispEdges",
+    }) + tag("rect", { width: round(width), height: round(height), fill: "none", stroke: RULE })
   );
 }
 
 /** A map over its picture, `width` wide: {markup, height}. */
 function pictureBody(plate, width, view) {
-  const { face } = plate;
-  const { base, ends } = face;
-  const [map, look] = face.look(view);
+  const { mapCanvas } = plate;
+  const { base, ends } = mapCanvas;
+  const [map, look] = mapCanvas.look(view);
   const height = (width * base.height) / base.width;
   const canvas = el("canvas", { width: SHARP * width, height: Math.round(SHARP * height) });
-  const smooth = view.grid !== "patches" || map !== face.map; // so many pixels are a picture
+  const smooth = view.grid !== "patches" || map !== mapCanvas.map; // so many pixels are a picture
   paint(canvas, base, smooth ? map : null, ends, look);
   const under = image(canvas.toDataURL(), width, height);
-  if (smooth) return { markup: under + holes(plate, width, height), height };
+  if (smooth) return { markup: under + removedPatches(plate, width, height), height };
   const [rows, columns] = map.grid;
   const signed = twoSided(ends, map.signed);
   const name = coloursOf(view, signed);
@@ -81,7 +86,8 @@ function pictureBody(plate, width, view) {
     });
   });
   return {
-    markup: under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + holes(plate, width, height),
+    markup:
+      under + tag("g", { "shape-rendering": "crispEdges" }, cells.join("")) + removedPatches(plate, width, height),
     height,
   };
 }
@@ -93,14 +99,17 @@ function hue(t, signed, view) {
 }
 
 /** A text with its words on their colours: {markup, height}. */
-function textBody({ base, values, ends, variant, cut }, width, view) {
+function textBody({ base, values, ends, variant, removal }, width, view) {
   const font = `15px ${SERIF}`;
   const signed = twoSided(ends, variant.signed);
   /** @type {{text: string, t: number, struck?: object | false}[]} */
   const segments = [];
   let at = 0;
   base.units.forEach(({ start, end, tokens }, i) => {
-    const struck = tokens.some((token) => cut?.gone.has(token)) && { fill: SOFT, "text-decoration": "line-through" };
+    const struck = tokens.some((token) => removal?.removed.has(token)) && {
+      fill: SOFT,
+      "text-decoration": "line-through",
+    };
     const t = struck ? 0 : place(chosen(values[i], signed, view.evidence), ends, signed);
     segments.push({ text: base.text.slice(at, start), t: 0 }, { text: base.text.slice(start, end), t, struck });
     at = end;
@@ -152,7 +161,7 @@ function textBody({ base, values, ends, variant, cut }, width, view) {
 function bar(plate, view) {
   const signed = twoSided(plate.ends, plate.variant.signed);
   const stops = ramp(signed, coloursOf(view, signed));
-  if (plate.face) return stops;
+  if (plate.mapCanvas) return stops;
   const ground = [255, 254, 251]; // the paper, on which words are coloured
   return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
 }
@@ -160,7 +169,7 @@ function bar(plate, view) {
 /** One plate with its label: {markup, height}. */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
-  const body = plate.face ? pictureBody(plate, width, view) : textBody(plate, width, view);
+  const body = plate.mapCanvas ? pictureBody(plate, width, view) : textBody(plate, width, view);
   const { ends } = plate;
   const signed = twoSided(ends, variant.signed);
   const stops = bar(plate, view);
@@ -196,14 +205,14 @@ function cell(plate, width, view, i) {
   const facts = [[15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small]];
   const note = oneSignNote(ends, variant.signed);
   if (note) facts.push([15, note, small]);
-  if (plate.cut?.resultLine) facts.push([15, plate.cut.resultLine, { ...small, fill: INK }]);
+  if (plate.removal?.resultLine) facts.push([15, plate.removal.resultLine, { ...small, fill: INK }]);
   const under = below(0, y, width, facts);
   return { markup: body.markup + label.join("") + under.markup, height: under.y };
 }
 
-async function inputCell(explanation, width, face) {
+async function inputCell(explanation, width, mapCanvas) {
   const bytes = await getBlob(`${explanationPath(explanation.id)}/input.png`);
-  const height = (width * face.base.height) / face.base.width;
+  const height = (width * mapCanvas.base.height) / mapCanvas.base.width;
   const { seen } = explanation.input;
   const caption = below(0, height, width, [
     [21, "As the model saw it", { size: 15, family: SERIF }],
@@ -241,11 +250,11 @@ export function balanced(tiles, ...choices) {
 export async function figure({ plates, view, columns, explanations }) {
   await loaded();
   const alone = plates.length === 1;
-  const kind = plates[0].face ? (alone ? "alone" : "picture") : "text";
+  const kind = plates[0].mapCanvas ? (alone ? "alone" : "picture") : "text";
   const width = WIDTH[kind];
   const cells = plates.map((plate, i) => cell(plate, width, view, i));
   if (kind === "picture" && explanations[0].input.kind === "image") {
-    const input = await inputCell(explanations[0], width, plates[0].face);
+    const input = await inputCell(explanations[0], width, plates[0].mapCanvas);
     if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
     else cells.unshift(input);
   }
@@ -256,7 +265,7 @@ export async function figure({ plates, view, columns, explanations }) {
     explanations,
     `evidence ${view.evidence}, scale ${view.scale}`,
     whole,
-    takenAway(plates, explanations),
+    removedLine(plates, explanations),
   );
   parts.push(above.markup);
   let y = above.height + GAP;
@@ -269,15 +278,15 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
-/** What the dock has taken away from the plates; empty where it is nothing. */
-function takenAway(plates, explanations) {
-  const cuts = explanations.map(({ id, model }) => ({
+/** What the deletion test removed from the plates; empty where it is nothing. */
+function removedLine(plates, explanations) {
+  const removals = explanations.map(({ id, model }) => ({
     model,
-    ...plates.find((plate) => plate.actions.id === id && plate.cut?.gone.size)?.cut,
+    ...plates.find((plate) => plate.actions.id === id && plate.removal?.removed.size)?.removal,
   }));
-  const begun = cuts.filter(({ gone }) => gone);
+  const begun = removals.filter(({ removed }) => removed);
   const counts = begun.map(
-    ({ gone, of, model }) => `${gone.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
+    ({ removed, of, model }) => `${removed.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
   );
-  return begun.length ? `Taken away: the ${begun[0].which} tokens of each map, ${counts.join(", ")}.` : "";
+  return begun.length ? `Removed: the ${begun[0].which} tokens of each map, ${counts.join(", ")}.` : "";
 }

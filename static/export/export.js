@@ -1,4 +1,4 @@
-// Take away what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it
+// Export what is on show: one map or the whole figure as a picture, the numbers, the bundle, the lines that make it
 // again.
 
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
@@ -98,12 +98,12 @@ function show(title, text) {
 const embeds = document.querySelector("meta[name=vitrine]")?.getAttribute("data-embed") === "yes";
 
 /** The lines that show the maps on show inside another page, as they are looked at now. */
-function embedCode({ id, hung }) {
+function embedCode({ id, specs }) {
   const query = new URLSearchParams(location.search);
   for (const name of [...query.keys()])
     if (!["grid", "level", "scale", "opacity", "sequence", "diverging", "evidence", "grain"].includes(name))
       query.delete(name);
-  for (const spec of hung) query.append("methods", spec);
+  for (const spec of specs) query.append("methods", spec);
   const frame = el("iframe", {
     src: `${location.origin}/embed/${id}?${query}`,
     width: "100%",
@@ -116,8 +116,8 @@ function embedCode({ id, hung }) {
 
 /**
  * The menu of the whole figure, and a line that says what was done.
- * @param {{id: string | null, hung: string[], wall: {root: HTMLElement, hung: MapPlate[]}, view: Store<View>,
- *   dock: any}} workbench
+ * @param {{id: string | null, specs: string[], plateSet: {root: HTMLElement, everyPlate: MapPlate[]},
+ *   view: Store<View>, deletionBar: any}} workbench
  * @returns {HTMLElement[]}
  */
 export function figureMenu(workbench) {
@@ -142,19 +142,19 @@ export function figureMenu(workbench) {
   };
   const plates = () => {
     /** @type {Map<Element, MapPlate>} */
-    const known = new Map(workbench.wall.hung.map((plate) => [plate.node, plate]));
-    return [...workbench.wall.root.querySelectorAll(".plate")]
+    const known = new Map(workbench.plateSet.everyPlate.map((plate) => [plate.node, plate]));
+    return [...workbench.plateSet.root.querySelectorAll(".plate")]
       .map((node) => known.get(node))
       .filter((plate) => plate?.map && plate.node.checkVisibility());
   };
   const columns = () =>
-    workbench.wall.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
+    workbench.plateSet.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
   const draw = (format) =>
     tell(
       () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(workbench.id)),
       "saved",
     );
-  const curves = () => workbench.dock.scrubber?.curves;
+  const curves = () => workbench.deletionBar.view?.curves;
   const curvesAs = (format) => ({
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),
@@ -176,8 +176,8 @@ export function figureMenu(workbench) {
           { text: "PNG of the whole figure", run: draw("png") },
           { text: "SVG of the whole figure", run: draw("svg") },
           ...(curves() ? [...["png", "svg"].map(curvesAs), curvesAsCsv()] : []),
-          ...(workbench.view.value.paint
-            ? regionLinks(workbench.id, workbench.view.value.paint, workbench.view.value.none)
+          ...(workbench.view.value.regions
+            ? regionLinks(workbench.id, workbench.view.value.regions, workbench.view.value.threshold)
             : []),
           { text: "Bundle (zip): input, numbers, pictures", href: `${explanationPath(workbench.id)}/bundle.zip` },
           { text: "JSON, everything", href: explanationPath(workbench.id), download: `${stem(workbench.id)}.json` },

@@ -14,5 +14,5 @@ export const GLOSSARY = {
   AttnLRP:
     "a rule for the way back through the model (2024). It divides each product in halves between its two factors.",
   "random baseline":
-    "what the test gives if patches or words are taken away in random order. A map that does no better says nothing.",
+    "what the test gives if patches or words are removed in random order. A map that does no better says nothing.",
 };

@@ -57,9 +57,9 @@ export const KEYS = [
     ],
   ],
   [
-    "Where words are taken away",
+    "Where words are removed",
     [
-      [["Enter"], "take the word away, or put it back"],
+      [["Enter"], "remove the word, or put it back"],
       [["←", "→"], "to the word before, to the next"],
     ],
   ],
@@ -82,7 +82,7 @@ const TOUCHES = [
   ["Tap a patch or a word", "every plate shows the same one and its value; tap it again to let go"],
   ["Tap the two arrows under a map", "show the plate at full size"],
   ["Tap a class", "explain it; the boxes beside the classes set several side by side"],
-  ["Drag the slider at the foot", "take away what each map calls most relevant, and see the answer change"],
+  ["Drag the slider at the foot", "remove what each map calls most relevant, and see the answer change"],
 ];
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered

@@ -13,7 +13,7 @@ const HAS_FINGER = matchMedia("(pointer: coarse)").matches; // and seldom keys
  * @type {[string, string[][]][]}
  */
 const STEPS = [
-  ["specimen.title", [[".specimen .display", "specimen.text"]]],
+  ["input.title", [[".input-panel .display", "input.text"]]],
   [
     "plate.title",
     [
@@ -21,12 +21,12 @@ const STEPS = [
       [".plate", "plate.unsigned"],
     ],
   ],
-  ["hold.title", [[".plate .face", HAS_FINGER ? "hold.finger" : "hold.text"]]],
+  ["hold.title", [[".plate .map-canvas", HAS_FINGER ? "hold.finger" : "hold.text"]]],
   ["methods.title", [["#choose-methods", "methods.text"]]],
   [
     "test.title",
     [
-      ["#truth", "test.dock"],
+      ["#deletion-bar", "test.bar"],
       ['.plate[data-spec="random"]', "test.random"],
       ["#plates", "test.choose"],
     ],
@@ -34,8 +34,9 @@ const STEPS = [
 ];
 
 // it lies at the foot of the window: the card stands over it, however high it is
-const dock = document.getElementById("truth");
-if (dock) new ResizeObserver(() => card && (card.style.bottom = `${dock.offsetHeight + 16}px`)).observe(dock);
+const deletionBar = document.getElementById("deletion-bar");
+if (deletionBar)
+  new ResizeObserver(() => card && (card.style.bottom = `${deletionBar.offsetHeight + 16}px`)).observe(deletionBar);
 let card = null;
 let shown = null; // the part that is outlined
 
@@ -61,7 +62,7 @@ function put(title, parts, buttons) {
   );
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
   document.querySelector(".skip").after(card);
-  if (dock) card.style.bottom = `${dock.offsetHeight + 16}px`;
+  if (deletionBar) card.style.bottom = `${deletionBar.offsetHeight + 16}px`;
   card.focus();
 }
 
@@ -71,7 +72,7 @@ function step(i) {
   const [selector, text] = places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places.at(-1);
   shown = document.querySelector(selector);
   shown.classList.add("visited");
-  const isInSight = shown === dock; // at the foot of the window, under the card
+  const isInSight = shown === deletionBar; // at the foot of the window, under the card
   if (!isInSight)
     shown.scrollIntoView({
       block: innerWidth > 760 ? "center" : "start",

@@ -1,9 +1,9 @@
 // The lens: the pixels of the patch in focus and of its neighbours: those that the model saw, or those of the original,
-// as the specimen shows.
+// as the picture shows.
 
 import { explanationPath, loadImage } from "../core/api.js";
 import { el } from "../core/dom.js";
-import { patchName } from "../maps/face.js";
+import { patchName } from "../maps/mapcanvas.js";
 
 /**
  * @import { Focus, Store, View } from "../core/state.js"

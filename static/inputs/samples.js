@@ -90,7 +90,7 @@ export class Samples {
   }
 
   #button(sample) {
-    const face = sample.image
+    const thumbnail = sample.image
       ? el("img", { src: sample.thumbnail, alt: sample.title, width: 48, height: 48 })
       : sample.title;
     return el(
@@ -102,7 +102,7 @@ export class Samples {
         data: { id: sample.id },
         on: { click: () => this.onPick(sample) },
       },
-      face,
+      thumbnail,
     );
   }
 }

@@ -1,4 +1,4 @@
-// The figure under the plates: the model's answer as tokens are taken away, one line a method, and the methods ranked
+// The figure under the plates: the model's answer as tokens are removed, one line a method, and the methods ranked
 // against the random baseline.
 
 import { el, number, percent, whole } from "../core/dom.js";
@@ -85,13 +85,13 @@ class Panel {
     const { width, height, left, right, top, bottom } = BOX;
     const x = (share) => left + share * (width - left - right);
     const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
-    const gone = answer.counts.map((at) => at / answer.tokens);
+    const removed = answer.counts.map((at) => at / answer.tokens);
     const tickText =
       answer.read === "probability"
         ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
         : (value) => number(value, 2);
     const line = (values, attributes) => {
-      const points = values.map((value, i) => [x(gone[i]), y(value)]);
+      const points = values.map((value, i) => [x(removed[i]), y(value)]);
       const d = points.map((point, i) => `${i ? "L" : "M"}${point.map((at) => at.toFixed(1)).join(" ")}`).join("");
       return svg(
         "g",
@@ -144,7 +144,7 @@ class Panel {
     );
     this.cursor = svg("path", { class: "cursor", d: `M${left} ${top}V${height - bottom}`, visibility: "hidden" });
     this.x = x;
-    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are taken away. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
+    const described = `${TITLES[order]}: ${answer.read} of ${answer.target} while its ${answer.tokens} parts are removed. Best of all methods: ${names.get(best.method) ?? best.method}. The table has the numbers.`;
     this.node = svg(
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": described, "data-order": order },
@@ -152,7 +152,7 @@ class Panel {
       text(width - 4, 16, BETTER[order], "end"),
       grid,
       ticks,
-      text(x(0.5), height - 6, "% taken away", "middle"),
+      text(x(0.5), height - 6, "% removed", "middle"),
       axis,
       this.cursor,
       baseline,
@@ -186,7 +186,7 @@ export class Curves {
   panels = [];
   why = "";
   share = 0;
-  first = "most";
+  order = "most";
 
   /**
    * `tool` is a store of {target, picked}: whose curves are shown, and which method is singled out; `onPick(spec)` is
@@ -211,7 +211,7 @@ export class Curves {
     this.body = el("div", { class: "figure" });
     this.bar = el(
       "div",
-      { class: "asked", role: "progressbar", "aria-label": "Test of the maps", "aria-valuemin": 0 },
+      { class: "asked", role: "progressbar", "aria-label": "Deletion test", "aria-valuemin": 0 },
       el("span", { class: "num" }, "\u00a0"),
       el("i"),
     );
@@ -220,7 +220,7 @@ export class Curves {
       el(
         "div",
         { class: "over" },
-        el("h2", {}, "What the model says as more is taken away"),
+        el("h2", {}, "What the model says as more is removed"),
         this.select,
         this.bar,
         close,
@@ -273,14 +273,14 @@ export class Curves {
   }
 
   /**
-   * Where the slider stands: the share that is gone, in the panel of the order in force.
-   * @param {string} first
+   * Where the slider stands: the share that is removed, in the panel of the order in force.
+   * @param {string} order
    * @param {number} share
    */
-  mark(first, share) {
-    this.first = first;
+  mark(order, share) {
+    this.order = order;
     this.share = share;
-    for (const [order, panel] of this.panels) panel.mark(order === first && share > 0 ? share : null);
+    for (const [name, panel] of this.panels) panel.mark(name === order && share > 0 ? share : null);
   }
 
   #draw() {
@@ -307,7 +307,7 @@ export class Curves {
       ),
       this.#table(answer),
     );
-    this.mark(this.first, this.share);
+    this.mark(this.order, this.share);
     this.#pick();
   }
 

@@ -3,18 +3,18 @@
 import { el } from "../core/dom.js";
 
 /** What stands in place of an answer that the model has not given. */
-export const UNASKED = "not asked yet";
+export const NOT_ASKED = "not asked yet";
 
 function line(name, title) {
   const term = el("dt", {}, name);
-  const value = el("dd", {}, UNASKED);
+  const value = el("dd", {}, NOT_ASKED);
   return { term, value, node: el("div", { title }, term, value) };
 }
 
-/** The answer with tokens gone, and the rank among the methods; which it has only once the test has said so. */
+/** The answer with tokens removed, and the rank among the methods; which it has only once the test has said so. */
 export class DeletionFacts {
   constructor() {
-    this.then = line("without these parts", "What the model says of the class or prompt when these tokens are gone");
+    this.then = line("without these parts", "What the model says of the class or prompt when these tokens are removed");
     this.rank = line(
       "rank on this input",
       "Rank in the deletion test on this input: by the gap between the areas of least and most relevant first",

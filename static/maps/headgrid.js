@@ -2,7 +2,7 @@
 
 import { limits } from "../core/colour.js";
 import { el, number } from "../core/dom.js";
-import { patchName, strongest } from "./face.js";
+import { patchName, strongest } from "./mapcanvas.js";
 import { paint } from "./heatmap.js";
 
 /**

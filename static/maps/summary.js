@@ -2,7 +2,7 @@
 
 import { oneSign } from "../core/colour.js";
 import { el, number, percent, signedNumber } from "../core/dom.js";
-import { patchName, shownScore, strongest } from "./face.js";
+import { patchName, shownScore, strongest } from "./mapcanvas.js";
 
 /**
  * @import { Store, View } from "../core/state.js"

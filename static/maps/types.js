@@ -23,8 +23,8 @@
  */
 
 /**
- * What the deletion test took away from a plate: the tokens `gone` of so many.
- * @typedef {{gone: Set<number>, of: number, which: string, resultLine: string | null}} Cut
+ * What the deletion test removed from a plate: the tokens `removed` of so many.
+ * @typedef {{removed: Set<number>, of: number, which: string, resultLine: string | null}} Removal
  */
 
 /**
@@ -39,9 +39,9 @@
  * @property {Ends} ends
  * @property {number[]} values
  * @property {View} look
- * @property {any} [face] of a picture
+ * @property {any} [mapCanvas] of a picture
  * @property {HTMLElement[]} [spans] of words
- * @property {Cut | null} [cut]
+ * @property {Removal | null} [removal]
  * @property {{id: string | null, node: HTMLElement}} actions
  * @property {any} [deletion] the lines of the deletion test, where their room is kept
  * @property {string} [state] "waiting", "stale", "done" or "missing"

@@ -72,7 +72,7 @@ byId("ask-text").addEventListener("submit", (event) => {
 for (const button of document.querySelectorAll(".way [type=submit]")) button.removeAttribute("disabled");
 
 /** Two maps of one picture, one over the other; the slider says how much of the upper one is seen. */
-async function hang(sample, models) {
+async function showMap(sample, models) {
   const model = models.find(({ name }) => name === sample.model) ?? modelFor(models, "image");
   const fields = { model: model.name, image: await getBlob(sample.image), methods: [BASELINE, FEATURED_METHOD] };
   const { id } = await createExplanation(fields);
@@ -159,7 +159,7 @@ try {
   const { models, samples } = await loaded;
   layStrip(samples);
   const sample = shownSample(samples);
-  if (sample) await nameClasses(sample, await hang(sample, models));
+  if (sample) await nameClasses(sample, await showMap(sample, models));
 } catch (problem) {
   showProblem(
     byId("live-says"),

@@ -5,7 +5,7 @@ import { mapControls } from "../core/controls.js";
 import { byId } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
-import { partButton, seenBase, Specimen } from "../inputs/specimen.js";
+import { partButton, seenBase, PictureView } from "../inputs/pictureview.js";
 import { ClassPage } from "../workbench/classpage.js";
 
 // a sample names a class of the model that it was made for; another model is asked for its own top class
@@ -23,22 +23,22 @@ const pageSteps = {
     if (sample) page.explain(inputOf(sample, false), targets.length ? targets : targetOf(sample), sample.model);
   },
   carry: (input) => page.explain(input, null, workbench.models.forPhotos),
-  giving: (input, model) => specimen.await(input, model),
-  refused: () => specimen.restore(),
+  giving: (input, model) => picture.await(input, model),
+  refused: () => picture.restore(),
   async started(info, question, isNew) {
-    if (!isNew) return specimen.belongsTo(question.id);
-    const base = await specimen.show(question.id, info.input, question.input);
-    if (base) workbench.wall.setBase(base);
+    if (!isNew) return picture.belongsTo(question.id);
+    const base = await picture.show(question.id, info.input, question.input);
+    if (base) workbench.plateSet.setBase(base);
   },
   receive(map) {
-    specimen.setGrid(map.grid);
+    picture.setGrid(map.grid);
   },
   openSample,
 };
 
 const page = new ClassPage("image", pageSteps, { baseOf: seenBase });
 const { workbench } = page;
-const specimen = new Specimen(byId("picture"), workbench);
+const picture = new PictureView(byId("picture"), workbench);
 acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, workbench.models.forPhotos));
 partButton(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));

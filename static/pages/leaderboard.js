@@ -321,7 +321,7 @@ function definitions(run) {
 
 function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
-  const how = plan.how ? `tokens ${plan.how}` : "tokens taken away as suits the model";
+  const how = plan.how ? `tokens ${plan.how}` : "tokens removed as suits the model";
   const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
   const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder not read.` : "";

@@ -4,7 +4,7 @@ import { getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { learnRules, ruleName } from "../core/rules.js";
-import { paperLink } from "../maps/label.js";
+import { paperLink } from "../maps/caption.js";
 import { Gallery } from "./gallery.js";
 
 const cite = ({ by, year, paper }) => {
@@ -35,15 +35,17 @@ const pairOf = (method, rule) => {
 function card(method, gallery, rule) {
   const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
-  const face = pair
-    ? gallery.thumbnail("image", pair.spec, method.signed, pair.title)
+  const kind = pair && !gallery.has("image", pair.spec) && gallery.has("clip", pair.spec) ? "clip" : "image";
+  const thumbnail = pair
+    ? gallery.thumbnail(kind, pair.spec, method.signed, pair.title)
     : el("span", { class: "thumb none" }, `not with ${ruleName(rule)}`);
   return el(
     "li",
     { class: "method-card", data: { method: method.name, family: method.family, spec: pair?.spec ?? "" } },
-    el("a", { href: `/methods/${method.name}` }, face, el("h3", {}, method.title)),
+    el("a", { href: `/methods/${method.name}` }, thumbnail, el("h3", {}, method.title)),
     el("p", { class: "by" }, [usual.by, usual.year].filter(Boolean).join(", ")),
     el("p", { class: "says" }, usual.line || method.description),
+    kind === "clip" ? el("p", { class: "traits" }, `for prompts; here “${gallery.labelOf("clip")}”`) : "",
     el("p", { class: "traits" }, traits(method).join(" · ")),
   );
 }
@@ -153,7 +155,7 @@ try {
   new MethodGallery(listed, rules, gallery).draw();
   byId("rules").append(rulesTable(rules, kinds));
   const { readouts, methods } = listed.counts;
-  byId("counts").textContent = `${count(readouts, "read-out")} make ${count(methods, "method")} with their rules.`;
+  byId("counts").textContent = `${count(readouts, "method")}, ${methods} with their rules.`;
 } catch (problem) {
   showProblem(byId("methods"), problem);
 }

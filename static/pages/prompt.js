@@ -8,45 +8,45 @@ import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
 import { Samples } from "../inputs/samples.js";
-import { partButton, Specimen } from "../inputs/specimen.js";
-import { Plate, Wall } from "../plates/plate.js";
+import { partButton, PictureView } from "../inputs/pictureview.js";
+import { Plate, PlateSet } from "../plates/plate.js";
 import { Versus } from "../plates/versus.js";
-import { SegmentationFold } from "../tools/segmentationfold.js";
-import { Unasked } from "../workbench/unasked.js";
+import { RegionsFold } from "../tools/regionsfold.js";
+import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
-const problems = byId("specimen-problem");
+const problems = byId("input-problem");
 let details = {}; // of the model
-let words = null; // the wall of the words of the prompts, once they are asked about
+let words = null; // the plates of the words of the prompts, once they are asked about
 let targetOptions = {}; // what is asked of every prompt: {against, read}
 
 const workbench = new Workbench("clip", {
   async load({ side: wanted }) {
     if (wanted !== "text") return;
     const [{ PromptWords }] = await Promise.all([import("../plates/promptwords.js"), styled("workbench/wordrows.css")]);
-    words ??= new PromptWords(byId("plates"), hanging);
+    words ??= new PromptWords(byId("plates"), stores);
   },
   changed(model) {
     details = model.details ?? {};
     const inWords = workbench.side === "text";
     side.select.value = workbench.side;
-    workbench.hangOn(inWords ? words : wallFor(prompts.all.length), false);
+    workbench.moveTo(inWords ? words : plateSetFor(prompts.all.length), false);
   },
-  wall({ targets = [], prompts: read }) {
-    const wall = read ? words : wallFor(targets.length);
+  plateSet({ targets = [], prompts: read }) {
+    const plateSet = read ? words : plateSetFor(targets.length);
     versus.read = targets[0]?.read ?? "logit";
     if (read) words.setPrompts(read, workbench.view.value.grain);
-    if (wall !== single)
-      wall.setTargets(
+    if (plateSet !== single)
+      plateSet.setTargets(
         targets,
         targets.map((target) => targetLine(target, targets.length)),
       );
-    return wall;
+    return plateSet;
   },
-  giving: (input, model) => specimen.await(input, model),
+  giving: (input, model) => picture.await(input, model),
   refused() {
-    specimen.restore();
+    picture.restore();
     prompts.known();
     side.select.value = workbench.side;
     read.select.value = targetOptions.read ?? "logit";
@@ -60,9 +60,9 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
-    if (workbench.side !== "text") workbench.hangOn(wallFor(wanted.length), false);
-    if (workbench.wall !== single)
-      workbench.wall.setTargets(
+    if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
+    if (workbench.plateSet !== single)
+      workbench.plateSet.setTargets(
         wanted.map((label) => ({ label })),
         [],
       );
@@ -81,37 +81,37 @@ const workbench = new Workbench("clip", {
     read.select.disabled = Boolean(info.prompts || targetOptions.against);
     prompts.show(info.targets);
     if (isNew) {
-      workbench.wall.clear();
-      segmentation.setBase(null);
+      workbench.plateSet.clear();
+      regions.setBase(null);
     }
-    segmentation.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
-    segmentation.show(info.prompts ? [] : info.targets);
-    unasked.look();
+    regions.node.hidden = Boolean(info.prompts) || info.targets.length < 2; // one prompt wins everywhere
+    regions.show(info.prompts ? [] : info.targets);
+    unsubmitted.look();
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
-    if (!isNew) return specimen.belongsTo(question.id);
-    const base = await specimen.show(question.id, info.input, question.input);
+    if (!isNew) return picture.belongsTo(question.id);
+    const base = await picture.show(question.id, info.input, question.input);
     if (!base) return; // another picture came in between
-    workbench.wall.setBase(base);
-    segmentation.setBase(base);
+    workbench.plateSet.setBase(base);
+    regions.setBase(base);
   },
   method(map, job) {
-    specimen.setGrid(map.grid ?? null);
-    workbench.wall.receive(map, job.id);
-    segmentation.draw();
+    picture.setGrid(map.grid ?? null);
+    workbench.plateSet.receive(map, job.id);
+    regions.draw();
   },
 });
 
-const hanging = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
-const versus = new Versus(byId("plates"), hanging);
-// one prompt has the wall of a picture: nothing is there to stand beside its maps
-const single = new Wall(byId("plates"), {
-  ...hanging,
+const stores = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
+const versus = new Versus(byId("plates"), stores);
+// one prompt has the plates of a picture: nothing is there to stand beside its maps
+const single = new PlateSet(byId("plates"), {
+  ...stores,
   makePlate: (variant, stores, target) =>
     new Plate(variant, { ...stores, same: "The same map for every prompt." }, target),
 });
-workbench.wall = versus;
-const specimen = new Specimen(byId("picture"), workbench);
+workbench.plateSet = versus;
+const picture = new PictureView(byId("picture"), workbench);
 const samples = new Samples(byId("samples"), (sample) => look(inputOf(sample), sample.prompts));
 acceptPictures(byId("give"), (image) => look(new Input({ image })));
 partButton(byId("give"), workbench);
@@ -121,7 +121,7 @@ const prompts = new Prompts(byId("prompts"), {
   targetLine,
   onAsk: () => workbench.ask({ targets: targetsOf() }, problems),
 });
-const unasked = new Unasked(
+const unsubmitted = new Unsubmitted(
   byId("prompts"),
   () => Boolean(workbench.id) && String(prompts.all) !== String(workbench.question.targets.prompt ?? ""),
   "The answer and the maps belong to the prompts before your change: ask for these with “Look for these”.",
@@ -141,11 +141,11 @@ const [askMore, box] = more(
 askMore.classList.add("ask-more");
 prompts.add.after(askMore);
 byId("prompts").append(box);
-const segmentation = new SegmentationFold(workbench);
-byId("plates").before(segmentation.node);
+const regions = new RegionsFold(workbench);
+byId("plates").before(regions.node);
 
-/** The wall for so many prompts that are looked for in the picture. */
-function wallFor(count) {
+/** The plates for so many prompts that are looked for in the picture. */
+function plateSetFor(count) {
   return count === 1 ? single : versus;
 }
 

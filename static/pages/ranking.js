@@ -1,7 +1,7 @@
 // The Leaderboard's first section: which methods to trust, in words and maps, for each kind of input.
 
 import { count, el, number } from "../core/dom.js";
-import { ordinal } from "../maps/label.js";
+import { ordinal } from "../maps/caption.js";
 
 /** @import { Gallery } from "./gallery.js" */
 
@@ -37,17 +37,22 @@ function warning({ by_chance: byChance, worse }) {
  * @returns {HTMLElement}
  */
 export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) {
-  const { trust, metric, measured, tied, of, random, model } = ranking;
+  const { trust, metric, second, measured, tied, of, random, model } = ranking;
+  const figuresOf = (entry) =>
+    second
+      ? `${second.title} ${shown(entry.second_value, second)}, ${metric.title} ${shown(entry.value, metric)}`
+      : shown(entry.value, metric);
   const figures = trust.map((entry) =>
     el(
       "li",
       { data: { spec: entry.spec } },
       gallery.thumbnail(kind, entry.spec, signed.get(entry.spec) ?? false, entry.title),
       el("h3", {}, linked(entry)),
-      el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${shown(entry.value, metric)}`),
+      el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${figuresOf(entry)}`),
     ),
   );
-  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best.` : "";
+  const decides = second ? ` Among them ${second.title} decides.` : "";
+  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best.${decides}` : "";
   const about = `${metric.title} of ${titleOf(model)} on ${measured}; random numbers get ${shown(random, metric)}.${alike}`;
   return el(
     "section",

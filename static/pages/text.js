@@ -6,9 +6,10 @@ import { Input } from "../inputs/input.js";
 import { LongText } from "../plates/longtext.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
-import { Unasked } from "../workbench/unasked.js";
+import { Unsubmitted } from "../workbench/unsubmitted.js";
 
 const field = byId("text");
+let submitted = null; // what was sent last: it is asked before the answer begins
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 // {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
 let read = null;
@@ -32,9 +33,9 @@ function tellWindows({ input, windows = [] }) {
 
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  workbench.wall.setBase(laidOut(read));
+  workbench.plateSet.setBase(laidOut(read));
   page.compare.cut();
-  workbench.wall.colour();
+  workbench.plateSet.colour();
 }
 
 /** Put a text that the page brings into the field, unless the person was faster. */
@@ -44,6 +45,7 @@ function fill(text) {
 
 function openSample(sample, labels = null, isOwn = true) {
   fill(sample.text);
+  submitted = null;
   page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
 }
 
@@ -54,16 +56,16 @@ const pageSteps = {
   example() {
     const sample = workbench.exampleSample();
     if (!sample) return;
-    workbench.wall.setBase({ text: sample.text, units: [] });
+    workbench.plateSet.setBase({ text: sample.text, units: [] });
     openSample(sample, workbench.address.targets, false);
   },
   started(info, job, isNew) {
     read = info;
     if (!field.value) fill(info.input.text); // it was not known yet when the page opened
     tellWindows(info);
-    unasked.look();
+    unsubmitted.look();
     if (isNew) cut();
-    longText.show(workbench.wall === page.single ? page.single : null, info.input.words.length);
+    longText.show(workbench.plateSet === page.single ? page.single : null, info.input.words.length);
   },
   openSample(sample) {
     isWritten = false;
@@ -83,16 +85,17 @@ workbench.view.follow((now, before) => {
 });
 field.addEventListener("input", () => (isWritten = true));
 const plain = (text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
-const unasked = new Unasked(
-  byId("writing"),
-  () => Boolean(read) && field.value !== plain(workbench.question.input?.text ?? read.input.text),
-  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
-);
 byId("writing").addEventListener("submit", (event) => {
   event.preventDefault();
   isWritten = false;
+  submitted = field.value;
   page.explain(new Input({ text: field.value }), null);
 });
+const unsubmitted = new Unsubmitted(
+  byId("writing"),
+  () => Boolean(read) && ![plain(workbench.question.input?.text ?? read.input.text), submitted].includes(field.value),
+  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
+);
 field.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
 });

@@ -4,28 +4,28 @@
 import { el } from "../core/dom.js";
 import { withTerms } from "../help/terms.js";
 import { ruleName } from "../core/rules.js";
-import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/label.js";
-import { Wall } from "./plate.js";
+import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLine, warnings } from "../maps/caption.js";
+import { PlateSet } from "./plate.js";
 
 /**
  * @import { Variant } from "../core/registry.js"
  * @import { ScoreMap } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { PlateStores, WallOptions } from "./types.js"
+ * @import { PlateStores, PlateSetOptions } from "./types.js"
  */
 
 const key = (spec, target) => `${spec}\n${target}`;
 const SAME = "The same map for every prompt.";
 
-/** A wall with a row a method and a column a class or prompt. */
-export class Matrix extends Wall {
+/** A set of plates with a row a method and a column a class or prompt. */
+export class Matrix extends PlateSet {
   targets = [];
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
   /**
    * `same` is said of methods whose map does not depend on the column.
    * @param {HTMLElement} root
-   * @param {{same?: string} & WallOptions} options
+   * @param {{same?: string} & PlateSetOptions} options
    */
   constructor(root, { same = SAME, ...options }) {
     super(root, options);
@@ -71,19 +71,19 @@ export class Matrix extends Wall {
   }
 
   /**
-   * Have a row for each of these, in this order; see Wall.
+   * Have a row for each of these, in this order; see PlateSet.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
    */
   expect(variants, usual = false) {
     this.variants = variants;
     this.groups.isFoldable = usual;
-    for (const plate of this.hung) plate.state = plate.map ? "stale" : "waiting";
+    for (const plate of this.everyPlate) plate.state = plate.map ? "stale" : "waiting";
     this.lay();
   }
 
   /**
-   * Hang a map of explanation `id`.
+   * Show a map of explanation `id`.
    * @param {ScoreMap} map
    * @param {string} id
    */
@@ -143,7 +143,7 @@ export class Matrix extends Wall {
   }
 
   /**
-   * The row of a method: its label, and a plate a column.
+   * The row of a method: its caption, and a plate a column.
    * @param {Variant} variant
    * @returns {HTMLElement}
    */
@@ -152,9 +152,9 @@ export class Matrix extends Wall {
     const notes = new Notes(sameNote(variant, this.same));
     this.notes.set(variant.spec, notes);
     this.say(variant);
-    const label = el(
+    const caption = el(
       "div",
-      { class: "label" },
+      { class: "row-caption" },
       heading(variant),
       standingLine(variant),
       plainLine(variant),
@@ -163,6 +163,6 @@ export class Matrix extends Wall {
       optionsButton(variant),
       notes.node,
     );
-    return el("div", { class: "line", data: { row: variant.spec } }, label, cells);
+    return el("div", { class: "line", data: { row: variant.spec } }, caption, cells);
   }
 }

@@ -12,7 +12,7 @@ import { colourAll } from "./plate.js";
  * @import { Focus } from "../core/state.js"
  * @import { Grid, ModelInput, ScoreMap, Started, Unit } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateStores, WallOptions } from "./types.js"
+ * @import { Base, PlateStores, PlateSetOptions } from "./types.js"
  */
 
 const ROWS = 3; // classes over a column
@@ -56,7 +56,7 @@ export function unitAcross(at, from, to) {
   return shared[best] > 0 ? best : -1;
 }
 
-/** A wall with a row a method and a column for each of two models, or of two explanations. */
+/** A set of plates with a row a method and a column for each of two models, or of two explanations. */
 export class ModelPairs extends Matrix {
   sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
   other = new Store({ at: -1, locked: false }); // the focus of the second column
@@ -66,7 +66,7 @@ export class ModelPairs extends Matrix {
 
   /**
    * @param {HTMLElement} root
-   * @param {WallOptions} options
+   * @param {PlateSetOptions} options
    */
   constructor(root, options) {
     super(root, { ...options, same: "The same map for every class." });
@@ -140,14 +140,14 @@ export class ModelPairs extends Matrix {
     this.setSideBase(0, base);
   }
 
-  /** Another specimen: the other model's view of it is not there either. */
+  /** Another input: the other model's view of it is not there either. */
   clear() {
     this.setSideBase(1, null);
     super.clear();
   }
 
   #column(side) {
-    return this.hung.filter((plate) => plate.target === this.sides[side].name);
+    return this.everyPlate.filter((plate) => plate.target === this.sides[side].name);
   }
 
   /**
@@ -175,13 +175,13 @@ export class ModelPairs extends Matrix {
   }
 
   /** @returns {MapPlate[]} */
-  get hung() {
+  get everyPlate() {
     return [...this.plates.values()];
   }
 
   /** @returns {MapPlate[]} */
   get tested() {
-    return this.hung;
+    return this.everyPlate;
   }
 
   /**
@@ -193,7 +193,7 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * Hang a map of explanation `id` by one of the two models, 0 or 1.
+   * Show a map of explanation `id` by one of the two models, 0 or 1.
    * @param {number} side
    * @param {ScoreMap} map
    * @param {string} id
@@ -242,7 +242,7 @@ export class ModelPairs extends Matrix {
     for (const plate of this.#column(1)) plate.mark(this.other.value);
   }
 
-  /** Nothing is laid before there are methods: an empty wall would give its room away. */
+  /** Nothing is laid before there are methods: an empty set would give its room away. */
   lay() {
     if (this.variants.length) super.lay();
   }

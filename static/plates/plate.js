@@ -1,4 +1,4 @@
-// A plate and the wall of plates: all the same size, in a fixed order, there before their maps arrive.
+// A plate and a set of plates: all the same size, in a fixed order, there before their maps arrive.
 
 import { limits } from "../core/colour.js";
 import { el } from "../core/dom.js";
@@ -6,7 +6,7 @@ import { ruleName } from "../core/rules.js";
 import { svg } from "../core/svg.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
-import { Face } from "../maps/face.js";
+import { MapCanvas } from "../maps/mapcanvas.js";
 import {
   byLine,
   Facts,
@@ -18,10 +18,10 @@ import {
   standingLine,
   PlateActions,
   warnings,
-} from "../maps/label.js";
+} from "../maps/caption.js";
 import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
 import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
-import { WallGroups } from "./wallgroups.js";
+import { PlateGroups } from "./plategroups.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
@@ -29,7 +29,7 @@ import { WallGroups } from "./wallgroups.js";
  * @import { Focus, View } from "../core/state.js"
  * @import { ScoreMap } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateMaker, PlateStores, WallOptions } from "./types.js"
+ * @import { Base, PlateMaker, PlateStores, PlateSetOptions } from "./types.js"
  */
 
 /**
@@ -68,12 +68,12 @@ export function enlarge(plate, enlarged) {
 }
 
 /**
- * One map with its label. `state` is waiting (no map yet), stale (an older map while a new one is made), done or
+ * One map with its caption. `state` is waiting (no map yet), stale (an older map while a new one is made), done or
  * missing.
  */
 export class Plate {
   /**
-   * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
+   * With `target`, the plate is one of a row of maps of the same method, and its caption says only what differs in the
    * row.
    * @param {Variant} variant
    * @param {PlateStores} stores
@@ -84,10 +84,10 @@ export class Plate {
     this.target = target;
     this.stores = stores;
     this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
-    this.face = new Face({ name: this.name, ...stores });
+    this.mapCanvas = new MapCanvas({ name: this.name, ...stores });
     this.scale = new Scale(variant.signed);
     this.level = new LevelSwitch(stores.view, this.name);
-    this.sentence = new MapSentence(this.face.node);
+    this.sentence = new MapSentence(this.mapCanvas.node);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant, stores.same)) : null; // a row of maps has them once
     this.actions = new PlateActions(variant, mapMenu(this), target === null);
@@ -95,13 +95,13 @@ export class Plate {
     const above =
       target === null
         ? [
-            this.face.node,
+            this.mapCanvas.node,
             heading(variant),
             standingLine(variant),
             plainLine(variant),
             el("p", { class: "by", title: byLine(variant) }, byLine(variant)),
           ]
-        : [el("p", { class: "caption" }, target), this.face.node];
+        : [el("p", { class: "caption" }, target), this.mapCanvas.node];
     this.node = el(
       "article",
       { class: "plate", data: { spec: variant.spec } },
@@ -114,13 +114,13 @@ export class Plate {
       this.deletion?.node,
       this.actions.node,
     );
-    this.scale.node.append(enlarge(this, this.face.node));
+    this.scale.node.append(enlarge(this, this.mapCanvas.node));
     this.show(null);
   }
 
   /** @returns {ScoreMap | null} */
   get map() {
-    return this.face.map;
+    return this.mapCanvas.map;
   }
 
   /**
@@ -128,7 +128,7 @@ export class Plate {
    * @returns {OffscreenCanvas | null}
    */
   get base() {
-    return this.face.base;
+    return this.mapCanvas.base;
   }
 
   /**
@@ -136,7 +136,7 @@ export class Plate {
    * @returns {Ends}
    */
   get ends() {
-    return this.face.ends;
+    return this.mapCanvas.ends;
   }
 
   /**
@@ -144,7 +144,7 @@ export class Plate {
    * @returns {View}
    */
   get look() {
-    return this.face.view.value;
+    return this.mapCanvas.view.value;
   }
 
   /**
@@ -152,7 +152,7 @@ export class Plate {
    * @returns {number[]}
    */
   get values() {
-    return this.face.look(this.look)[0].scores;
+    return this.mapCanvas.look(this.look)[0].scores;
   }
 
   /** @param {"waiting" | "stale" | "done" | "missing"} state */
@@ -162,12 +162,12 @@ export class Plate {
   }
 
   /**
-   * Hang a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null takes it away.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */
   show(map, id) {
-    this.face.setMap(map);
+    this.mapCanvas.setMap(map);
     this.sentence.show(map ? pictureInWords(map) : "");
     this.facts.show(map);
     this.level.show(map);
@@ -182,7 +182,7 @@ export class Plate {
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
-    this.face.setBase(base);
+    this.mapCanvas.setBase(base);
   }
 
   /**
@@ -192,22 +192,22 @@ export class Plate {
   colour(ends) {
     this.level.mark();
     this.#refine();
-    this.face.ends = ends;
+    this.mapCanvas.ends = ends;
     if (this.map) this.scale.show(ends, this.look);
-    this.face.draw();
+    this.mapCanvas.draw();
   }
 
   /** Fetch the map of the pixels when it is first asked for, and colour the plate anew once it is there. */
   async #refine() {
     const { map } = this;
-    if (!map?.pixels || this.look.level !== "pixels" || this.face.pixels || !this.actions.id) return;
+    if (!map?.pixels || this.look.level !== "pixels" || this.mapCanvas.pixels || !this.actions.id) return;
     const pixels = await pixelsOf(map, this.actions.id).catch(() => null); // without them the patches stay
-    if (!pixels || this.map !== map || this.face.pixels) return;
-    this.face.pixels = pixels;
+    if (!pixels || this.map !== map || this.mapCanvas.pixels) return;
+    this.mapCanvas.pixels = pixels;
     this.recolour();
   }
 
-  /** Give the plate its colours again; a wall that shares a scale does it for all. */
+  /** Give the plate its colours again; a set that shares a scale does it for all. */
   recolour() {
     colourAll([this], "own");
   }
@@ -217,12 +217,12 @@ export class Plate {
    * @param {Focus} value
    */
   mark(value) {
-    this.face.mark(value);
+    this.mapCanvas.mark(value);
   }
 }
 
 /**
- * Give every plate the ends of its colours: its own, or those shared by all maps of the same read-out (the same
+ * Give every plate the ends of its colours: its own, or those shared by all maps of the same method (the same
  * formula, so the same unit).
  * @param {MapPlate[]} plates
  * @param {string} scale
@@ -254,26 +254,26 @@ const specOf = ({ variant }) => variant.spec;
 export const saysOf = (plate, variant) => JSON.stringify(plate.variant) === JSON.stringify(variant);
 
 /** The plates of a page, a method each. */
-export class Wall {
+export class PlateSet {
   /**
    * @param {HTMLElement} root
-   * @param {WallOptions} options
+   * @param {PlateSetOptions} options
    */
   constructor(
     root,
     { focus, view, onRead, makePlate = (variant, stores, target) => new Plate(variant, stores, target) },
   ) {
     /** @type {PlateMaker} */
-    const hung = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
+    const make = (...what) => Object.assign(makePlate(...what), { recolour: () => this.colour() });
     this.root = root;
     this.focus = focus;
     this.view = view;
-    this.makePlate = hung;
+    this.makePlate = make;
     this.stores = { focus, view, onRead };
     this.plates = new Map();
-    this.variants = []; // the methods that hang
+    this.variants = []; // the methods that it shows
     this.base = null;
-    this.groups = new WallGroups(view);
+    this.groups = new PlateGroups(view);
     view.follow(() => this.colour());
     showSentences(root, view);
     focus.follow((value) => this.mark(value));
@@ -296,10 +296,10 @@ export class Wall {
   }
 
   /**
-   * Every plate that hangs: those of maps, and where a wall has them those that are computed from several maps.
+   * Every plate: those of maps, and where a set has them those that are computed from several maps.
    * @returns {MapPlate[]}
    */
-  get hung() {
+  get everyPlate() {
     return this.all;
   }
 
@@ -313,7 +313,7 @@ export class Wall {
   }
 
   /**
-   * Hang these variants in this order. Plates that are already there keep their map, marked stale, until the new one
+   * Show these variants in this order. Plates that are already there keep their map, marked stale, until the new one
    * arrives. Where they are the `usual` ones, nobody asked for each, and all but the best are folded.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
@@ -329,7 +329,7 @@ export class Wall {
     if (!same) this.root.replaceChildren(...nodes);
   }
 
-  /** Another wall takes the place of this one. */
+  /** Another set takes the place of this one. */
   leave() {
     this.plates = new Map();
   }
@@ -337,7 +337,7 @@ export class Wall {
   /** Another picture or text: the old maps and the old picture do not belong to it. */
   clear() {
     this.setBase(null);
-    for (const plate of this.hung) plate.show(null);
+    for (const plate of this.everyPlate) plate.show(null);
     this.mark(this.focus.value);
   }
 
@@ -347,11 +347,11 @@ export class Wall {
    */
   setBase(base) {
     this.base = base;
-    for (const plate of this.hung) plate.setBase(base);
+    for (const plate of this.everyPlate) plate.setBase(base);
   }
 
   /**
-   * Hang a map of explanation `id`, where there is a plate for it.
+   * Show a map of explanation `id`, where there is a plate for it.
    * @param {ScoreMap} map
    * @param {string} id
    */
@@ -361,7 +361,7 @@ export class Wall {
   }
 
   /**
-   * Hang a map on its plate, in its colours.
+   * Show a map on its plate, in its colours.
    * @param {MapPlate} plate
    * @param {ScoreMap} map
    * @param {string} [id]
@@ -375,12 +375,12 @@ export class Wall {
 
   /** What is still waiting will not come. */
   close() {
-    for (const plate of this.hung) if (plate.node.dataset.state !== "done") plate.state = "missing";
+    for (const plate of this.everyPlate) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
 
   /** Give every plate its colours again. */
   colour() {
-    colourAll(this.hung, this.view.value.scale);
+    colourAll(this.everyPlate, this.view.value.scale);
   }
 
   /**
@@ -388,18 +388,18 @@ export class Wall {
    * @param {Focus} value
    */
   mark(value) {
-    for (const plate of this.hung) plate.mark(value);
+    for (const plate of this.everyPlate) plate.mark(value);
   }
 
-  /** The plate that hung for a method, while what it says of the method holds; else a new one with its map. */
+  /** The plate that was there for a method, while what it says of the method holds; else a new one with its map. */
   #keep(before, variant) {
     if (before && saysOf(before, variant)) return before;
-    const plate = this.#hang(variant);
+    const plate = this.#make(variant);
     if (before?.map) this.take(plate, before.map, before.actions.id);
     return plate;
   }
 
-  #hang(variant) {
+  #make(variant) {
     const plate = this.makePlate(variant, this.stores);
     plate.setBase(this.base);
     return plate;

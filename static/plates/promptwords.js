@@ -6,16 +6,16 @@ import { unitsOf, WordPlate } from "./words.js";
 /**
  * @import { PromptInput } from "../core/types.js"
  * @import { TextBase } from "../maps/types.js"
- * @import { WallOptions } from "./types.js"
+ * @import { PlateSetOptions } from "./types.js"
  */
 
-/** A wall with a row a method and a column a prompt, whose words are coloured. */
+/** A set of plates with a row a method and a column a prompt, whose words are coloured. */
 export class PromptWords extends Matrix {
   bases = new Map(); // prompt -> {text, units}
 
   /**
    * @param {HTMLElement} root
-   * @param {WallOptions} options
+   * @param {PlateSetOptions} options
    */
   constructor(root, options) {
     super(root, {

@@ -43,7 +43,7 @@ function reason(standing) {
 /**
  * What stands under the first plates: {title, says} with the recommendation, or why there is none; null where nothing
  * was measured at all.
- * @param {Variant[]} first the plates that hang first, in their order
+ * @param {Variant[]} first the plates that come first, in their order
  * @returns {{title: string, says: string} | null}
  */
 export function recommendation(first) {

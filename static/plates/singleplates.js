@@ -1,4 +1,4 @@
-// A map outside the wall: a plate as on the page, that follows the same focus and the same controls.
+// A map beside those of the page: a plate as on the page, that follows the same focus and the same controls.
 
 import { say } from "../core/dom.js";
 import { colourAll, Plate } from "./plate.js";
@@ -6,18 +6,18 @@ import { WordPlate } from "./words.js";
 
 /**
  * @import { Variant } from "../core/registry.js"
- * @import { MapWall, WorkbenchView } from "./types.js"
+ * @import { MapPlateSet, WorkbenchView } from "./types.js"
  */
 
 /**
  * What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own.
- * @param {{wall: MapWall}} options
+ * @param {{plateSet: MapPlateSet}} options
  * @param {string | undefined} target
  * @returns {any}
  */
-export const baseOf = ({ wall }, target) => wall.baseOf?.(target) ?? wall.base;
+export const baseOf = ({ plateSet }, target) => plateSet.baseOf?.(target) ?? plateSet.base;
 
-/** Maps that are not stored, hung outside the wall. */
+/** Maps that are not stored, shown beside those of the page. */
 export class SinglePlates {
   #plates = [];
 
@@ -36,7 +36,7 @@ export class SinglePlates {
 
   /**
    * A plate with `caption` above it, of a map for `target`. `variant` is {title, signed, readout, rule} and what else a
-   * label shows.
+   * caption shows.
    * @param {Variant} variant
    * @param {string} caption
    * @param {string} [target]

@@ -1,4 +1,4 @@
-// The frame of a page as plates, the dock and the tools see it. Types alone: no page loads this.
+// The frame of a page as plates, the deletion bar and the tools see it. Types alone: no page loads this.
 
 /**
  * @import { Registry, Variant } from "../core/registry.js"
@@ -14,13 +14,13 @@
  */
 
 /**
- * The wall on which plates hang.
- * @typedef {object} MapWall
+ * The plates of a page.
+ * @typedef {object} MapPlateSet
  * @property {HTMLElement} root
  * @property {any} base what maps lie on
  * @property {MapPlate[]} all the plates of maps
  * @property {MapPlate[]} tested those that lose tokens in the deletion test
- * @property {MapPlate[]} hung all, those that are computed from several maps too
+ * @property {MapPlate[]} everyPlate all, those that are computed from several maps too
  * @property {(target: string) => any} [baseOf] what the maps of a column lie on
  */
 
@@ -34,22 +34,22 @@
  */
 
 /**
- * What the frame of Image, Prompt and Text offers to plates, the dock and the tools.
+ * What the frame of Image, Prompt and Text offers to plates, the deletion bar and the tools.
  * @typedef {object} WorkbenchView
  * @property {string} kind "image", "clip" or "text"
  * @property {string | null} id of the explanation on show
  * @property {{id: string | null}} address what the address of the page asked for as it opened
  * @property {string} side whose tokens get the scores, "image" or "text"
- * @property {string[]} hung specs on the wall
+ * @property {string[]} specs the methods on the page
  * @property {ScoreMap[]} received
- * @property {MapWall} wall
+ * @property {MapPlateSet} plateSet
  * @property {Registry} registry
  * @property {{input: Input | null}} question the newest one
  * @property {Store<View>} view
  * @property {Store<Focus>} focus
  * @property {Store<Subject>} subject the explanation on show
- * @property {Store<Subject>} rival that of another model beside it
- * @property {Store<{first: string, gone: number}>} cut what the dock takes away
+ * @property {Store<Subject>} compared that of another model beside it
+ * @property {Store<{order: string, removed: number}>} removal what the deletion bar removes
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {Models} models
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask
@@ -69,8 +69,8 @@
  */
 
 /**
- * What a wall is made of.
- * @typedef {PlateStores & {makePlate?: PlateMaker}} WallOptions
+ * What a set of plates is made of.
+ * @typedef {PlateStores & {makePlate?: PlateMaker}} PlateSetOptions
  */
 
 /**

@@ -10,7 +10,7 @@ import { unitScore } from "./content.js";
  * @import { Variant } from "../core/registry.js"
  * @import { ScoreMap } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { WallOptions } from "./types.js"
+ * @import { PlateSetOptions } from "./types.js"
  */
 
 const HOW =
@@ -54,7 +54,7 @@ export function difference(a, b, content = null) {
   };
 }
 
-/** A wall with a column a class, and one for the difference of two of them. */
+/** A set of plates with a column a class, and one for the difference of two of them. */
 export class Versus extends Matrix {
   differences = new Map(); // spec -> plate
   badges = new Map(); // spec -> node
@@ -63,7 +63,7 @@ export class Versus extends Matrix {
 
   /**
    * @param {HTMLElement} root
-   * @param {{same?: string} & WallOptions} options
+   * @param {{same?: string} & PlateSetOptions} options
    */
   constructor(root, options) {
     super(root, options);
@@ -100,7 +100,7 @@ export class Versus extends Matrix {
   }
 
   /** @returns {MapPlate[]} */
-  get hung() {
+  get everyPlate() {
     return [...this.all, ...this.differences.values()];
   }
 
@@ -133,7 +133,7 @@ export class Versus extends Matrix {
     const line = super.row(variant);
     if (!this.isPaired) return line;
     const badge = this.badges.get(variant.spec);
-    line.querySelector(".label .num").after(badge);
+    line.querySelector(".row-caption .num").after(badge);
     line.append(this.differences.get(variant.spec).node);
     return line;
   }
@@ -142,7 +142,7 @@ export class Versus extends Matrix {
   say(variant) {
     super.say(variant);
     if (!this.isPaired) return;
-    if (!this.differences.has(variant.spec)) this.#hang(variant);
+    if (!this.differences.has(variant.spec)) this.#make(variant);
     this.#differ(variant.spec);
   }
 
@@ -150,7 +150,7 @@ export class Versus extends Matrix {
     return this.pair.map((i) => this.targets[i]);
   }
 
-  #hang(variant) {
+  #make(variant) {
     const name = this.#names().join(" \u2212 ");
     const differenceVariant = { ...variant, signed: true, readout: `${variant.readout} difference` };
     const plate = this.makePlate(differenceVariant, this.stores, name);
@@ -194,7 +194,7 @@ export class Versus extends Matrix {
     this.#showPair();
     for (const variant of this.variants) {
       const before = this.differences.get(variant.spec).node;
-      this.#hang(variant);
+      this.#make(variant);
       before.replaceWith(this.differences.get(variant.spec).node);
       this.#differ(variant.spec);
     }

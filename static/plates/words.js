@@ -4,7 +4,7 @@ import { chosen, place, strengths, twoSided } from "../core/colour.js";
 import { count, el, number, signedNumber } from "../core/dom.js";
 import { mapMenu } from "../export/export.js";
 import { DeletionFacts } from "../maps/deletionfacts.js";
-import { Chip, placesBySize, rankName } from "../maps/chip.js";
+import { ValueTag, ranksByStrength, rankName } from "../maps/valuetag.js";
 import {
   byLine,
   Facts,
@@ -16,7 +16,7 @@ import {
   standingLine,
   PlateActions,
   warnings,
-} from "../maps/label.js";
+} from "../maps/caption.js";
 import { MapSentence, textInWords } from "../maps/summary.js";
 import { unitScore } from "./content.js";
 import { enlarge, plateName } from "./plate.js";
@@ -110,10 +110,10 @@ const edges = (windows, side, unit, kind) =>
     return at >= unit.start && at < unit.end ? [edge(kind, i)] : [];
   });
 
-/** A text coloured by one map, with its label. */
+/** A text coloured by one map, with its caption. */
 export class WordPlate {
   /**
-   * With `target`, the plate is one of a row of maps of the same method, and its label says only what differs in the
+   * With `target`, the plate is one of a row of maps of the same method, and its caption says only what differs in the
    * row.
    * @param {Variant} variant
    * @param {PlateStores} stores
@@ -134,7 +134,7 @@ export class WordPlate {
     this.spans = [];
     this.order = [];
     this.ends = [0, 0];
-    this.chip = new Chip();
+    this.valueTag = new ValueTag();
     this.reading = el("div", {
       class: "reading",
       tabIndex: 0,
@@ -156,7 +156,7 @@ export class WordPlate {
             el("p", { class: "by", title: byLine(variant) }, byLine(variant)),
           ]
         : [el("p", { class: "caption" }, target)];
-    const head = [this.chip.node, ...name];
+    const head = [this.valueTag.node, ...name];
     const foot = el(
       "div",
       { class: "under" },
@@ -219,7 +219,7 @@ export class WordPlate {
   }
 
   /**
-   * Hang a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null takes it away.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */
@@ -257,8 +257,8 @@ export class WordPlate {
       span.classList.toggle("on", i === at);
       span.classList.toggle("locked", i === at && locked);
     });
-    if (this.map && at >= 0 && at < this.values.length) this.chip.show(this.#shown(at), this.#rank(at));
-    else this.chip.show();
+    if (this.map && at >= 0 && at < this.values.length) this.valueTag.show(this.#shown(at), this.#rank(at));
+    else this.valueTag.show();
   }
 
   #rank(i) {
@@ -278,7 +278,7 @@ export class WordPlate {
     const { map, base } = this;
     const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
     this.values = map && base ? base.units.map(score) : [];
-    this.ranks = placesBySize(this.values);
+    this.ranks = ranksByStrength(this.values);
     const sizes = strengths(this.values);
     this.order = sizes.map((_, i) => i).sort((a, b) => sizes[b] - sizes[a]);
     this.sentence.show(

@@ -3,7 +3,7 @@
 
 import { limits } from "../core/colour.js";
 import { el, styled } from "../core/dom.js";
-import { cover, paperOf, strike } from "../maps/holes.js";
+import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixels.js";
 
@@ -91,12 +91,12 @@ class Zoom {
       plate.target,
     );
     this.large = large;
-    large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will hang
+    large.node.querySelector(".options")?.remove(); // they are set on the page, where the map that they make will be
     large.setBase(plate.base);
     this.#follow();
     this.#draw();
     this.place.replaceChildren(large.node);
-    if (large.face && !plate.map.pixels)
+    if (large.mapCanvas && !plate.map.pixels)
       large.level.node.replaceWith(el("p", { class: "quiet" }, withoutPixels(plate.variant)));
     this.dialog.setAttribute("aria-label", large.name);
     const plates = shown(this.plateOf);
@@ -114,21 +114,21 @@ class Zoom {
     if (large.map !== plate.map) large.show(plate.map, plate.actions.id);
     // where its pixels come before those of the plate
     large.recolour = () => large.colour(limits([large.values], plate.variant.signed));
-    if (large.face) large.face.pixels ??= plate.face.pixels;
+    if (large.mapCanvas) large.mapCanvas.pixels ??= plate.mapCanvas.pixels;
     large.colour(plate.ends);
     large.mark(plate.stores.focus.value);
     this.#take();
   }
 
-  /** Take away what the deletion test took from the plate, and say what the model says then. */
+  /** Remove what the deletion test removed from the plate, and say what the model says then. */
   #take() {
     const { plate, large } = this;
-    const { gone, of, which, resultLine } = plate.cut ?? { gone: new Set() };
-    if (!large.face) strike(large, gone);
-    else if (gone.size || large.face.node.querySelector(".cover"))
-      cover(large.face, plate.map.grid, gone, paperOf(this.dialog));
-    this.lost.textContent = gone.size
-      ? [`${which} gone: ${gone.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
+    const { removed, of, which, resultLine } = plate.removal ?? { removed: new Set() };
+    if (!large.mapCanvas) strikeWords(large, removed);
+    else if (removed.size || large.mapCanvas.node.querySelector(".cover"))
+      coverPatches(large.mapCanvas, plate.map.grid, removed, paperColour(this.dialog));
+    this.lost.textContent = removed.size
+      ? [`${which} removed: ${removed.size} of ${of}`, resultLine].filter(Boolean).join(" · ")
       : "";
   }
 

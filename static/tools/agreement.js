@@ -43,7 +43,7 @@ class Agreement {
       { class: "about" },
       "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
     );
-    this.statusLine = el("p", { class: "alike", role: "status" });
+    this.statusLine = el("p", { class: "correlation", role: "status" });
     this.table = el("table", {
       "aria-label": "Rank correlations of the maps",
       on: { keydown: (event) => this.#walk(event), click: (event) => this.#open(event) },

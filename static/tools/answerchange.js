@@ -1,4 +1,4 @@
-// What the model says, as it was and now that a part of its input is gone: a table of its top classes.
+// What the model says, as it was and now that a part of its input is removed: a table of its top classes.
 
 import { answered, changed, el } from "../core/dom.js";
 

@@ -1,14 +1,14 @@
-// Patches hidden with a brush: painted over, they are gone from what the model reads, and its answer follows while one
+// Patches hidden with a brush: painted over, they are not in what the model reads, and its answer follows while one
 // paints.
 
 import { explanationPath } from "../core/api.js";
-import { count, el, number, percent } from "../core/dom.js";
+import { count, el, number, percent, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
-import { outline, patchName } from "../maps/face.js";
+import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
@@ -27,9 +27,12 @@ const ONLY_PAINTED = "This model needs all of its patches: hidden ones are paint
  * @param {WorkbenchView} workbench
  * @param {Report} report
  * @param {Waiting} asking
- * @returns {Tool}
+ * @returns {Promise<Tool>}
  */
-export const open = (root, workbench, report, asking) => new Brush(root, workbench, report, asking);
+export async function open(root, workbench, report, asking) {
+  await styled("workbench/ranks.css");
+  return new Brush(root, workbench, report, asking);
+}
 
 /** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
 function readPatches(text, patches) {

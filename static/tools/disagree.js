@@ -29,7 +29,7 @@ class Disagreement {
     const fields = this.selects.map((select, i) =>
       el("span", { class: "asked" }, el("label", { for: select.id }, i ? "and" : "Between"), select),
     );
-    this.statusLine = el("p", { class: "alike", role: "status", "aria-live": "polite" });
+    this.statusLine = el("p", { class: "correlation", role: "status", "aria-live": "polite" });
     this.list = el("tbody");
     const heads = (this.heads = ["word", "", ""].map((text) => el("th", { scope: "col" }, text)));
     const table = el(
@@ -53,7 +53,7 @@ class Disagreement {
   }
 
   show() {
-    const columns = columnsOf(this.workbench.wall);
+    const columns = columnsOf(this.workbench.plateSet);
     const keys = columns.map(({ key }) => key);
     // two that have a sign, where there are two: what they say for and against can be compared
     const signed = columns.filter((column) => column.signed).map(({ key }) => key);

@@ -1,6 +1,6 @@
-// What lies under the wall of plates: each is fetched when it is first opened, and asks the server nothing before.
+// What lies under the plates: each is fetched when it is first opened, and asks the server nothing before.
 
-import { Waiting } from "../asking/waiting.js";
+import { Waiting } from "../progress/waiting.js";
 import { el, styled } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";
@@ -13,11 +13,11 @@ import { showSentences } from "../maps/summary.js";
  */
 const DRAWERS = [
   {
-    id: "wordpatches",
+    id: "promptinteraction",
     kinds: ["clip"],
     title: "Each word to its patches",
-    says: "Point at a word and its patches light up; point at a patch and its words do.",
-    load: () => import("./wordpatches.js"),
+    says: "The interaction of words and patches: point at one, and those that go with it light up.",
+    load: () => import("./promptinteraction.js"),
   },
   {
     id: "agreement",
@@ -61,10 +61,10 @@ const DRAWERS = [
     load: () => import("./probe.js"),
   },
   {
-    id: "alike",
+    id: "inputinteraction",
     title: "Why are these two alike?",
-    says: "This input beside another one: what the model finds in common.",
-    load: () => import("./alike.js"),
+    says: "This input beside another one: the interaction of their parts.",
+    load: () => import("./inputinteraction.js"),
   },
   {
     id: "mixer",

@@ -4,7 +4,7 @@
 import { place, signedLimits } from "../core/colour.js";
 import { el, signedNumber } from "../core/dom.js";
 import { Store } from "../core/state.js";
-import { Face, patchName } from "../maps/face.js";
+import { MapCanvas, patchName } from "../maps/mapcanvas.js";
 import { tint } from "../plates/words.js";
 
 /**
@@ -75,17 +75,17 @@ class Picture {
   constructor(name, { grid }, base, view, focus) {
     this.grid = grid;
     this.focus = focus;
-    this.face = new Face({ name, focus, view });
-    this.node = this.face.node;
-    this.face.setBase(base);
-    focus.follow((value) => this.face.mark(value));
+    this.mapCanvas = new MapCanvas({ name, focus, view });
+    this.node = this.mapCanvas.node;
+    this.mapCanvas.setBase(base);
+    focus.follow((value) => this.mapCanvas.mark(value));
   }
 
   show(scores, ends) {
-    this.face.ends = ends;
-    this.face.setMap({ scores, grid: this.grid, signed: true, sided: true });
-    this.face.draw();
-    this.face.mark(this.focus.value);
+    this.mapCanvas.ends = ends;
+    this.mapCanvas.setMap({ scores, grid: this.grid, signed: true, sided: true });
+    this.mapCanvas.draw();
+    this.mapCanvas.mark(this.focus.value);
   }
 
   nameOf(i) {
@@ -193,7 +193,7 @@ export class InteractionView {
       ),
     );
     // below: its length moves nothing
-    this.node = el("div", { class: "crossing" }, el("div", { class: "panes" }, panes), this.statusLine);
+    this.node = el("div", { class: "interaction" }, el("div", { class: "panes" }, panes), this.statusLine);
     this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
     view.follow(() => this.#draw());
     this.#draw();

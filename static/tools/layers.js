@@ -5,14 +5,14 @@ import { segment } from "../core/controls.js";
 import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
-import { patchName } from "../maps/face.js";
+import { patchName } from "../maps/mapcanvas.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
-import { whyHeadsAreAlike } from "../maps/headsalike.js";
+import { whyHeadsAreSimilar } from "../maps/headsimilarity.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { baseOf, SinglePlates } from "../plates/singleplates.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { Head } from "../maps/headgrid.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
@@ -78,7 +78,7 @@ class Layers {
       choose: (head) => this.chosen.set({ part: false, ...head }),
       onView: () => this.#fetch(),
     });
-    this.alike = el("p", { class: "quiet alike", role: "status" });
+    this.similarity = el("p", { class: "quiet similarity", role: "status" });
     this.large = el("div", { class: "large" });
     this.outside = el("p", { class: "quiet outside" });
     root.append(
@@ -101,7 +101,7 @@ class Layers {
         "div",
         { class: "inside" },
         el("div", { class: "scroll" }, this.grid.node),
-        el("div", { class: "beside" }, this.large, this.outside, this.alike),
+        el("div", { class: "beside" }, this.large, this.outside, this.similarity),
       ),
       this.sums.node,
     );
@@ -284,7 +284,7 @@ class Layers {
     this.sums.mark(part, this.chosen.value.block);
     if (!part && !this.heads) return;
     const { block, head } = part ? this.chosen.value : this.#now();
-    this.alike.textContent = part ? "" : this.#alikeSaid(block);
+    this.similarity.textContent = part ? "" : this.#similaritySentence(block);
     this.grid.mark(part ? null : { block, head });
     this.large.setAttribute("aria-busy", String(!part && this.#cell({ block, head }) === undefined));
     if (part)
@@ -329,10 +329,10 @@ class Layers {
   }
 
   /** Why all heads of a block show one picture, where they do. */
-  #alikeSaid(block) {
+  #similaritySentence(block) {
     const heads = (this.strip?.blocks.get(block)?.heads ?? []).filter(Boolean);
     const read = this.#read(this.heads);
-    return whyHeadsAreAlike(
+    return whyHeadsAreSimilar(
       heads.map(({ scores }) => contentOf(scores, read)),
       this.heads.quantity === "attention",
     );

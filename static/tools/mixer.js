@@ -1,4 +1,4 @@
-// The rule mixer: one read-out under a rule that is put together operator by operator, beside the known rule that it
+// The rule mixer: one method under a rule that is put together operator by operator, beside the known rule that it
 // started from.
 
 import { explanationPath, getJSON } from "../core/api.js";
@@ -8,7 +8,7 @@ import { contentOf, readFor } from "../plates/content.js";
 import { SinglePlates } from "../plates/singleplates.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
@@ -26,7 +26,7 @@ const NUMBERS = [
     name: "Deletion score",
     of: (mix, score) => score?.area,
     says: (score) =>
-      `Mean ${score?.read ?? "probability"} while what the map finds most important is taken away first. The lower, the better.`,
+      `Mean ${score?.read ?? "probability"} while what the map finds most important is removed first. The lower, the better.`,
   },
 ];
 
@@ -45,7 +45,7 @@ export async function open(root, workbench, report, asking) {
 class Mixer {
   #ticket = 0;
   #answers = new Map();
-  #underway = new Map(); // key of an answer that has not come -> what ends the asking
+  #requests = new Map(); // key of an answer that has not come -> what ends the asking
   #scores = new WeakMap(); // mix -> its deletion score
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
@@ -58,8 +58,8 @@ class Mixer {
     this.subject = null;
     this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("mixer");
-    const changed = () => this.#readoutChanged();
-    this.readout = el("select", { id: "mixer-readout", on: { change: changed } });
+    const changed = () => this.#methodChanged();
+    this.methodSelect = el("select", { id: "mixer-method", on: { change: changed } });
     this.target = el("select", { id: "mixer-target", on: { change: () => this.#run() } });
     this.preset = el("select", { id: "mixer-start", on: { change: () => this.#restart() } });
     this.back = el("button", { type: "button", class: "act plain", on: { click: () => this.#restart() } });
@@ -80,7 +80,7 @@ class Mixer {
       el(
         "div",
         { class: "fields" },
-        field(this.readout, "Read-out"),
+        field(this.methodSelect, "Method"),
         this.targetField,
         field(this.preset, "Start from"),
         this.back,
@@ -103,29 +103,31 @@ class Mixer {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
     const { registry } = this.workbench;
-    this.readouts = registry.methods.filter(
+    this.methods = registry.methods.filter(
       (method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason),
     );
     const state = this.tool.value;
-    const before = this.readout.value || state.readout;
-    this.readout.replaceChildren(...this.readouts.map((method) => el("option", { value: method.name }, method.title)));
-    const readout = [before, FIRST[0]].find((name) => this.readouts.some((method) => method.name === name));
-    if (readout) this.readout.value = readout;
+    const before = this.methodSelect.value || state.method;
+    this.methodSelect.replaceChildren(
+      ...this.methods.map((method) => el("option", { value: method.name }, method.title)),
+    );
+    const name = [before, FIRST[0]].find((wanted) => this.methods.some((method) => method.name === wanted));
+    if (name) this.methodSelect.value = name;
     const labels = subject.info.targets.map((target) => target.label);
     const target = this.target.value || state.target;
     this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
     if (labels.includes(target)) this.target.value = target;
     this.targetField.hidden = labels.length < 2;
     this.pair.replaceChildren();
-    this.#readoutChanged(this.choices ?? state);
+    this.#methodChanged(this.choices ?? state);
   }
 
   get method() {
-    return this.readouts.find((method) => method.name === this.readout.value);
+    return this.methods.find((method) => method.name === this.methodSelect.value);
   }
 
-  /** Another read-out: it may not know the rule that was there. `keep` has choices by kind, as values or as texts. */
-  #readoutChanged(keep = null) {
+  /** Another method: it may not know the rule that was there. `keep` has choices by kind, as values or as texts. */
+  #methodChanged(keep = null) {
     const pairs = this.method.pairs;
     const before = this.preset.value || (this.tool.value.start ?? FIRST[1]);
     const options = pairs.map((pair) =>
@@ -138,7 +140,7 @@ class Mixer {
     this.preset.replaceChildren(...options);
     const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
     this.preset.value = runs(before) ? before : this.method.rule;
-    this.refused = new Map(); // what a rule may carry -> why this read-out cannot read it
+    this.refused = new Map(); // what a rule may carry -> why this method cannot read it
     for (const carried of ["gradient", "relevance"]) {
       const these = pairs.filter((pair) => this.#carried(this.#choicesOf(pair.rule)) === carried);
       if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
@@ -166,7 +168,7 @@ class Mixer {
   }
 
   /**
-   * "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a read-out reads one
+   * "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a method reads one
    * of them.
    */
   #carried(choices) {
@@ -188,7 +190,7 @@ class Mixer {
   }
 
   #question(choices) {
-    return { readout: this.readout.value, target: this.target.value, rule: choices };
+    return { readout: this.methodSelect.value, target: this.target.value, rule: choices };
   }
 
   #ask(choices) {
@@ -197,10 +199,10 @@ class Mixer {
     if (!this.#answers.has(key)) {
       const request = new AbortController();
       const answer = this.asking.ask(`${explanationPath(this.subject.id)}/mix`, question, request.signal);
-      const forget = () => this.#underway.get(key) === request && this.#underway.delete(key);
+      const forget = () => this.#requests.get(key) === request && this.#requests.delete(key);
       answer.then(forget, () => forget() && this.#answers.delete(key));
       this.#answers.set(key, answer);
-      this.#underway.set(key, request);
+      this.#requests.set(key, request);
     }
     return this.#answers.get(key);
   }
@@ -208,9 +210,9 @@ class Mixer {
   /** Stop what was asked before and is not wanted any more. */
   #leave(...wanted) {
     const keys = wanted.map((choices) => JSON.stringify(this.#question(choices)));
-    for (const [key, request] of this.#underway) {
+    for (const [key, request] of this.#requests) {
       if (keys.includes(key)) continue;
-      this.#underway.delete(key);
+      this.#requests.delete(key);
       this.#answers.delete(key);
       request.abort();
     }
@@ -224,7 +226,12 @@ class Mixer {
       this.choices[name] === from[name] ? undefined : String(this.choices[name]),
     ]);
     const target = this.targetField.hidden ? undefined : this.target.value;
-    this.tool.set({ readout: this.readout.value, target, start: this.preset.value, ...Object.fromEntries(changed) });
+    this.tool.set({
+      method: this.methodSelect.value,
+      target,
+      start: this.preset.value,
+      ...Object.fromEntries(changed),
+    });
   }
 
   async #run() {

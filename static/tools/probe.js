@@ -6,7 +6,7 @@ import { showProblem } from "../core/problems.js";
 import { classOf } from "../core/targets.js";
 
 /**
- * @import { Waiting } from "../asking/waiting.js"
+ * @import { Waiting } from "../progress/waiting.js"
  * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 

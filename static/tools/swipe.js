@@ -1,7 +1,7 @@
 // Two maps at the same place: one is wiped over the other by a slider, or they are shown in turn.
 
 import { el } from "../core/dom.js";
-import { Face, patchName, shownScore } from "../maps/face.js";
+import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 import { isMethod } from "../core/registry.js";
@@ -24,10 +24,10 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 export const open = (root, workbench) => new Swipe(root, workbench);
 
 /**
- * The maps that hang on the wall, {key, title, plate} each. A key is the spec, and the column where there are several.
+ * The maps that are on the page, {key, title, plate} each. A key is the spec, and the column where there are several.
  */
-const choicesOf = (wall) =>
-  wall.hung
+const choicesOf = (plateSet) =>
+  plateSet.everyPlate
     .filter((plate) => plate.map?.grid && plate.base)
     .map((plate) => ({
       key: mapKey(plate),
@@ -44,7 +44,7 @@ function beginning(choices) {
 }
 
 /** Both maps on one canvas: the first left of the border, the second right of it. */
-class Stage extends Face {
+class Stage extends MapCanvas {
   pair = [];
   border = 0.5; // share of the width
   #painted = [];
@@ -68,7 +68,7 @@ class Stage extends Face {
     if (!this.isWhole) return;
     this.#painted = this.pair.map(({ plate }) => {
       const canvas = new OffscreenCanvas(this.canvas.width, this.canvas.height);
-      const [map, view] = plate.face.look(this.view.value);
+      const [map, view] = plate.mapCanvas.look(this.view.value);
       paint(canvas, this.#base ?? plate.base, map, plate.ends, view);
       return canvas;
     });
@@ -92,8 +92,8 @@ class Stage extends Face {
     const seen =
       this.pair[at >= 0 && ((at % this.map?.grid[1]) + 0.5) / this.map?.grid[1] >= this.border ? 1 : 0]?.plate;
     if (this.isWhole && at >= 0 && at < seen.map.scores.length)
-      this.chip.show(shownScore(seen.map, at), seen.face.rankOf(at));
-    else this.chip.show();
+      this.valueTag.show(shownScore(seen.map, at), seen.mapCanvas.rankOf(at));
+    else this.valueTag.show();
   }
 }
 
@@ -176,7 +176,7 @@ class Swipe {
   }
 
   show() {
-    this.#choices = choicesOf(this.workbench.wall);
+    this.#choices = choicesOf(this.workbench.plateSet);
     this.#beginning = this.#choices.length ? beginning(this.#choices) : [];
     this.selects.forEach((select) =>
       select.replaceChildren(...this.#choices.map(({ key, title }) => el("option", { value: key }, title))),
@@ -184,7 +184,7 @@ class Swipe {
     this.#pick();
   }
 
-  /** The two maps that are chosen, as far as they hang; else the two that are least alike. */
+  /** The two maps that are chosen, as far as they are there; else the two that are least alike. */
   #pick() {
     const usual = this.#beginning;
     const find = (wanted) => this.#choices.find(({ key, plate }) => key === wanted || plate.variant.spec === wanted);
@@ -292,7 +292,9 @@ class Swipe {
     const [first] = this.pair ?? [];
     const inside = this.stage.isWhole && at >= 0 && at < first.plate.map.scores.length;
     const valueOf = ({ title, plate }) =>
-      at < plate.map.scores.length ? `${title} ${shownScore(plate.map, at)} (${plate.face.rankOf(at)})` : `${title} –`;
+      at < plate.map.scores.length
+        ? `${title} ${shownScore(plate.map, at)} (${plate.mapCanvas.rankOf(at)})`
+        : `${title} –`;
     this.reading.textContent = inside
       ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(valueOf).join(", ")}`
       : "\u00a0";

@@ -8,16 +8,16 @@ import { tint } from "../plates/words.js";
 
 /**
  * @import { TextBase } from "../maps/types.js"
- * @import { MapWall, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { MapPlateSet, Tool, WorkbenchView } from "../plates/types.js"
  */
 
 /**
  * The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}.
- * @param {MapWall} wall
+ * @param {MapPlateSet} plateSet
  * @returns {{key: string, title: string, signed: boolean, values: number[], base: TextBase}[]}
  */
-export function columnsOf(wall) {
-  return wall.all
+export function columnsOf(plateSet) {
+  return plateSet.all
     .filter((plate) => plate.map && plate.base)
     .map(({ map, base, target, variant }) => ({
       key: target === null ? variant.spec : `${variant.spec} ${target}`,
@@ -91,7 +91,7 @@ class WordTable {
 
   /** Read the plates again: other maps, another text, another grain. */
   show() {
-    this.columns = columnsOf(this.workbench.wall).map((column) => ({
+    this.columns = columnsOf(this.workbench.plateSet).map((column) => ({
       ...column,
       ends: limits([column.values], column.signed),
     }));

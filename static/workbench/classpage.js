@@ -5,9 +5,10 @@ import { Classes } from "../choice/classes.js";
 import { byId, number, percent, say, styled } from "../core/dom.js";
 import { named } from "../core/search.js";
 import { Samples } from "../inputs/samples.js";
-import { Wall } from "../plates/plate.js";
+import { PlateSet } from "../plates/plate.js";
 import { Workbench } from "./workbench.js";
 import { Compare } from "./compare.js";
+import { isWithheld } from "./overview.js";
 
 /**
  * @import { Started } from "../core/types.js"
@@ -30,7 +31,7 @@ export class ClassPage {
    * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew),
    *        receive(map),
    *        openSample(sample)}: what the page does at each step
-   * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see Wall; `many`: whether there
+   * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
    *        may be many classes
    * @param {"image" | "text"} kind
    * @param {{[step: string]: (...args: any[]) => any}} page
@@ -47,7 +48,7 @@ export class ClassPage {
         this.classes.restore();
         page.refused?.();
       },
-      wall: (info) => this.#wallFor(info),
+      plateSet: (info) => this.#plateSetFor(info),
       load: ({ count }) => count > 1 && this.#loadVersus(),
       prepare: (stored) => this.compare.prepare(this.workbench.address.compare, stored.model),
       ready: () => this.samples.show(this.workbench.samples),
@@ -55,14 +56,14 @@ export class ClassPage {
       example: () => page.example(),
       carry: (input) => page.carry?.(input),
       started: (info, question, isNew) => {
-        this.classes.show(info.top, info.targets, info.output);
+        this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention));
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
         return page.started(info, question, isNew);
       },
       method: (map, job) => {
         page.receive?.(map);
-        this.workbench.wall.receive(map, job.id);
+        this.workbench.plateSet.receive(map, job.id);
       },
     });
     const { workbench } = this;
@@ -72,8 +73,8 @@ export class ClassPage {
       onRead: (text) => say("reading", text),
       ...(makePlate ? { makePlate } : {}),
     });
-    this.single = new Wall(byId("plates"), options);
-    workbench.wall = this.single;
+    this.single = new PlateSet(byId("plates"), options);
+    workbench.plateSet = this.single;
     const ask = (labels, choice) =>
       workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current.name });
     this.classes = new Classes(byId("classes"), ask, many);
@@ -93,19 +94,19 @@ export class ClassPage {
     const { workbench } = this;
     return workbench.ask(
       { input, model: workbench.models.fitting(suits, workbench.question.model), targets: { target: labels } },
-      byId("specimen-problem"),
+      byId("input-problem"),
     );
   }
 
-  /** The wall of several classes, which a page of one class does without. */
+  /** The plates of several classes, which a page of one class does without. */
   async #loadVersus() {
     const [{ Versus }] = await Promise.all([import("../plates/versus.js"), styled("workbench/wordrows.css")]);
     this.versus ??= new Versus(byId("plates"), { ...this.options, same: "The same map for every class." });
   }
 
-  /** The wall for an explanation of these {targets, input}. */
-  #wallFor({ targets = [], input }) {
-    if (targets.length < 2) return this.compare.isOn ? this.compare.wall : this.single;
+  /** The plates for an explanation of these {targets, input}. */
+  #plateSetFor({ targets = [], input }) {
+    if (targets.length < 2) return this.compare.isOn ? this.compare.plateSet : this.single;
     this.versus.content = input?.tokens ? input.tokens.map((token) => !token.special) : null;
     this.versus.read = targets[0].read ?? "logit";
     this.versus.setTargets(targets, targets.map(targetLine));

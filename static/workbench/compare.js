@@ -11,8 +11,8 @@ import { fetchModelInfo } from "./modelinfo.js";
 
 /**
  * @import { Started } from "../core/types.js"
- * @import { Wall } from "../plates/plate.js"
- * @import { WallOptions, WorkbenchView } from "../plates/types.js"
+ * @import { PlateSet } from "../plates/plate.js"
+ * @import { PlateSetOptions, WorkbenchView } from "../plates/types.js"
  */
 
 const NONE = "no other model";
@@ -22,10 +22,10 @@ const ANOTHER = "another explanation by this model";
 export class Compare {
   /**
    * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single`
-   * is the wall of one model; `options` are those of a wall.
+   * is the set of plates of one model; `options` are those of a set.
    * @param {HTMLElement} root
-   * @param {WorkbenchView & {otherIds: object, write: () => void, hangOn: (wall: Wall) => void}} workbench
-   * @param {{single: Wall, options: WallOptions, baseOf: (id: string, info: Started) => any}} walls
+   * @param {WorkbenchView & {otherIds: object, write: () => void, moveTo: (plateSet: PlateSet) => void}} workbench
+   * @param {{single: PlateSet, options: PlateSetOptions, baseOf: (id: string, info: Started) => any}} plateSets
    */
   constructor(root, workbench, { single, options, baseOf }) {
     this.workbench = workbench;
@@ -44,14 +44,14 @@ export class Compare {
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
     this.options = options;
-    this.wall = null; // until there are two models
+    this.plateSet = null; // until there are two models
     this.job = new Job({
       queued: () => {},
       started: (info, job) => this.#started(info, job),
-      method: (map, job) => this.wall.receiveFor(1, map, job.id),
+      method: (map, job) => this.plateSet.receiveFor(1, map, job.id),
       done: () => {
-        this.wall.closeSide(1);
-        workbench.rival.set({ done: true });
+        this.plateSet.closeSide(1);
+        workbench.compared.set({ done: true });
       },
       failed: (problem) => this.#failed(problem),
       lost: (problem) => this.#failed(problem),
@@ -93,8 +93,8 @@ export class Compare {
   #nameColumns(first) {
     const names = [first, this.name].map((name) => this.workbench.models.shownName(name));
     const [left, right] = first === this.name ? [`${names[0]}, first`, `${names[1]}, second`] : names;
-    this.wall.knows = (label) => this.#same(label) !== null;
-    this.wall.setModels(left, right, this.registry);
+    this.plateSet.knows = (label) => this.#same(label) !== null;
+    this.plateSet.setModels(left, right, this.registry);
   }
 
   /** Whether there is something to choose; where there is not, why. */
@@ -134,7 +134,7 @@ export class Compare {
       this.workbench.otherIds = { compare: id };
     } catch (problem) {
       this.name = null;
-      this.workbench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("results-problem"));
     }
   }
 
@@ -148,9 +148,9 @@ export class Compare {
     if (!this.isOn) return;
     // of the same model the same question has the same answer
     if (info.targets.length > 1 || (this.#isOwn && !this.resumed)) return void this.stop();
-    this.wall.setInfo(0, info);
+    this.plateSet.setInfo(0, info);
     this.job.drop(); // what it says of the question before
-    this.workbench.rival.set(NOTHING);
+    this.workbench.compared.set(NOTHING);
     const { resumed } = this;
     this.resumed = null;
     if (resumed) this.job.follow(resumed);
@@ -162,8 +162,8 @@ export class Compare {
    * @returns {Promise<void>}
    */
   async cut() {
-    const info = this.isOn && this.wall.sides[1].info;
-    if (info) this.wall.setSideBase(1, await this.baseOf(this.id, info));
+    const info = this.isOn && this.plateSet.sides[1].info;
+    if (info) this.plateSet.setSideBase(1, await this.baseOf(this.id, info));
   }
 
   /** Back to one model. */
@@ -174,8 +174,8 @@ export class Compare {
     this.resumed = null;
     this.select.value = "";
     this.workbench.otherIds = {};
-    this.workbench.rival.set(NOTHING);
-    if (this.workbench.wall === this.wall) this.workbench.hangOn(this.single);
+    this.workbench.compared.set(NOTHING);
+    if (this.workbench.plateSet === this.plateSet) this.workbench.moveTo(this.single);
     this.workbench.write();
   }
 
@@ -186,7 +186,7 @@ export class Compare {
       styled("workbench/wordrows.css"), // before the next, which goes on from it
       styled("workbench/compare.css"),
     ]);
-    this.wall ??= new ModelPairs(byId("plates"), this.options);
+    this.plateSet ??= new ModelPairs(byId("plates"), this.options);
     this.name = name;
     this.registry = registry;
     this.labels = [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)];
@@ -197,12 +197,12 @@ export class Compare {
     try {
       await this.#use(name);
       this.#nameColumns(this.workbench.models.current.name);
-      this.workbench.hangOn(this.wall);
-      if (this.info) this.wall.setInfo(0, this.info);
+      this.workbench.moveTo(this.plateSet);
+      if (this.info) this.plateSet.setInfo(0, this.info);
       await this.#ask();
     } catch (problem) {
       this.stop();
-      this.workbench.report(problem, byId("case-problem"));
+      this.workbench.report(problem, byId("results-problem"));
     }
   }
 
@@ -212,12 +212,12 @@ export class Compare {
   }
 
   async #ask() {
-    const { id: source, hung } = this.workbench;
+    const { id: source, specs } = this.workbench;
     const [wanted] = this.info?.targets ?? [];
     const target = wanted ? this.#same(classOf(wanted)) : null;
     const against = target && wanted.against ? this.#same(wanted.against) : null;
     try {
-      const methods = hung.filter((spec) => this.registry.runs(spec));
+      const methods = specs.filter((spec) => this.registry.runs(spec));
       const fields = { model: this.name, source, target, against, read: against ? null : wanted?.read, methods };
       const job = await this.job.start(() => fields);
       if (!job) return;
@@ -230,14 +230,14 @@ export class Compare {
   }
 
   async #started(info, job) {
-    this.wall.setInfo(1, info);
-    this.workbench.rival.set({ id: job.id, model: this.name, info, done: false });
+    this.plateSet.setInfo(1, info);
+    this.workbench.compared.set({ id: job.id, model: this.name, info, done: false });
     const base = await this.baseOf(job.id, info);
-    if (this.id === job.id && base) this.wall.setSideBase(1, base);
+    if (this.id === job.id && base) this.plateSet.setSideBase(1, base);
   }
 
   #failed(problem) {
-    this.wall.closeSide(1);
-    this.workbench.report(problem, byId("case-problem"));
+    this.plateSet.closeSide(1);
+    this.workbench.report(problem, byId("results-problem"));
   }
 }

@@ -12,7 +12,7 @@ export class Job {
 
   /**
    * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
-   * lost(problem); gone() and back() where the server goes away and is there again, renewed(job) where it then makes
+   * lost(problem); away() and back() where the server goes away and is there again, renewed(job) where it then makes
    * anew, under another id, what it had not finished.
    * @param {{[event: string]: (data: any, job?: any) => void}} on
    */
@@ -80,7 +80,7 @@ export class Job {
         return await ask();
       } catch (problem) {
         if (!isLost(problem)) throw problem;
-        this.on.gone?.();
+        this.on.away?.();
         await serverIsBack(signal);
         this.on.back?.();
       }
@@ -89,7 +89,7 @@ export class Job {
 
   /** The server stopped before it was done: it is made anew once the server is back. */
   async #renew(job, problem) {
-    this.on.gone?.();
+    this.on.away?.();
     try {
       if (await this.again(job)) this.on.renewed?.(job);
     } catch (refusal) {
@@ -111,7 +111,7 @@ export class Job {
         job.isOver = true;
         run(data, job);
       });
-    const { queued, started, method, done, failed, lost, gone = () => {}, back = () => {} } = this.on;
+    const { queued, started, method, done, failed, lost, away = () => {}, back = () => {} } = this.on;
     const wasOver = job.state === "failed";
     live.stop = follow(
       `${explanationPath(job.id)}/events`,
@@ -126,7 +126,7 @@ export class Job {
           if (isLost(problem) && !wasOver) this.#renew(job, problem);
           else failed(problem, job);
         }),
-        lost: here(gone),
+        lost: here(away),
         back: here(back),
         cancelled: end(() =>
           failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job),

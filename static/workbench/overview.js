@@ -21,6 +21,13 @@ function list(names, most) {
 /** Whether it stands beside the answer, as doubt, and not in its place. */
 const isDoubt = ({ kind }) => kind === "something_else";
 
+/**
+ * Whether the model gives no answer to an input: its classes are then guesses.
+ * @param {Abstention | undefined} abstention
+ * @returns {boolean}
+ */
+export const isWithheld = (abstention) => Boolean(abstention) && !isDoubt(abstention);
+
 /** An answer with the doubt beside it; `next` is what is said of the class that comes next. */
 const doubtLine = (doubt, { label, probability }, next) =>
   `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability)}${next}. ${inWords(doubt)}`;

@@ -11,8 +11,8 @@ const SEEN = 120; // pixels of the first map that are enough to see that it is t
  */
 export function scrollToAnswer() {
   if (innerWidth > WIDEST || scrollY > byId("question").offsetTop) return;
-  const [first, dock] = [byId("plates").querySelector(".face, .reading"), byId("truth")].map(
+  const [first, bar] = [byId("plates").querySelector(".map-canvas, .reading"), byId("deletion-bar")].map(
     (node) => node?.getBoundingClientRect().top,
   );
-  if (first + SEEN > dock) byId("question").scrollIntoView();
+  if (first + SEEN > bar) byId("question").scrollIntoView();
 }

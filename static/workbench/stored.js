@@ -30,7 +30,7 @@ export async function findStored(id, kind, models) {
     if (page.kind === kind) return stored;
     const detail = `The explanation ${stored.id} belongs on the ${page.name} page: its model is ${stored.model}.`;
     showProblem(
-      byId("case-problem"),
+      byId("results-problem"),
       { title: "Not an explanation for this page", detail },
       link(`${page.path}?id=${encodeURIComponent(stored.id)}`, `Open it on the ${page.name} page`),
       fresh,
@@ -39,7 +39,7 @@ export async function findStored(id, kind, models) {
     if (problem.status !== 404) throw problem;
     const detail = "It was deleted, or it was among the oldest when the server made room, or the link is not whole.";
     showProblem(
-      byId("case-problem"),
+      byId("results-problem"),
       { title: "This explanation is not here", detail },
       fresh,
       link("/history", "See which ones are here"),

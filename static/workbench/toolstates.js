@@ -3,6 +3,17 @@
 
 import { Store } from "../core/state.js";
 
+/** What links of before 0.2 call these tools and parts of tools, which is read for one release more. */
+const FORMER_NAMES = new Map([
+  ["alike", "inputinteraction"],
+  ["test", "deletion"],
+  ["wordpatches", "promptinteraction"],
+  ["edits.gone", "edits.removed"],
+  ["mixer.readout", "mixer.method"],
+  ["edits.put", "edits.replaced"],
+]);
+const currentName = (name) => FORMER_NAMES.get(name) ?? name;
+
 const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
 
 /** What is open on a page, and how it stands. */
@@ -19,10 +30,10 @@ export class ToolStates {
     this.onChange = onChange;
     const ask = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
     const query = new URLSearchParams(search);
-    for (const tool of query.getAll("open")) ask(tool, { open: true });
+    for (const tool of query.getAll("open")) ask(currentName(tool), { open: true });
     for (const [name, value] of query) {
-      const [, tool, part] = PART.exec(name) ?? [];
-      if (tool) ask(tool, { [part]: value });
+      const [, tool, part] = PART.exec(currentName(name)) ?? [];
+      if (tool) ask(currentName(tool), { [part]: value });
     }
   }
 

@@ -13,15 +13,15 @@ import { remember } from "../core/historylist.js";
 import { check, loadLimits } from "../core/limits.js";
 import { countMethods, isMethod, Registry } from "../core/registry.js";
 import { NOTHING, readAddress, Store } from "../core/state.js";
-import { MapsUnderway } from "../asking/mapsunderway.js";
-import { LOST } from "../asking/waiting.js";
-import { Dock } from "../dock/dock.js";
+import { MapProgress } from "../progress/mapprogress.js";
+import { LOST } from "../progress/waiting.js";
+import { DeletionBar } from "../deletion/deletionbar.js";
 import { figureMenu } from "../export/export.js";
 import { firstSample, linkedSample } from "../inputs/firstsample.js";
 import { Input } from "../inputs/input.js";
 import { addDrawers } from "../tools/drawers.js";
 import { AddressBar } from "./addressbar.js";
-import { Contrast } from "./contrast.js";
+import { MapSimilarity } from "./mapsimilarity.js";
 import { Headline } from "./headline.js";
 import { blockStaleClasses } from "./staleclasses.js";
 import { Job } from "./job.js";
@@ -34,10 +34,10 @@ import { ToolStates } from "./toolstates.js";
 /**
  * @import { Wish } from "../core/types.js"
  * @import { Sample } from "../inputs/samples.js"
- * @import { Wall } from "../plates/plate.js"
+ * @import { PlateSet } from "../plates/plate.js"
  */
 
-/** What a page works at: its question, its answer and its wall. */
+/** What a page works at: its question, its answer and its plates. */
 export class Workbench {
   #drawn = Promise.resolve(); // once the input of the explanation is on show
   #addressBar = new AddressBar();
@@ -56,7 +56,7 @@ export class Workbench {
    *           load({count, side}): the modules that it needs for so many targets explained on that side;
    *           giving(input, model): another input is asked about, by the model of that title;
    *           refused(): what was asked for last is not explained, all stays as it was;
-   *           wall(info): the wall on which an explanation of these {targets} hangs, where the page has several
+   *           plateSet(info): the set of plates for an explanation of these {targets}, where the page has several
    * @param {string} kind
    * @param {{[step: string]: (...args: any[]) => any}} page
    */
@@ -65,10 +65,10 @@ export class Workbench {
     this.kind = kind;
     this.page = page;
     this.address = address;
-    this.wall = null;
+    this.plateSet = null;
     this.registry = new Registry();
     this.samples = [];
-    this.hung = []; // specs on the wall
+    this.specs = []; // the methods on the page
     this.side = address.side; // whose tokens get the scores
     this.otherIds = {}; // those in the address of explanations beside the one on show
     this.received = []; // maps
@@ -77,8 +77,8 @@ export class Workbench {
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
-    this.rival = new Store(NOTHING); // that of another model beside it, see Compare
-    this.cut = new Store({ first: address.view.first, gone: address.view.gone }); // what the dock takes away
+    this.compared = new Store(NOTHING); // that of another model beside it, see Compare
+    this.removal = new Store({ order: address.view.order, removed: address.view.removed }); // by the deletion bar
     this.toolStates = new ToolStates(() => this.write()); // what is open, and how it stands
     this.models = new ModelChoice(kind, (name) =>
       this.ask({ model: name, ...(kind === "clip" ? {} : { targets: { target: null } }) }),
@@ -86,7 +86,7 @@ export class Workbench {
     this.chooser = new MethodButton(
       byId("chooser"),
       (methods) => this.ask({ methods }),
-      (problem) => this.report(problem, byId("case-problem")),
+      (problem) => this.report(problem, byId("results-problem")),
     );
     byId("controls").prepend(this.chooser.button);
     this.headline = new Headline(this);
@@ -98,34 +98,34 @@ export class Workbench {
       started: (info, question) => this.#started(info, question),
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => {
-        this.underway.end();
-        this.wall.close();
+        this.mapProgress.end();
+        this.plateSet.close();
         this.headline.sumUp(true);
         this.#drawn.then(() => question === this.shown && this.subject.set({ done: true }));
-        say("status", `${countMethods(this.wall.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
+        say("status", `${countMethods(this.plateSet.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
       },
       failed: (problem, question) => this.#failed(problem, question),
       lost: (problem) => this.#stopped(problem),
-      gone: () => {
+      away: () => {
         say("status", LOST);
-        this.underway.lose();
+        this.mapProgress.lose();
       },
       back: () => {
         say("status", "connected again");
-        this.underway.regain();
+        this.mapProgress.regain();
       },
       renewed: (question) => this.#renewed(question),
     });
-    this.underway = new MapsUnderway(
-      (problem) => this.report(problem, byId("case-problem")),
+    this.mapProgress = new MapProgress(
+      (problem) => this.report(problem, byId("results-problem")),
       () => this.ask({}),
     );
     addDrawers(byId("drawers"), this);
-    this.dock = new Dock(this);
-    this.dock.over.prepend(this.underway.node);
-    this.contrast = new Contrast(this);
+    this.deletionBar = new DeletionBar(this);
+    this.deletionBar.over.prepend(this.mapProgress.node);
+    this.mapSimilarity = new MapSimilarity(this);
     this.view.follow(() => this.write());
-    this.cut.follow(() => this.#addressBar.soon(() => this.write()));
+    this.removal.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
   }
 
@@ -174,12 +174,12 @@ export class Workbench {
       } else if (this.address.source) this.page.carry?.(new Input({ source: this.address.source }));
       else if (!this.address.id) this.page.example();
       else {
-        this.wall.close();
+        this.plateSet.close();
         this.page.refused?.();
         say("status", "nothing to show");
       }
     } catch (problem) {
-      this.report(problem, byId("case-problem"));
+      this.report(problem, byId("results-problem"));
     } finally {
       if (!this.question.input) this.headline.clear();
       this.#isOpen();
@@ -196,14 +196,14 @@ export class Workbench {
     const model = await this.models.ready(name).catch((problem) => {
       if (!stored && this.address.model) throw problem;
       this.#modelProblem = problem;
-      showProblem(byId("case-problem"), problem);
+      showProblem(byId("results-problem"), problem);
       return this.models.ready(this.models.preferred);
     });
     const modelInfo = await this.#modelInfoOf(model.name, this.question.side);
     this.question.model = model.name;
     this.#adopt(modelInfo);
     if (stored) this.#suit(stored);
-    this.#hang(stored?.methods ?? this.question.methods);
+    this.#expect(stored?.methods ?? this.question.methods);
   }
 
   #reopen(stored) {
@@ -246,7 +246,7 @@ export class Workbench {
    * @param {HTMLElement} [place]
    * @returns {Promise<void>}
    */
-  async ask({ listed = null, ...change }, place = byId("case-problem")) {
+  async ask({ listed = null, ...change }, place = byId("results-problem")) {
     const { input, model, side, targets, methods } = { ...this.question, ...change };
     const question = (this.question = { input, model, side, targets, methods, modelInfo: null, id: null });
     try {
@@ -260,11 +260,11 @@ export class Workbench {
       this.#accepted = question;
       question.input.source = question.id;
       this.otherIds = {};
-      if (isOther && this.shown) this.cut.set({ gone: 0 }); // another picture or text is whole
+      if (isOther && this.shown) this.removal.set({ removed: 0 }); // another picture or text is whole
       remember(question.id);
       say("status", "asked");
       showProblem(place, null);
-      showProblem(byId("case-problem"), this.#modelProblem);
+      showProblem(byId("results-problem"), this.#modelProblem);
       this.#modelProblem = null;
       this.write(isStep);
     } catch (problem) {
@@ -296,8 +296,8 @@ export class Workbench {
     const modelInfo = await this.#modelInfoOf(question.model, question.side);
     if (question !== this.question) return;
     this.#adopt(modelInfo);
-    this.#hang(question.methods);
-    this.wall.close();
+    this.#expect(question.methods);
+    this.plateSet.close();
   }
 
   /** The fields of the form that asks the question. */
@@ -332,36 +332,36 @@ export class Workbench {
     this.page.refused?.();
     if (this.shown) return;
     this.headline.clear();
-    this.wall.close();
+    this.plateSet.close();
   }
 
   /**
-   * Hang on another wall what hangs on this one, the maps too where they are of the same kind.
-   * @param {Wall} wall
+   * Show in another set of plates what this one shows, the maps too where they are of the same kind.
+   * @param {PlateSet} plateSet
    * @param {boolean} [withMaps]
    */
-  hangOn(wall, withMaps = true) {
-    const before = this.wall;
-    if (wall === before) return;
-    this.wall = wall;
-    wall.setBase(before.base);
-    this.#hang(this.hung);
+  moveTo(plateSet, withMaps = true) {
+    const before = this.plateSet;
+    if (plateSet === before) return;
+    this.plateSet = plateSet;
+    plateSet.setBase(before.base);
+    this.#expect(this.specs);
     before.leave();
-    if (withMaps) for (const map of this.received) wall.receive(map, this.id);
+    if (withMaps) for (const map of this.received) plateSet.receive(map, this.id);
   }
 
-  /** Hang plates for these methods, else for the usual ones, in the fixed order. */
-  #hang(specs) {
+  /** Show plates for these methods, else for the usual ones, in the fixed order. */
+  #expect(specs) {
     const known = this.registry.plates(specs);
-    const hung = known.length ? known : this.registry.plates(this.registry.usual);
-    this.hung = hung.map(({ spec }) => spec);
-    this.chooser.setChosen(this.hung);
-    this.wall.expect(hung, this.registry.isUsual(this.hung));
+    const shown = known.length ? known : this.registry.plates(this.registry.usual);
+    this.specs = shown.map(({ spec }) => spec);
+    this.chooser.setChosen(this.specs);
+    this.plateSet.expect(shown, this.registry.isUsual(this.specs));
   }
 
   #suit(info) {
-    const wall = this.page.wall?.(info) ?? this.wall;
-    if (wall !== this.wall) this.hangOn(wall);
+    const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
+    if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }
 
   #started(info, question) {
@@ -370,13 +370,13 @@ export class Workbench {
     const isNew = !before || ["input", "model", "side"].some((part) => before[part] !== question[part]);
     this.shown = question;
     if (this.modelInfo !== question.modelInfo) this.#adopt(question.modelInfo);
-    this.#suit(info); // what hangs already stays on show, marked stale
+    this.#suit(info); // what is there already stays on show, marked stale
     this.received = [];
-    this.#hang(info.expected);
+    this.#expect(info.expected);
     question.methods = this.registry.isUsual(info.expected) ? [] : info.expected;
     // what was asked of an address alone is known only now
     if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, this.kind).targets;
-    if (isNew) this.wall.clear();
+    if (isNew) this.plateSet.clear();
     if (isNew && before) this.focus.set({ at: -1, locked: false });
     this.subject.set({ id: question.id, model: question.model, info, done: false });
     this.models.explain(Boolean(question.input.sample), this.modelInfo.detail.labels ?? []);
@@ -384,9 +384,9 @@ export class Workbench {
     this.write();
     this.headline.show(info);
     this.#drawn = Promise.resolve(this.page.started(info, question, isNew)).catch((problem) =>
-      this.report(problem, byId("case-problem")),
+      this.report(problem, byId("results-problem")),
     );
-    this.underway.begin(question.id, this.wall.variants, info.costs);
+    this.mapProgress.begin(question.id, this.plateSet.variants, info.costs);
     this.#progress();
     if (before || (question.input.isOwn && !this.#isLink)) scrollToAnswer(); // a link opens at the picture
   }
@@ -398,8 +398,8 @@ export class Workbench {
   }
 
   #progress() {
-    this.underway.arrive(this.wall.shown.map(({ spec }) => spec));
-    const [done, all] = [this.wall.shown, this.wall.variants].map((variants) => variants.filter(isMethod));
+    this.mapProgress.arrive(this.plateSet.shown.map(({ spec }) => spec));
+    const [done, all] = [this.plateSet.shown, this.plateSet.variants].map((variants) => variants.filter(isMethod));
     say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
   }
 
@@ -415,11 +415,11 @@ export class Workbench {
 
   /** It will not go on by itself; `question`, if it can be asked again as it was. */
   #stopped(problem, question = null) {
-    this.underway.end();
-    this.wall.close();
+    this.mapProgress.end();
+    this.plateSet.close();
     say("status", "stopped");
     const mayGoBetter = question && !(problem.status >= 400 && problem.status < 500);
-    showProblem(byId("case-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));
+    showProblem(byId("results-problem"), problem, ...(mayGoBetter ? [this.#againButton(question)] : []));
   }
 
   /** A button that asks exactly what was asked: the same input, targets, methods and options. */
@@ -431,7 +431,7 @@ export class Workbench {
         say("status", "asked");
         if (await this.job.again(question)) this.#renewed(question);
       } catch (problem) {
-        if (problem.name !== "AbortError") this.report(problem, byId("case-problem"));
+        if (problem.name !== "AbortError") this.report(problem, byId("results-problem"));
       }
     };
     const button = el("button", { type: "button", class: "act plain again", on: { click: again } }, "Ask again");
@@ -444,9 +444,9 @@ export class Workbench {
     question.input.source = question.id;
     question.isAgain = true;
     remember(question.id);
-    showProblem(byId("case-problem"), null);
+    showProblem(byId("results-problem"), null);
     say("status", "asked");
-    this.underway.regain();
+    this.mapProgress.regain();
     this.write();
   }
 
@@ -458,7 +458,7 @@ export class Workbench {
     if (!this.#accepted?.id) return;
     const { at, locked } = this.focus.value;
     const ids = { id: this.#accepted.id, ...this.otherIds };
-    const view = { ...this.view.value, ...this.cut.value };
+    const view = { ...this.view.value, ...this.removal.value };
     this.#addressBar.write(ids, view, locked ? at : -1, this.toolStates.entries, isStep);
     if (this.shown === this.#accepted && !this.#addressBar.isLeaving)
       leave(location.pathname, location.search, keyOf(this.subject.value.info.input, this.id));

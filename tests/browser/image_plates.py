@@ -42,7 +42,7 @@ def shown_class(desk: Visit, document: dict[str, Any], label: str) -> str:
 
 
 def in_order(listed: dict[str, Any], specs: list[str]) -> list[str]:
-    """``specs`` as they hang: of each family the one with the best rank, then by rank up to four; the others by rank, classics last."""
+    """``specs`` in their order: of each family the one with the best rank, then by rank up to four; the others by rank, classics last."""
     method_of = {pair["spec"]: method for method in listed["methods"] for pair in method["pairs"]}
     ranks = {} if listed["standing"] is None else {spec: ranked["rank"] for spec, ranked in listed["standing"]["ranks"].items()}
     declared = list(method_of)
@@ -61,7 +61,7 @@ def in_order(listed: dict[str, Any], specs: list[str]) -> list[str]:
 
 
 def check_plates(desk: Visit, document: dict[str, Any]) -> None:
-    """Every plate is there, in the order of the wall, and its label says what the API says."""
+    """Every plate is there, in the order of the page, and its caption says what the API says."""
     listed = desk.get(f"/api/methods?model={document['model']}")
     specs = in_order(listed, [attribution["method"] for attribution in document["maps"]])
     assert desk.page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)") == specs

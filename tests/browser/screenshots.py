@@ -28,7 +28,7 @@ def _stay(page: Page) -> None:
 def _hold_strongest(page: Page) -> None:
     """Hold the strongest patch or word of the last signed map, and go back to the top of the page."""
     plates = page.locator(".plate:has(.ramp.signed):not(.difference)")
-    plates.last.locator(".face, .reading").focus()
+    plates.last.locator(".map-canvas, .reading").focus()
     page.keyboard.press("Home")
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
 
@@ -39,11 +39,11 @@ def _doors(page: Page) -> None:
 
 
 def _taken_away(page: Page) -> None:
-    """The deletion test, a third of the tokens gone, and on the Text page two words clicked away."""
-    page.locator("#gone").fill("35")
+    """The deletion test, a third of the tokens removed, and on the Text page two words clicked away."""
+    page.locator("#removed").fill("35")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
-    if page.get_by_role("button", name="Take words away").count():
-        page.get_by_role("button", name="Take words away").click()
+    if page.get_by_role("button", name="Remove words").count():
+        page.get_by_role("button", name="Remove words").click()
         for word in (3, 6):
             page.locator(".editing .word").nth(word).click()
         expect(page.locator("#edits")).to_have_attribute("data-edited", "2", timeout=60_000)
@@ -91,14 +91,14 @@ def _versus(page: Page) -> None:
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.pairing').scrollIntoView(); }")
 
 
-def _segments(page: Page) -> None:
+def _regions(page: Page) -> None:
     """A ready set of prompts, and who wins which patch."""
     before = page.url
     page.locator(".sets button").nth(1).click()
     _next_maps(page, before)
-    page.locator(".segmentation summary").click()
+    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
-    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.segmentation').scrollIntoView(); }")
+    page.evaluate("() => { document.activeElement.blur(); document.querySelector('.regions').scrollIntoView(); }")
 
 
 def _from_the_question(page: Page) -> None:
@@ -199,7 +199,7 @@ def shots() -> Iterator[Shot]:
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
     pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
     pages["words"] = ("/text", _word_drawers)
-    pages |= {"versus": ("/image", _versus), "segments": ("/prompt", _segments), "prompt-words": ("/prompt?side=text", _from_the_question)}
+    pages |= {"versus": ("/image", _versus), "regions": ("/prompt", _regions), "prompt-words": ("/prompt?side=text", _from_the_question)}
     pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
     pages |= {name: ("/image", _tool(name)) for name in ("agreement", "swipe", "brush")} | {"crop": ("/image", _crop)}
     pages |= {"compare": ("/image?sample=zebra-elephant", _compare), "look": ("/image", _look), "history": ("/image", _history)}

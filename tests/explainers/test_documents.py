@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from explainers import Contrast, ExplainerError, explain
+from explainers.records.result import Attribution
 from explainers.rendering.overlays import FOR, render_overlay
-from explainers.result import Attribution
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 
 

@@ -19,9 +19,9 @@ from explainers import Citation, Contrast, Probability
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
-from explainers.models.base import Model
-from explainers.targets import ResolvedTarget
-from explainers.trace import Trace
+from explainers.models.model import Model
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Trace
 from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.double import in_double
 from tests.explainers.support.toys import record, signal

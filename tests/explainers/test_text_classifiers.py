@@ -12,7 +12,7 @@ import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
-from explainers.models.base import Model
+from explainers.models.model import Model
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.text_twins import TWINS
 from tests.explainers.support.wrapped import inputs, wrapped

@@ -11,8 +11,9 @@ import torch
 
 import explainers
 from explainers import ExplainerError, TextPair, explain
-from explainers.models.base import Model, TextInput
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.types import TextInput
+from explainers.models.model import Model
 from explainers.rendering.overlays import render_overlay
 from tests.families import CLASS, FAMILIES, SEPARATOR
 from tests.vocabularies import byte_level, sentencepiece, wordpiece

@@ -15,7 +15,7 @@ import explainers
 from explainers import Contrast, ExplainerError, Probability, explain
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.rendering.overlays import render_overlay
 from tests.explainers.support.wrapped import chosen, inputs, read, trace_of
 from tests.explainers.test_text_classifiers import specs_for

@@ -17,12 +17,12 @@ from PIL import Image
 from explainers import METHODS, RULES, Abstention, AnyOf, Attribution, Cancelled, ExplainerError, Explanation, variants
 from explainers.citation import UNKNOWN
 from explainers.methods import parse
-from explainers.models.base import Crop, ImageInput, TextInput, Token, Word
 from explainers.models.calibration import Calibration
 from explainers.models.catalogue import CatalogueEntry
+from explainers.models.inputs.types import Crop, ImageInput, TextInput, Token, Word
 from explainers.models.labels import ClassEntry, places_of
-from explainers.result import TargetInfo
-from explainers.targets import Contrast, Probability
+from explainers.records.result import TargetInfo
+from explainers.records.targets import Contrast, Probability
 from server import explainers_engine
 from server.engine import Engine, Progress
 from tests.server.made_up_run import write_run

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from embedded.recipes.networks.vits import encode
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 
 @torch.inference_mode()

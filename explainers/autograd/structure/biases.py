@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout
 from explainers.models.forms import Form
+from explainers.models.layout import Layout
 
 
 class BiasTerms:
@@ -27,6 +27,8 @@ class BiasTerms:
     def add(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
         batch = len(self.by_token)
+        if self._form.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
+            signal, bias = signal.transpose(0, 1), bias.transpose(0, 1) if bias.dim() == 3 else bias
         if bias.dim() == 1 and signal.dim() == 3 and signal.shape[:2] == self.by_token.shape:  # most of them, without the product
             self.by_token += signal.detach() @ bias.detach()
             return

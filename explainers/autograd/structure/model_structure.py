@@ -15,8 +15,8 @@ from explainers.autograd.structure.class_attention import ClassAttention, class_
 from explainers.autograd.structure.pooling import pooling_attention
 from explainers.autograd.structure.positions import added_before
 from explainers.autograd.structure.residual import sums_in
-from explainers.models.base import Layout
 from explainers.models.forms import Form
+from explainers.models.layout import Layout
 
 #: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
 Gradient = Callable[[Tensor, Tensor], Tensor | None]
@@ -93,7 +93,7 @@ class Structure:
     @cached_property
     def sums(self) -> list[list[Tensor]]:
         """Per block (B, S, D) each: the residual stream after each sum of two paths."""
-        return [sums_in(self._nodes, block, self._form.channels) for block in self._nodes.blocks]
+        return [sums_in(self._nodes, block, self._form) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:

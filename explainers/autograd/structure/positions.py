@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Nodes
 from explainers.autograd.operators import Add
-from explainers.models.base import Layout
+from explainers.models.layout import Layout
 
 
 def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:

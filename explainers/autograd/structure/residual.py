@@ -6,15 +6,15 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Block, Nodes
 from explainers.autograd.operators import Add
-from explainers.models.tokens import as_tokens
+from explainers.models.forms import Form
 
 
-def sums_in(nodes: Nodes, block: Block, channels: int) -> list[Tensor]:
+def sums_in(nodes: Nodes, block: Block, form: Form) -> list[Tensor]:
     """The residual stream (B, S, D) after each sum of two paths in a block: the first is the one after attention. None where a block has
     several streams.
     """
     return [
-        as_tokens(node.output, channels)
+        form.row_of(node.output)
         for node in nodes.inside(block)
         if node.operator is Add and node.output is not None and node.shape == block.stream and len(node.paths) == 2
     ]

@@ -12,7 +12,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, over_blocks
+from explainers.records.trace import Reading, Trace, over_blocks
 
 FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
 START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")

@@ -23,7 +23,7 @@ from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.removal.patches import painted, patch_removal
-from explainers.trace import Reading, Trace
+from explainers.records.trace import Reading, Trace
 
 if TYPE_CHECKING:
     from captum.attr import Lime  # Captum takes seconds to import: done where it is needed

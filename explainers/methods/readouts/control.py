@@ -8,7 +8,7 @@ import torch
 
 from explainers.citation import Citation
 from explainers.methods.registry import method
-from explainers.trace import Reading, Trace
+from explainers.records.trace import Reading, Trace
 
 
 @method(

@@ -16,7 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace, with_class_token
 from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Trace
+from explainers.records.trace import Trace
 
 T = TypeVar("T")
 INNER_BATCH = 33  # copies in one forward pass: bounds memory

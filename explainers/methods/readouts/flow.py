@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers.citation import Citation
 from explainers.methods.registry import TOKEN_ROW, method
-from explainers.trace import Trace
+from explainers.records.trace import Trace
 
 UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token: the library counts in whole units
 

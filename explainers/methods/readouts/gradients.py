@@ -8,7 +8,7 @@ from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, from_pixels, inner_products, over_blocks
+from explainers.records.trace import Reading, Trace, from_pixels, inner_products, over_blocks
 
 LIBRA = RULES["libra"].source
 ALI = RULES["conservative"].source

@@ -11,7 +11,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, over_blocks
+from explainers.records.trace import Reading, Trace, over_blocks
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:

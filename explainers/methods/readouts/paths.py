@@ -17,7 +17,7 @@ from explainers.methods.readouts.gradients import AT
 from explainers.methods.readouts.seeds import group_of, with_seeds
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, from_pixels
+from explainers.records.trace import Reading, Trace, from_pixels
 
 MOST_STEPS = 1000
 DRAWS = Option(int, 32, "noisy inputs to average over", minimum=1, maximum=1000)

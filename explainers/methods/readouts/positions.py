@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from explainers.autograd.rules import RULES
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, from_pixels
+from explainers.records.trace import Reading, Trace, from_pixels
 
 PART = Option(
     str,

@@ -10,7 +10,7 @@ from explainers.errors import ExplainerError
 from explainers.methods.readouts.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace, from_pixels
+from explainers.records.trace import Reading, Trace, from_pixels
 
 CHEFER = RULES["deep_taylor"].source
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from explainers.methods.specs import Option
-from explainers.trace import Reading, Trace
+from explainers.records.trace import Reading, Trace
 
 GROUPS = 10
 NOISE = 0.5  # below this correlation of two seeds, more of the map's variance is noise than is not

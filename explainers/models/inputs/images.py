@@ -20,7 +20,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Crop, ImageInput
+from explainers.models.inputs.types import Crop, ImageInput
 
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
@@ -125,6 +125,7 @@ class Preprocessing:
     fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``.
             "contain": keep the proportions, the longer side fits ``resize``.
     crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
+    channels  1: of greys; 3: of colours
     patches (pixels a side, most patches), or None. Keep the proportions in as many whole patches as there may be; no ``resize``, no crop
     round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
@@ -139,6 +140,7 @@ class Preprocessing:
     fill: tuple[int, int, int] = (0, 0, 0)
     round: Literal["nearest", "down"] = "nearest"
     patches: tuple[int, int] | None = None
+    channels: Literal[1, 3] = 3
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -146,7 +148,7 @@ class Preprocessing:
         return self.crop or (self.resize if self.fit == "squash" else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
-        """An upright RGB image to (float32 (3, H, W), which part of it the model sees)."""
+        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
         resized_width, resized_height = self._resized(image.width, image.height)
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
@@ -155,9 +157,10 @@ class Preprocessing:
         x0, x1 = _span(left, width, image.width / resized_width)
         y0, y1 = _span(top, height, image.height / resized_height)
         # copied because the picture's buffer is read-only
-        pixels = torch.from_numpy(np.array(picture, dtype=np.float32)).permute(2, 0, 1) * self.scale
+        shown = picture.convert("L").convert("RGB") if self.channels == 1 else picture
+        pixels = torch.from_numpy(np.array(shown, dtype=np.float32)).permute(2, 0, 1)[: self.channels] * self.scale
         mean, std = (torch.tensor(values).reshape(-1, 1, 1) for values in (self.mean, self.std))
-        record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), picture)
+        record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), shown)
         return ((pixels - mean) / std).contiguous(), record
 
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
@@ -255,7 +258,8 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
     mean, std = tuple(config["mean"]), tuple(config["std"])
     if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):
         raise ExplainerError(
-            f"the model declares {len(mean)} channels and the interpolation {config['interpolation']!r}; pass preprocess=Preprocessing(...)"
+            f"the model declares {len(mean)} channels and the interpolation {config['interpolation']!r}; "
+            "pass preprocess=explainers.Preprocessing(...)"
         )
     mode = config.get("crop_mode") or "center"
     return Preprocessing(
@@ -269,6 +273,12 @@ def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Prep
     )
 
 
+def in_greys(recipe: Preprocessing) -> Preprocessing:
+    """The recipe for a model of greys; of settings for three colours the mean is taken."""
+    mean, std = (values if len(values) == 1 else (sum(values) / len(values),) for values in (recipe.mean, recipe.std))
+    return replace(recipe, channels=1, mean=mean, std=std)
+
+
 # Steps of some image processors that ours does not have; none of them belongs to a plain classifier.
 _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_long_axis", "do_crop_margin")
 
@@ -278,7 +288,9 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
     kind = type(processor).__name__
     strange = [name for name in _UNSUPPORTED if getattr(processor, name, None)]
     if strange:
-        raise ExplainerError(f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=Preprocessing(...)")
+        raise ExplainerError(
+            f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=explainers.Preprocessing(...)"
+        )
     resize: tuple[int, int] | None = None
     fit: Literal["squash", "cover"] = "squash"
     most = getattr(processor, "max_num_patches", None)
@@ -289,7 +301,7 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         elif size.keys() == {"height", "width"}:
             resize = (size["height"], size["width"])
         else:
-            raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=Preprocessing(...)")
+            raise ExplainerError(f"{kind} resizes to {size}, which is not known here; pass preprocess=explainers.Preprocessing(...)")
     crop = _sides(processor.crop_size) if getattr(processor, "do_center_crop", False) else None
     share = getattr(processor, "crop_pct", None)
     if share and resize is not None:  # from 384 pixels on, such a processor squashes; below, it keeps this share of the centre

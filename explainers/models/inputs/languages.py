@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from explainers.models.base import TextInput, Word
+from explainers.models.inputs.types import TextInput, Word
 
 FEWEST_WORDS = 4  # with fewer words only another script says that a text is not English
 ENGLISH = frozenset({

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Prepared, TextInput, TextPair, Token, Word
+from explainers.models.inputs.types import Prepared, TextInput, TextPair, Token, Word
 from explainers.models.inputs.words import words_of
 
 _SPREAD = re.compile(r"(?<=\w) (['’ʼ‐‑-]) (?=\w)")
@@ -137,16 +137,26 @@ class TextReader:
     def _encode(self, texts: Sequence[str], padding: bool | str, seconds: Sequence[str] | None = None) -> Any:
         limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
         types = {"return_token_type_ids": True} if seconds and self.types else {}
-        return self.tokenizer(
-            list(texts),
-            seconds,
-            padding=padding,
-            return_tensors="pt",
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-            **types,
-            **limit,
-        )
+        if self.tokenizer.pad_token_id is None:
+            padding = False  # nothing to pad with: texts of one length need none
+        try:
+            return self.tokenizer(
+                list(texts),
+                seconds,
+                padding=padding,
+                return_tensors="pt",
+                return_offsets_mapping=True,
+                return_special_tokens_mask=True,
+                **types,
+                **limit,
+            )
+        except ValueError as problem:
+            if padding or len(texts) == 1:
+                raise
+            raise ExplainerError(
+                "the tokenizer has no padding token, and these texts differ in length: explain them one at a time, or set "
+                "tokenizer.pad_token to one that the model was trained with"
+            ) from problem
 
     def tokens(self, text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[Token, ...]:
         """The tokens of a text from their ids and the characters that each stands for."""

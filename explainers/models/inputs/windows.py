@@ -9,8 +9,8 @@ from math import ceil
 import torch
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Prepared, TextInput, Token, Windows
 from explainers.models.inputs.texts import TextReader, check_text, check_words
+from explainers.models.inputs.types import Prepared, TextInput, Token, Windows
 from explainers.models.inputs.words import words_of
 
 OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so that every word has some context on both sides

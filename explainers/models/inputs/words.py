@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 
 import regex  # knows scripts and grapheme clusters, which re does not
 
-from explainers.models.base import Token, Word
+from explainers.models.inputs.types import Token, Word
 
 #: Scripts that put no white space between words: each of their characters is a word of its own, where the tokens allow it.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"

@@ -18,13 +18,19 @@ from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.base import Kind, Side
-from explainers.models.inputs.images import Preprocessing, processor_preprocessing, timm_preprocessing
+from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
 from explainers.models.libraries import openclip
+from explainers.models.model import Kind, Side
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
 _GUESS = "The model does not say how its images are prepared: the defaults of {} were used. Pass preprocess= to wrap to change them."
+#: What transformers calls features, which are no logits.
+_FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
+#: What is left out where a model does not take it: tokenizers add it unasked.
+_LEFT_OUT = ("token_type_ids", "attention_mask")
+#: What training lays around a module, which is then its ``module``.
+_AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
 TENSORS = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
@@ -51,13 +57,41 @@ def kind_of(module: nn.Module, library: Library) -> Kind:
     return kinds[0]
 
 
-def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """From a dict of tensors to logits (B, C); on the text side of a dual encoder (prompts, images)."""
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The model inside what training lays around one: torch.compile, DataParallel, averaged weights, PEFT's adapters.
+
+    Raises ExplainerError for a scripted or traced module, whose code cannot be followed.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ExplainerError(
+            "a scripted or traced module (torch.jit) hides its code, which no rule can go back through: wrap the Python module that it was "
+            "made from"
+        )
+    inner = getattr(module, "_orig_mod", None)
+    if not isinstance(inner, nn.Module) and isinstance(module, _AROUND):
+        inner = module.module
+    if not isinstance(inner, nn.Module) and callable(getattr(module, "get_base_model", None)):
+        inner = module.get_base_model()  # type: ignore[operator]  # its linear layers hold the adapters
+    return unwrapped(inner) if isinstance(inner, nn.Module) and inner is not module else module
+
+
+def forward_of(
+    module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """From a dict of tensors to logits (B, C), of several outputs those of ``head``; on the text side of a dual encoder (prompts,
+    images).
+    """
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSORS)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
-        unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key != "token_type_ids")]
+        unknown = [key for key in tensors if key not in TENSORS or (by_name and key not in takes and key not in _LEFT_OUT)]
+        mask = tensors.get("attention_mask")
+        if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
+            raise ExplainerError(
+                "the model takes no attention_mask, so it would read the padding of shorter texts: explain texts of different lengths one "
+                "at a time"
+            )
         if unknown:
             raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSORS if k in takes)}")
         if library == "open_clip":
@@ -65,8 +99,11 @@ def forward_of(module: nn.Module, library: Library, side: Side = "image") -> Cal
         samples = len(next(iter(tensors.values())))
         if by_name:
             taken = _as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})
-            return logits_of(module(**taken), samples)
-        return logits_of(module(tensors["pixel_values"]), samples)
+            output = module(**taken)
+            if library == "transformers" and head is None and isinstance(output, tuple):
+                output = output[0]  # logits stand first, and of a model without a head the tokens
+            return logits_of(output, samples, head)
+        return logits_of(module(tensors["pixel_values"]), samples, head)
 
     def turned(tensors: Mapping[str, Tensor]) -> Tensor:
         return run(tensors).T
@@ -117,22 +154,46 @@ def vocabulary_of(module: nn.Module) -> int | None:
     return max((part.num_embeddings for part in module.modules() if isinstance(part, nn.Embedding)), default=None)
 
 
-def logits_of(output: Any, samples: int) -> Tensor:
-    """The logits (samples, C) in what a model returns: itself, ``logits``, or ``logits_per_image``. A number a sample is one logit."""
-    for name in ("logits_per_image", "logits"):
-        field = getattr(output, name, None)
-        if isinstance(field, Tensor):
-            output = field
-            break
-    if isinstance(output, Tensor) and output.dim() < 2 and output.numel() == samples:  # (samples,); squeezed, one sample has no dimension
-        output = output.reshape(samples, 1)
-    if isinstance(output, Tensor) and output.dim() == 2:
-        return output
+def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tensor:
+    """The logits (samples, C) in what a model returns: itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or
+    dict; of several those of ``head``, an index or a key. A number a sample is one logit.
+    """
+    if head is None:
+        for name in ("logits_per_image", "logits"):
+            if isinstance(field := getattr(output, name, None), Tensor):
+                output = field
+                break
+    if isinstance(output, Tensor) and head is None:
+        outputs = {"": output}
+    else:
+        outputs = _outputs_of(output)
+        if head is not None and str(head) not in outputs:
+            raise ExplainerError(f"the model has no output head={head!r}; it gives {', '.join(map(repr, outputs)) or 'one tensor alone'}")
+        outputs = outputs if head is None else {str(head): outputs[str(head)]}
+    heads = {name: logits for name, tensor in outputs.items() if (logits := _as_logits(tensor, samples)) is not None}
+    if len(heads) == 1:
+        return next(iter(heads.values()))
+    if heads:
+        listed = ", ".join(f"{name!r} {tuple(logits.shape)}" for name, logits in heads.items())
+        raise ExplainerError(f"the model gives several outputs (batch, classes): {listed}; pass head= with the name of the one to explain")
     kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
     raise ExplainerError(
         f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head, whose forward returns a tensor of "
-        "that shape, (batch,) for one logit, or something that has it as .logits"
+        "that shape, (batch,) for one logit, a tuple or dict with one, or something that has it as .logits"
     )
+
+
+def _outputs_of(output: Any) -> dict[str, Tensor]:
+    """The tensors of a tuple, list or dict, each by its index or key."""
+    named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
+    return {str(name): tensor for name, tensor in named if isinstance(tensor, Tensor) and name not in _FEATURES}
+
+
+def _as_logits(tensor: Tensor, samples: int) -> Tensor | None:
+    """(samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
+    if tensor.dim() < 2 and tensor.numel() == samples:
+        tensor = tensor.reshape(samples, 1)
+    return tensor if tensor.dim() == 2 and tensor.is_floating_point() else None
 
 
 def vision_config(module: nn.Module) -> Any:
@@ -145,6 +206,15 @@ def text_config(module: nn.Module) -> Any:
     """The configuration of the text tower, or of the model; None without one."""
     config = getattr(module, "config", None)
     return getattr(config, "text_config", None) or config
+
+
+def channels_of(module: nn.Module) -> int:
+    """How many channels the images of the model have: as it declares, else what its first convolution takes; 3 where nobody says."""
+    declared = getattr(vision_config(module), "num_channels", None)
+    if isinstance(declared, int):
+        return declared
+    first = next((part for part in module.modules() if isinstance(part, nn.Conv2d)), None)
+    return 3 if first is None else first.in_channels
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
@@ -171,7 +241,19 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
 
 
 def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
-    """How images are prepared (None: unknown), and a note where that is a guess. ``passed``: a Preprocessing, an image processor, None."""
+    """How images are prepared (None: unknown, or the model takes other channels than greys or colours), and a note where that is a guess.
+    ``passed``: a Preprocessing, an image processor, None.
+    """
+    recipe, notes = _preprocessing_of(module, library, passed)
+    channels = channels_of(module)
+    if recipe is None or channels == recipe.channels:
+        return recipe, notes
+    if channels == 3:
+        raise ExplainerError("preprocess= makes greys, and the model takes 3 channels: pass a Preprocessing with channels=3")
+    return (in_greys(recipe), notes) if channels == 1 else (None, ())
+
+
+def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
     if isinstance(passed, Preprocessing):
         return passed, ()
     if passed is not None:

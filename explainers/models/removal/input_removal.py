@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model, Windows
+from explainers.models.inputs.types import Windows
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import How, TokenRemoval
 from explainers.models.removal.words import prompt_removal, window_removal, word_removal

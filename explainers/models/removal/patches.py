@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError, ran_out_of_memory
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.token_removal import (
     OF_PATCHES,

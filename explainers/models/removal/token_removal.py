@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
-from explainers.models.base import Model
 from explainers.models.eval_mode import evaluating
+from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
 
 How = Literal["removed", "painted", "zeroed", "masked", "unknown"]

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Model, Windows
+from explainers.models.inputs.types import Windows
+from explainers.models.model import Model
 from explainers.models.removal.token_removal import (
     OF_WORDS,
     How,

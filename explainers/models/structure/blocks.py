@@ -18,7 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.eval_mode import uncompiled
 from explainers.models.forms import Form, beside, branched, branched_form, floating, nested_form
+from explainers.models.structure.spans import Span, spans_of
 from explainers.models.tokens import as_tokens, map_size
 
 
@@ -52,6 +54,7 @@ class _Call:
     taken: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
     form: Form | None = None  # where there are several streams
+    tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
 
     @property
     def keeps(self) -> bool:
@@ -70,7 +73,7 @@ def trial(module: nn.Module) -> Iterator[None]:
     modes = [(m, m.training) for m in module.modules()]
     module.eval()
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with uncompiled(), torch.random.fork_rng(devices=[]), torch.no_grad():
             yield
     finally:
         for m, training in modes:
@@ -112,6 +115,12 @@ def find(
     containers = {name: list(c.children()) for name, c in names.items() if _is_row(c)} | ({_GIVEN: given} if given else {})
     calls = _watch(module, containers, run, batch)
     runs = _runs([call for call in calls if not given or call.row == _GIVEN])
+    if not runs and not given:
+        with trial(module):
+            spans = spans_of(module, run)
+        calls = _watch(module, spans, run, batch) if spans else calls
+        runs = _runs(calls) if spans else runs
+        names = names | {f"{name}.{i}": span for name, row in spans.items() for i, span in enumerate(row)}
     if given:
         if len(runs) != 1 or {id(call.block) for call in runs[0]} != {id(block) for block in given}:
             raise ExplainerError(
@@ -129,11 +138,11 @@ def find(
         chosen = _chosen(whole or runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
-    form = first.form or Form(_channels(first.block, first.tokens))
+    form = first.form or Form(_channels(first.block, first.tokens), tokens_first=first.tokens_first)
     tokens = as_tokens(first.tokens, form.channels)
     return Structure(
         blocks=tuple(call.block for call in chosen),
-        entry=_entry(names, first, entry),
+        entry=_before_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
         tokens=tokens.shape[1],
         width=_width(first, form, tokens),
         form=form,
@@ -185,12 +194,14 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
     def before(row: str) -> Callable[..., None]:
         def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
             tokens = first_tensor(args) if args else first_tensor(kwargs)
-            if tokens is not None and (tokens.dim() not in (3, 4) or len(tokens) != batch or not tokens.is_floating_point()):
+            turned = tokens is not None and tokens.dim() == 3 and len(tokens) != batch == tokens.shape[1] and tokens.is_floating_point()
+            if tokens is not None and not turned and (tokens.dim() not in (3, 4) or len(tokens) != batch or not tokens.is_floating_point()):
                 tokens = None
             norm, result = last_norm
             made = tokens is not None and result is not None and result.shape == tokens.shape
             made = made and (result is tokens or bool((result == tokens).all()))
-            open_calls.append(_Call(row, child, tokens, norm if made else None, floating((args, kwargs))))
+            laid = tokens.transpose(0, 1) if turned and tokens is not None else tokens
+            open_calls.append(_Call(row, child, laid, norm if made else None, floating((args, kwargs)), tokens_first=turned))
             calls.append(open_calls[-1])
 
         return hook
@@ -199,6 +210,8 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         call, given = open_calls.pop(), floating(output)
         call.output, call.form = first_tensor(output), nested_form(call.taken, given, batch) or branched_form(args, output)
         if call.form is None:
+            if call.tokens_first and call.output is not None and call.output.dim() == 3:
+                call.output = call.output.transpose(0, 1)
             return
         inner, call.norm = call.form.inner, None
         if inner is None:
@@ -249,11 +262,26 @@ def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> Run:
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
     kept = [call for call in kept if call.tokens is not None and min(call.tokens.shape[2:]) > 1]
     if not kept:
-        raise ExplainerError(
-            "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; "
-            "pass blocks= (a list of modules or its dotted name)"
-        )
+        raise ExplainerError(_no_blocks(module))
     return kept[-1:]
+
+
+_NO_BLOCKS = (
+    "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; pass blocks= (a list of modules or its "
+    "dotted name)"
+)
+
+
+def _no_blocks(module: nn.Module) -> str:
+    """Why no row of blocks was found."""
+    for name, part in module.named_modules():
+        children = list(part.children())
+        if isinstance(part, nn.ModuleList) and children and all(isinstance(child, nn.ModuleList | nn.ModuleDict) for child in children):
+            return (
+                f"each block in {name!r} is a list of modules that a loop calls one by one (as in vit-pytorch), so that nothing takes and "
+                "gives the tokens of a block: write a block as a module whose forward does what the loop does, and load the weights into it"
+            )
+    return _NO_BLOCKS
 
 
 def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
@@ -262,10 +290,7 @@ def _chosen(runs: list[Run], names: Mapping[int, str]) -> Run:
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
     runs = [run for run in runs if not names[id(run[0].block)].startswith(inside)]
     if not runs:
-        raise ExplainerError(
-            "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; "
-            "pass blocks= (a list of modules or its dotted name)"
-        )
+        raise ExplainerError(_NO_BLOCKS)
     last = _patches(runs[-1][0])
     longest = [run for run in runs if _patches(run[0]) == last]
     longest = [run for run in longest if len(run) == max(map(len, longest))]
@@ -303,6 +328,11 @@ def _channels(block: nn.Module, tokens: Tensor) -> int:
     if tokens.shape[1] == tokens.shape[3]:  # as high or wide as it has channels
         return 1 if any(isinstance(m, nn.Conv2d) for m in block.modules()) else 3
     return 1 if first > last or (first == last and any(isinstance(m, nn.Conv2d) for m in block.modules())) else 3
+
+
+def _before_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
+    """Where x^1 comes in before blocks that a loop adds the residual of: at the module that holds their list, and is called with it."""
+    return names[first.row.rpartition(".")[0]]
 
 
 def _entry(names: Mapping[str, nn.Module], first: _Call, entry: Any) -> nn.Module:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Layout
+from explainers.models.layout import Layout
 from explainers.models.libraries.recognition import vision_config
 from explainers.models.structure.blocks import Structure
 from explainers.models.structure.watching import Run, class_token, covers_image, embedded, goes_round

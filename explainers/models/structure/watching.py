@@ -19,6 +19,12 @@ from explainers.models.structure.blocks import Structure, first_tensor, hooked, 
 Run = Callable[[Mapping[str, Tensor]], Tensor]
 
 
+NO_GRADIENT = (
+    "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
+    "Let it run with gradients: to freeze a backbone, requires_grad_(False) on its weights is enough."
+)
+
+
 class _Enough(Exception):
     """Ends a trial pass early."""
 
@@ -102,25 +108,33 @@ def class_token(module: nn.Module, structure: Structure, run: Run, tensors: Mapp
     if prefix == 0:
         return None
     last, form = structure.blocks[-1], structure.form
+    by_form = form.has_streams or form.tokens_first
     calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
     leaf: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = form.given(output) if form.has_streams else first_tensor(output)
+        tokens = form.given(output) if by_form else first_tensor(output)
         if calls_left or tokens is None:
             return None
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
-        return form.with_given(output, leaf) if form.has_streams else _with_first_tensor(output, leaf)
+        return form.with_given(output, leaf) if by_form else _with_first_tensor(output, leaf)
 
     with hooked([last.register_forward_hook(hook)]), trial(module):
-        logits = run(tensors)[0]
+        logits = run(tensors)
         assert leaf is not None
-        weights = torch.linspace(1, 2, len(logits), dtype=logits.dtype, device=logits.device)
-        (gradient,) = torch.autograd.grad((logits * weights).sum(), leaf)
+        if not logits.requires_grad:
+            raise ExplainerError(NO_GRADIENT)
+        weights = torch.linspace(1, 2, logits.shape[1], dtype=logits.dtype, device=logits.device)
+        (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits))
     scale = gradient.abs().max()
+    if not bool(scale):
+        raise ExplainerError(
+            "the model's output does not depend on what its blocks give: are the weights of its head zero, as before training? Load those "
+            "of a trained one"
+        )
     heard = (gradient[0].abs().amax(-1) > 1e-6 * scale).tolist()
     if prefix is None and heard.count(True) == 1:
         return 0 if heard[0] else -1

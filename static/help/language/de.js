@@ -11,8 +11,8 @@ export default {
   back: "Zurück",
   leave: "Beenden",
   done: "Fertig",
-  "specimen.title": "Ihr Bild",
-  "specimen.text":
+  "input.title": "Ihr Bild",
+  "input.text":
     "So hat das Modell das Bild gesehen. Daneben steht, was es darin erkennt und wie sicher es ist. Laden Sie ein anderes Bild oder wählen Sie eine andere Klasse, dann werden alle Karten neu berechnet.",
   "plate.title": "Eine Tafel",
   "plate.signed":
@@ -27,8 +27,8 @@ export default {
   "methods.title": "Methoden wählen",
   "methods.text":
     "Vorne stehen die Methoden, die in Tests am besten waren. Hier wählen Sie andere aus: eine fertige Zusammenstellung oder einzelne nach ihrem Namen. Dieselbe Methode lässt sich mit verschiedenen Regeln anwenden; eine Regel legt fest, wie das Signal durch das Modell zurückläuft.",
-  "test.title": "Die Karten auf die Probe stellen",
-  "test.dock":
+  "test.title": "Der Deletion-Test",
+  "test.bar":
     "Die Methoden widersprechen einander, also stellen Sie sie auf die Probe. Ziehen Sie am Regler, und jede Tafel verliert, was ihre eigene Karte für das Wichtigste hält: Je besser die Karte, desto eher ändert das Modell seine Antwort. Einer Karte, die nicht besser ist als der Zufall, sollten Sie nicht glauben.",
   "test.random":
     "Die Methoden widersprechen einander, also glauben Sie einer Karte nicht nur, weil sie gut aussieht. Diese Tafel weiß nichts: Sie ist reiner Zufall. Eine Karte, die sich von ihr nicht unterscheiden lässt, sagt nichts aus.",

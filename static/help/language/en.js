@@ -12,8 +12,8 @@ export default {
   back: "Back",
   leave: "Leave",
   done: "Done",
-  "specimen.title": "Your picture",
-  "specimen.text":
+  "input.title": "Your picture",
+  "input.text":
     "This is the picture as the model saw it. Beside it stands what the model says, and how sure it is. Give another picture, or choose another class: all maps are made anew.",
   "plate.title": "A plate",
   "plate.signed":
@@ -28,8 +28,8 @@ export default {
   "methods.title": "Choose methods",
   "methods.text":
     "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",
-  "test.title": "Test the maps",
-  "test.dock":
+  "test.title": "The deletion test",
+  "test.bar":
     "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than the random baseline is not to be believed.",
   "test.random":
     "Methods disagree, so do not believe a map because it looks good. This plate knows nothing: it is drawn at random. A map that you cannot tell from it says nothing.",

@@ -1,4 +1,4 @@
-"""The choice of methods: squares for every read-out and rule, fields for options, and what is wrong with a map."""
+"""The choice of methods: squares for every method and rule, fields for options, and what is wrong with a map."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_option_is_set_on_the_page_and_its_map_is_that_of_the_api(desk: Visit
     plate = desk.plate(spec)
     expect(plate.locator("h2")).to_have_text("Attention rollout (start_layer=2)")
     assert shown_range(changed) in plate.locator(".facts").inner_text()
-    plate.locator(".face").focus()
+    plate.locator(".map-canvas").focus()
     for key in ("Home", "ArrowLeft", "ArrowUp"):
         desk.page.keyboard.press(key)
         patch = int(desk.query["focus"][0])
@@ -159,7 +159,7 @@ def test_what_is_wrong_with_a_map_stands_on_its_plate_and_options_are_set_on_eve
     check_warning(stage, kind)
     page = stage.visit.page
     methods(page)
-    row = page.locator(f'.readout[data-readout="{name}"]')
+    row = page.locator(f'.method-row[data-readout="{name}"]')
     row.get_by_role("button", name="Options of").click()
     row.get_by_label("rule", exact=True).select_option(label="Libra")
     option, value = spec.split("?")[1].split("=")
@@ -188,7 +188,7 @@ def test_every_pair_has_a_square_and_what_is_refused_says_why(stage: Stage) -> N
     all_methods = stage.visit.get("/api/methods?model=scenes-vit")["methods"]
     methods(page)
     squares = page.locator(".chooser .cells label").evaluate_all(
-        """(nodes) => nodes.map((node) => [node.closest(".readout").dataset.readout, node.dataset.spec, node.classList.contains("no"),
+        """(nodes) => nodes.map((node) => [node.closest(".method-row").dataset.readout, node.dataset.spec, node.classList.contains("no"),
                                       node.querySelector("input").getAttribute("aria-label")])"""
     )
     listed = {(method["name"], pair["spec"]): pair["reason"] for method in all_methods for pair in method["pairs"]}

@@ -124,7 +124,7 @@ def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: FakeEngin
     expect(stage.page.locator("#get-says")).to_contain_text("A download")
     engine.errors[f"fetch {HUB}"] = [ExplainerError("the hub cannot be reached; check the network")]
     get.click()
-    expect(stage.page.locator("#case-problem")).to_contain_text("the hub cannot be reached; check the network")
+    expect(stage.page.locator("#results-problem")).to_contain_text("the hub cannot be reached; check the network")
     assert stage.id == before["id"]
     expect(get).to_be_enabled()
     get.click()
@@ -132,4 +132,4 @@ def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: FakeEngin
     assert stage.document()["model"] == HUB
     expect(stage.page.locator("#model-choice")).to_have_value(HUB)
     expect(stage.page.locator("#get-model")).to_be_hidden()
-    expect(stage.page.locator("#case-problem")).to_be_empty()
+    expect(stage.page.locator("#results-problem")).to_be_empty()

@@ -80,7 +80,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
     assert "NaN" not in page.locator("body").inner_text()
     assert "undefined" not in page.locator("body").inner_text()
 
-    page.locator("#gone").fill("50")
+    page.locator("#removed").fill("50")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
     answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={}).json()
     read = {"sigmoid": "probability", "regression": "value"}[output]

@@ -68,7 +68,7 @@ def test_the_options_offer_the_row_of_a_method_that_cannot_run_without(desk: Vis
     desk.next_maps(None)
     before = desk.id
     methods(page)
-    row = page.locator('.readout[data-readout="rollout"]')
+    row = page.locator('.method-row[data-readout="rollout"]')
     row.get_by_role("button", name="Options of").click()
     expect(row.get_by_label("row", exact=True)).to_have_value("class_token")  # without one it cannot run
     row.get_by_role("button", name="Show it too").click()

@@ -1,1 +1,1 @@
-"""What is taken away from the pages."""
+"""What is exported from the pages."""

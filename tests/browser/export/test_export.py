@@ -1,4 +1,4 @@
-"""What is taken away from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
+"""What is exported from the pages: pictures made in the page, the numbers, the bundle, the lines that make it again."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)
 def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -> None:
-    """The figure has what the dock shows: the patches that are gone, what the model says then. The curves make another."""
+    """The figure has what the deletion bar shows: the patches that are removed, what the model says then. The curves make another."""
     methods = ["fullgrad_plus:libra", "random", "rollout"]
     page = desk.open("/image?model=scenes-vit&" + "&".join(f"methods={spec}" for spec in methods))
     menu = page.locator("#export .menu")
@@ -171,22 +171,22 @@ def test_the_figure_after_deletion_and_its_curves(desk: Visit, tmp_path: Path) -
     expect(menu.get_by_text("whole figure")).to_have_count(2)
     expect(menu.get_by_text("curves")).to_have_count(0)  # there are none yet
     page.keyboard.press("Escape")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     rows, columns = desk.document()["maps"][0]["grid"]
     tokens = rows * columns
-    gone = f"{round(0.3 * tokens)} of {tokens}"
-    expect(page.locator(".dock output")).to_contain_text(gone)
+    count = f"{round(0.3 * tokens)} of {tokens}"
+    expect(page.locator(".deletion-bar output")).to_contain_text(count)
     root = ET.parse(take(desk, menu, "SVG of the whole figure", tmp_path)).getroot()
     check_texts(desk, tmp_path / f"vitrine-{desk.id}.svg")
     words = said(root)
-    assert f"Taken away: the 30\u2009% most relevant tokens of each map, {gone}." in words
+    assert f"Removed: the 30\u2009% most relevant tokens of each map, {count}." in words
     removed = []
     for spec in methods:
         single = deletion(desk, method=spec, fraction=0.3)
         removed.append(set(single["removed"]))
         assert f"without these parts {percent(single['probability'])} · rank " in words
-    holes = [node.get("d", "") for node in root.iter(f"{SVG}path") if node.get("class") == "gone"]
+    holes = [node.get("d", "") for node in root.iter(f"{SVG}path") if node.get("class") == "removed"]
     side = 220 / columns
     drawn = [{round(float(y) / side) * columns + round(float(x) / side) for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", d)} for d in holes]
     assert sorted(map(sorted, drawn)) == sorted(map(sorted, removed))

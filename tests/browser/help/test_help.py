@@ -166,7 +166,7 @@ def test_each_picture_is_told_in_words(desk: Visit) -> None:
         node = plate.locator(".told")
         check_picture(node.text_content() or "", attribution)
         kinds.add(attribution["signed"])
-        assert plate.locator(".face").get_attribute("aria-describedby") == node.get_attribute("id")
+        assert plate.locator(".map-canvas").get_attribute("aria-describedby") == node.get_attribute("id")
     assert kinds == {True, False}
     with view(page):
         page.get_by_role("radio", name="yes").check()
@@ -262,9 +262,9 @@ def test_a_phone_is_told_what_a_finger_can_do_and_of_no_key_that_it_lacks(browse
             assert not keys.search(page.locator(".visit p").first.inner_text())
         for _ in range(2):
             page.get_by_role("button", name="Next").click()
-        expect(page.locator("#truth.visited")).to_be_visible()
-        card, dock = page.locator(".visit").bounding_box(), page.locator("#truth").bounding_box()
+        expect(page.locator("#deletion-bar.visited")).to_be_visible()
+        card, bar = page.locator(".visit").bounding_box(), page.locator("#deletion-bar").bounding_box()
         assert card is not None
-        assert dock is not None
-        assert card["y"] + card["height"] <= dock["y"]  # the slider that it speaks of is not covered
+        assert bar is not None
+        assert card["y"] + card["height"] <= bar["y"]  # the slider that it speaks of is not covered
         context.close()

@@ -61,7 +61,7 @@ def test_a_picture_over_the_limit_is_not_sent(desk: Visit, what: str) -> None:
     page = desk.open("/image", maps=False)
     sent = posts(desk)
     page.get_by_label("Picture file").set_input_files({"name": "photo.png", "mimeType": "image/png", "buffer": picture})
-    problem = page.locator("#specimen-problem .problem")
+    problem = page.locator("#input-problem .problem")
     refused = refusal(desk.address, model="scenes-vit", image=picture)
     expect(problem).to_contain_text(f"{refused['title']}{refused['detail']} {refused['send']}")
     assert sent == []
@@ -74,7 +74,7 @@ def test_a_text_over_the_limit_is_not_sent_and_stays(desk: Visit) -> None:
     page.locator("#text").fill(text)
     page.get_by_role("button", name="Explain this review").click()
     refused = refusal(desk.address, model="reviews-bert", text=text)
-    expect(page.locator("#specimen-problem .problem")).to_contain_text(f"{refused['detail']} {refused['send']}")
+    expect(page.locator("#input-problem .problem")).to_contain_text(f"{refused['detail']} {refused['send']}")
     expect(page.locator("#text")).to_have_value(text)
     assert sent == []
 
@@ -101,7 +101,7 @@ def test_more_methods_than_the_server_takes_cannot_be_sent(desk: Visit) -> None:
     page.locator("#text").fill("short")
     page.get_by_role("button", name="Explain this review").click()
     refused = refusal(desk.address, model="reviews-bert", text="short", methods=["random", "rollout", "saliency", "hirescam"])
-    expect(page.locator("#specimen-problem .problem")).to_contain_text(f"{refused['detail']} {refused['send']}")
+    expect(page.locator("#input-problem .problem")).to_contain_text(f"{refused['detail']} {refused['send']}")
     assert sent == []
 
 

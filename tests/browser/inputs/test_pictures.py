@@ -97,7 +97,7 @@ def test_a_broken_file_says_what_to_send_and_changes_nothing(desk: Visit, broken
     refusal = HTTP.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit"}, files={"image": ("p.png", data)}).json()
     before = desk.page.url, colours(desk, desk.document()["maps"][0]).tolist()
     desk.page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": data})
-    alert = desk.page.locator("#specimen-problem [role=alert]")
+    alert = desk.page.locator("#input-problem [role=alert]")
     expect(alert).to_contain_text(refusal["detail"])
     expect(alert).to_contain_text(refusal["send"].rstrip("."))
     assert (desk.page.url, colours(desk, desk.document()["maps"][0]).tolist()) == before

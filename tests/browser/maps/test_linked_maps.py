@@ -27,8 +27,8 @@ def canvas(desk: Visit, selector: str) -> NDArray[np.float64]:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))).convert("RGB"), np.float64)
 
 
-def face(desk: Visit, spec: str) -> NDArray[np.float64]:
-    return canvas(desk, f'.plate[data-spec="{spec}"] .face canvas')
+def map_canvas(desk: Visit, spec: str) -> NDArray[np.float64]:
+    return canvas(desk, f'.plate[data-spec="{spec}"] .map-canvas canvas')
 
 
 def fetched(desk: Visit, path: str) -> NDArray[np.float64]:
@@ -43,7 +43,7 @@ def rank(values: Any, i: int) -> str:
 
 def hover(desk: Visit, row: int, column: int, grid: tuple[int, int]) -> None:
     """Point at a patch of the first map."""
-    where = desk.page.locator(".face").first
+    where = desk.page.locator(".map-canvas").first
     box = where.bounding_box()
     assert box is not None
     where.hover(position={"x": box["width"] * (column + 0.5) / grid[1], "y": box["height"] * (row + 0.5) / grid[0]})
@@ -92,7 +92,7 @@ def test_a_patch_is_ranked_in_every_plate_and_seen_through_the_lens(desk: Visit)
 
 
 @pytest.mark.trained
-def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
+def test_the_input_panel_and_the_grey_base_show_exactly_the_models_pixels(desk: Visit) -> None:
     """Every pixel of the model is one square on the page, in its own colour; the base of the maps has the same squares in grey."""
     desk.open("/image?opacity=0&lens=off&methods=random")
     before = desk.id
@@ -111,7 +111,7 @@ def test_the_specimen_and_the_grey_base_show_exactly_the_models_pixels(desk: Vis
     picture = desk.page.locator("#picture img")
     assert picture.evaluate("(image) => getComputedStyle(image).imageRendering") == "pixelated"
     assert picture.evaluate("(image) => [image.naturalWidth, image.naturalHeight]") == document["input"]["seen"]
-    drawn = canvas(desk, ".face canvas")
+    drawn = canvas(desk, ".map-canvas canvas")
     grey = 46 + 0.74 * (seen[..., :3] @ np.array([0.2126, 0.7152, 0.0722]))
     sides = zip(drawn.shape[1::-1], document["input"]["seen"], strict=True)
     across, down = (((np.arange(size) + 0.5) / size * side).astype(int) for size, side in sides)
@@ -167,7 +167,7 @@ def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
     desk.open(f"/image?{FEW}")
     for attribution in desk.document()["maps"]:
         theirs = fetched(desk, f"maps/{quote(attribution['method'], safe='')}.png")
-        difference = np.abs(face(desk, attribution["method"]) - theirs)
+        difference = np.abs(map_canvas(desk, attribution["method"]) - theirs)
         assert difference.mean() < 2, attribution["method"]
         assert np.quantile(difference, 0.99) < 16, attribution["method"]
 
@@ -176,10 +176,10 @@ def test_the_picture_of_the_server_is_the_map_of_the_page(desk: Visit) -> None:
 def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
     desk.open(f"/image?opacity=0&grid={choice}&{FEW}&model=scenes-vit&methods=input_x_gradient:libra&methods=attcat:libra")
     for attribution in one_of_each(desk.document()):
-        base = face(desk, attribution["method"])
+        base = map_canvas(desk, attribution["method"])
         with view(desk.page):
             desk.page.get_by_role("slider", name="Opacity").fill("100")
-        shown = face(desk, attribution["method"])
+        shown = map_canvas(desk, attribution["method"])
         with view(desk.page):
             desk.page.get_by_role("slider", name="Opacity").fill("0")
         scores = np.float32(attribution["scores"]).reshape(attribution["grid"])
@@ -224,7 +224,7 @@ def test_colour_maps_are_perceptual_and_chosen_at_once(desk: Visit) -> None:
         for name, stops in names.items():
             with view(desk.page):
                 desk.page.get_by_label(field).select_option(name)
-            shown = face(desk, attribution["method"])
+            shown = map_canvas(desk, attribution["method"])
             middle = shown[int((best // columns + 0.5) * len(shown) / rows), int((best % columns + 0.5) * shown.shape[1] / columns)]
             np.testing.assert_allclose(middle, (stops["for"] if attribution["signed"] else stops)[-1], atol=2)
             bar = desk.plate(attribution["method"]).locator(".ramp").evaluate("(node) => getComputedStyle(node).backgroundImage")
@@ -265,7 +265,7 @@ def drawn(desk: Visit) -> list[str]:
       const colour = (word) => [word.className, word.style.cssText, getComputedStyle(word).borderBottomColor].join();
       return all.map((node) => (node.matches(".reading") ? [...node.querySelectorAll("[data-w]")].map(colour).join() : node.toDataURL()));
     }"""
-    shown: list[str] = desk.page.locator("#plates :is(.face canvas, .reading)").evaluate_all(read)
+    shown: list[str] = desk.page.locator("#plates :is(.map-canvas canvas, .reading)").evaluate_all(read)
     return shown
 
 
@@ -275,20 +275,20 @@ def test_the_address_is_the_state(desk: Visit, browser: Browser, address: str, p
     begun = desk.page.locator(CONTROLS).evaluate_all(READ)
     plain = drawn(desk)
     change_every_control(desk)
-    desk.page.locator("#plates :is(.face, .reading)").nth(1).focus()
+    desk.page.locator("#plates :is(.map-canvas, .reading)").nth(1).focus()
     desk.page.keyboard.press("Home")
     desk.page.keyboard.press("ArrowRight")
     url, chosen = desk.page.url, desk.page.locator(CONTROLS).evaluate_all(READ)
     changed = {name for (name, *before), (_, *after) in zip(begun, chosen, strict=True) if before != after}
     assert changed == {name for name, *_ in begun}
     assert len(changed) > 4
-    painted, marked = drawn(desk), desk.page.locator(".chip").all_inner_texts()
+    painted, marked = drawn(desk), desk.page.locator(".value-tag").all_inner_texts()
     assert all(before != after for before, after in zip(plain, painted, strict=True))
     for other in visit(browser, address):
         other.open(url.removeprefix(address))
         assert other.page.locator(CONTROLS).evaluate_all(READ) == chosen
         assert other.page.url == url
-        assert other.page.locator(".chip").all_inner_texts() == marked
+        assert other.page.locator(".value-tag").all_inner_texts() == marked
         assert drawn(other) == painted
 
 
@@ -299,7 +299,7 @@ def test_controls_on_a_phone(phone: Visit) -> None:
         phone.page.get_by_label("Smoothing").select_option("patches")
     assert phone.query["grid"] == ["patches"]
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
-    phone.page.locator(".face").first.click()
+    phone.page.locator(".map-canvas").first.click()
     lens, plates = phone.page.locator(".lens"), phone.page.locator(".plates")
     expect(lens).to_be_visible()
     above, below = lens.bounding_box(), plates.bounding_box()

@@ -47,7 +47,7 @@ def test_gradcam_plus_is_no_slab(desk: Visit, tmp_path: Path) -> None:
     assert np.corrcoef(np.argsort(np.argsort(scores)), red - blue)[0, 1] > 0.6  # the sequence grows from grey to yellow with the score
     best = int(np.argmax(scores))
     row, column = divmod(best, maps[SPEC]["grid"][1])
-    assert f"strongest at row {row + 1}, column {column + 1}," in (plate.locator(".face").get_attribute("aria-label") or "")
+    assert f"strongest at row {row + 1}, column {column + 1}," in (plate.locator(".map-canvas").get_attribute("aria-label") or "")
     expect(desk.plate(OTHER).locator(".order-only")).to_be_hidden()
     expect(desk.plate(OTHER).locator(".ramp")).to_have_class("ramp signed")
     file = take(desk, plate.locator(".menu"), "SVG", tmp_path)

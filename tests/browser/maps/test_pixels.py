@@ -61,12 +61,12 @@ def test_the_switch_draws_the_pixels_as_they_are(desk: Visit) -> None:
 def test_at_full_size_it_is_said_where_there_are_none(desk: Visit) -> None:
     page = desk.open(PAGE)
     large = page.locator("dialog.zoom")
-    desk.plate(COARSE).locator(".face").focus()
+    desk.plate(COARSE).locator(".map-canvas").focus()
     page.keyboard.press("Enter")
     expect(large).to_contain_text("This method gives one score a patch: there is no map of the pixels.")
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)  # it gives the focus back before it is gone
-    desk.plate(FINE).locator(".face").focus()
+    desk.plate(FINE).locator(".map-canvas").focus()
     page.keyboard.press("Enter")
     before = large.locator(".ends span").last.inner_text()
     large.get_by_role("button", name="pixels").click()

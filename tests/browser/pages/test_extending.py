@@ -58,5 +58,5 @@ def test_they_are_chosen_and_shown_on_the_image_page(desk: Visit) -> None:
     desk.open("/image?model=scenes-vit&methods=gradient_norm:frozen&methods=fullgrad_plus:frozen")
     expect(desk.plate("gradient_norm:frozen")).to_contain_text("Gradient norm")
     methods(desk.page)
-    squares = desk.page.locator(".picker .readout[data-readout=fullgrad_plus]")
+    squares = desk.page.locator(".picker .method-row[data-readout=fullgrad_plus]")
     expect(squares.get_by_role("checkbox", name="frozen", exact=True)).to_be_checked()

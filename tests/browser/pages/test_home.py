@@ -146,7 +146,7 @@ def test_a_finding_opens_the_page_in_its_state(desk: Visit, number: int) -> None
         assert first == second
         expect(desk.page.locator(".badge.same")).to_have_count(1)
     if number == 1:
-        assert desk.query["gone"] == ["20"]
+        assert desk.query["removed"] == ["20"]
         expect(desk.page.locator(".panels svg")).to_have_count(2, timeout=60_000)
 
 

@@ -55,7 +55,7 @@ def test_a_page_opened_while_the_model_for_photos_loads_waits_for_it(desk: Visit
     desk.open("/image?methods=random")
     assert desk.document()["model"] == (photos["name"] if arrives else "scenes-vit")
     if not arrives:
-        expect(desk.page.locator("#case-problem")).to_contain_text("There is no memory left. Close something.")
+        expect(desk.page.locator("#results-problem")).to_contain_text("There is no memory left. Close something.")
 
 
 def test_a_model_that_the_address_names_may_still_load(desk: Visit) -> None:
@@ -143,9 +143,9 @@ def test_a_link_opens_the_same_view_again(desk: Visit, browser: Browser, address
     with view(desk.page):
         desk.page.get_by_label("Smoothing").select_option("patches")
         desk.page.get_by_role("radio", name="for", exact=True).check()
-    face = desk.page.locator(".face").first
-    face.focus()
-    face.press("Home")
+    map_canvas = desk.page.locator(".map-canvas").first
+    map_canvas.focus()
+    map_canvas.press("Home")
     url, document = desk.page.url, desk.document()
     spec = document["maps"][-1]
     painted = colours(desk, spec)

@@ -52,11 +52,11 @@ def test_the_gallery_is_searched_parted_and_drawn_with_another_rule(desk: Visit)
     page.get_by_label("Family").select_option("perturbation")
     expect(cards).to_have_count(4)
     page.get_by_label("Family").select_option("gradients")
-    face = page.locator('.method-card[data-method="fullgrad"] canvas')
-    before = face.evaluate("(canvas) => canvas.toDataURL()")
+    canvas = page.locator('.method-card[data-method="fullgrad"] canvas')
+    before = canvas.evaluate("(canvas) => canvas.toDataURL()")
     page.get_by_label("Drawn with the rule").select_option("libra")
     expect(page.locator('.method-card[data-method="fullgrad"]')).to_have_attribute("data-spec", "fullgrad:libra")
-    assert face.evaluate("(canvas) => canvas.toDataURL()") != before
+    assert canvas.evaluate("(canvas) => canvas.toDataURL()") != before
 
 
 def test_the_rules_are_those_of_the_registry(desk: Visit) -> None:
@@ -203,10 +203,10 @@ def test_a_page_works_without_a_pointer(desk: Visit) -> None:
     }"""
     desk.open("/image?methods=random")
     reached = []
-    while "face" not in reached and len(reached) < 60:
+    while "map-canvas" not in reached and len(reached) < 60:
         desk.page.keyboard.press("Tab")
         reached.append(desk.page.evaluate(where))
-    assert {"skip", "classes", "controls", "samples", "give", "face"} <= set(reached)
+    assert {"skip", "classes", "controls", "samples", "give", "map-canvas"} <= set(reached)
     assert reached.count("samples") == 1
 
 

@@ -17,7 +17,7 @@ from tests.browser.typefaces import TYPEFACES
 
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
-    """A row a method, a column a prompt, and each cell the map of both; of one prompt the wall of a picture. What the model says of each
+    """A row a method, a column a prompt, and each cell the map of both; of one prompt the plates of a picture. What the model says of each
     prompt stands at the prompt.
     """
     prompts = [target["label"] for target in document["targets"]]
@@ -98,7 +98,7 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
 def test_a_patch_is_looked_at_under_every_prompt(desk: Visit) -> None:
     desk.open(f"/prompt?{FEW}")
     document = desk.document()
-    desk.page.locator(".face").first.focus()
+    desk.page.locator(".map-canvas").first.focus()
     desk.page.keyboard.press("Home")
     patch = int(desk.query["focus"][0])
     first = desk.page.locator(".plate").first
@@ -130,7 +130,7 @@ def test_nothing_is_said_of_a_test_that_nobody_began(desk: Visit) -> None:
     page = desk.open(f"/prompt?{FEW}")
     lines = page.locator(".matrix .after").first
     expect(lines).to_be_hidden()
-    page.locator("#gone").fill("20")
+    page.locator("#removed").fill("20")
     expect(lines).to_be_visible()
     expect(lines.locator("dd").first).to_have_text(re.compile(r"\d"))
 
@@ -141,7 +141,7 @@ def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
     assert len(first) == 4
     assert len({box["top"] for box in first}) == 1  # in one row
     assert all(right["left"] > left["right"] for left, right in itertools.pairwise(first))
-    expect(desk.page.locator(".segmentation")).to_be_hidden()
+    expect(desk.page.locator(".regions")).to_be_hidden()
     expect(desk.plate("rollout").locator(".note")).to_have_text("The same map for every prompt.")
     desk.page.get_by_role("button", name="Add a prompt").click()
     desk.page.get_by_role("textbox", name="Prompt").last.fill("a dog")
@@ -150,7 +150,7 @@ def test_one_prompt_has_the_wall_of_a_picture(desk: Visit) -> None:
     desk.next_maps(before)
     check_matrix(desk, desk.document())
     expect(desk.page.locator("#plates > .plate")).to_have_count(0)
-    expect(desk.page.locator(".segmentation")).to_be_visible()
+    expect(desk.page.locator(".regions")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
@@ -158,10 +158,10 @@ def test_of_many_prompts_no_column_is_cut_and_the_heads_stay_in_sight(desk: Visi
     desk.page.set_viewport_size({"width": width, "height": 800})
     prompts = [f"a photo of thing number {number}" for number in range(8)]
     page = desk.open(asked(*prompts))
-    (wall,) = boxes(desk, "#plates")
+    (place,) = boxes(desk, "#plates")
     plates = boxes(desk, ".matrix .plate")
     assert len(plates) == 4 * 9
-    assert all(wall["left"] - 1 <= box["left"] and box["right"] <= wall["right"] + 1 and box["width"] > 80 for box in plates)
+    assert all(place["left"] - 1 <= box["left"] and box["right"] <= place["right"] + 1 and box["width"] > 80 for box in plates)
     assert page.evaluate("() => document.documentElement.scrollWidth") == width
     page.locator(".matrix .line").last.scroll_into_view_if_needed()
     if width == 1440:
@@ -180,7 +180,7 @@ def test_no_prompt_says_what_to_send(desk: Visit) -> None:
     for field in desk.page.get_by_role("textbox", name="Prompt").all():
         field.fill(" ")
     desk.page.get_by_role("button", name="Look for these").click()
-    expect(desk.page.locator("#specimen-problem [role=alert]")).to_contain_text("prompt")
+    expect(desk.page.locator("#input-problem [role=alert]")).to_contain_text("prompt")
     assert desk.page.url == before
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
     assert len(desk.complaints) == 1

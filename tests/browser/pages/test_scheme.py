@@ -44,7 +44,7 @@ def test_a_choice_holds_on_every_page_and_after_a_reload(browser: Browser, addre
 def test_what_is_painted_follows_the_choice(desk: Visit) -> None:
     """The patches that are taken away are painted in the colour of the paper."""
     page = desk.open("/image?model=scenes-vit&methods=random")
-    page.locator("#gone").fill("50")
+    page.locator("#removed").fill("50")
     painted = """(wanted) => {
       const cover = document.querySelector(".plate canvas.cover");
       if (!cover) return false;

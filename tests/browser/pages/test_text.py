@@ -182,7 +182,7 @@ def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
     before = desk.page.url
     desk.page.get_by_label("The review to explain").fill("   ")
     desk.page.get_by_role("button", name="Explain this review").click()
-    expect(desk.page.locator("#specimen-problem [role=alert]")).to_contain_text("Send at least one word")
+    expect(desk.page.locator("#input-problem [role=alert]")).to_contain_text("Send at least one word")
     assert desk.page.url == before
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
     assert len(desk.complaints) == 1

@@ -1,1 +1,1 @@
-"""Plates at the wall, beside each other and at full size."""
+"""Plates on the page, beside each other and at full size."""

@@ -63,8 +63,8 @@ def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
     desk.open("/image?model=scenes-vit")
     maps = desk.document()["maps"]
     rows, columns = maps[0]["grid"]
-    face = desk.plate(maps[0]["method"]).locator(".face")
-    box = face.bounding_box()
+    map_canvas = desk.plate(maps[0]["method"]).locator(".map-canvas")
+    box = map_canvas.bounding_box()
     assert box is not None
 
     def values(patch: int) -> None:
@@ -75,23 +75,23 @@ def test_a_patch_is_looked_at_in_every_plate(desk: Visit) -> None:
 
     patch = 5 * columns + 3
     where = {"x": box["width"] * 3.5 / columns, "y": box["height"] * 5.5 / rows}
-    face.hover(position=where)
+    map_canvas.hover(position=where)
     values(patch)
     expect(desk.page.locator("#picture .region .patch")).to_be_visible()
-    face.click(position=where)
+    map_canvas.click(position=where)
     desk.page.mouse.move(2, 2)
     values(patch)  # held
     assert desk.query["focus"] == [str(patch)]
-    face.focus()
-    face.press("ArrowRight")
+    map_canvas.focus()
+    map_canvas.press("ArrowRight")
     values(patch + 1)
-    face.press("ArrowDown")
+    map_canvas.press("ArrowDown")
     values(patch + 1 + columns)
     reached = shown_score(maps[0]["scores"][patch + 1 + columns], maps[0]["signed"])
     expect(desk.page.locator("#reading")).to_contain_text(f"row 7, column 5: {reached}")
-    face.press("Home")
+    map_canvas.press("Home")
     values(int(np.argmax(np.abs(maps[0]["scores"]))))
-    face.press("Escape")
+    map_canvas.press("Escape")
     expect(desk.page.locator(".value:not(:empty)")).to_have_count(0)
     assert "focus" not in desk.query
 

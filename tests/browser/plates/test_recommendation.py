@@ -57,9 +57,9 @@ def test_a_model_that_was_not_measured_is_told_whose_order_it_has(scripts: Page)
 
 
 def test_the_first_four_are_one_a_family_the_best_of_all_in_front(scripts: Page) -> None:
-    hung = [variant(3), variant(1), variant(9, "attention"), variant(2), variant(7, "relevance"), variant(None, "control")]
-    hung = [each | {"place": place} for place, each in enumerate(hung)]
-    assert scripts.evaluate(LEADERS, hung) == ["gradients1", "relevance7", "attention9", "gradients2"]
+    plates = [variant(3), variant(1), variant(9, "attention"), variant(2), variant(7, "relevance"), variant(None, "control")]
+    plates = [each | {"place": place} for place, each in enumerate(plates)]
+    assert scripts.evaluate(LEADERS, plates) == ["gradients1", "relevance7", "attention9", "gradients2"]
 
 
 def test_most_and_least_alike_are_those_of_the_rank_correlations(scripts: Page) -> None:
@@ -85,7 +85,7 @@ def test_under_the_first_plates_stand_the_pairs_of_the_page_and_a_press_lays_the
         for column, value in enumerate(values[:row])
         if value is not None and "random" not in (alike["methods"][row], alike["methods"][column])
     ]
-    lines = page.locator(".contrast .pair")
+    lines = page.locator(".map-similarity .pair")
     expect(lines).to_have_count(2)
     for line, best in ((lines.first, max), (lines.last, min)):
         end = best(value for value, _, _ in pairs)

@@ -107,7 +107,7 @@ def test_two_classes_of_an_image(desk: Visit) -> None:
     moved, what = desk.shift()
     assert moved < 0.01, what
 
-    desk.page.locator(".plate.difference .face").first.focus()
+    desk.page.locator(".plate.difference .map-canvas").first.focus()
     desk.page.keyboard.press("ArrowDown")
     desk.page.keyboard.press("ArrowRight")
     patch = int(desk.query["focus"][0])
@@ -131,7 +131,7 @@ def test_a_difference_of_linear_maps_is_the_map_of_the_contrast(desk: Visit) -> 
     desk.open(f"/image?id={both['id']}")
     scores = np.array(contrast["maps"][0]["scores"])
     plate = differences(desk)[spec]
-    desk.page.locator(".plate.difference .face").focus()
+    desk.page.locator(".plate.difference .map-canvas").focus()
     desk.page.keyboard.press("Home")
     assert int(desk.query["focus"][0]) == int(np.argmax(np.abs(scores)))
     said = float(plate.locator(".value").inner_text().replace(MINUS, "-"))
@@ -154,7 +154,7 @@ def test_a_link_opens_the_matrix_and_the_pair_again(desk: Visit) -> None:
     assert desk.id == document["id"]
     expect(desk.page.locator(".matrix .head .name")).to_have_text([*labels, f"{labels[2]} {MINUS} {labels[0]}"])
     check_badges(desk, document, labels[2], labels[0])
-    # one class alone hangs on the plain wall again
+    # one class alone is on the plain set of plates again
     desk.page.locator("#classes li button", has_text=labels[1]).click()
     desk.next_maps(document["id"])
     expect(desk.page.locator(".matrix")).to_have_count(0)
@@ -187,7 +187,9 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     desk.open(f"/image?model=scenes-vit&{FEW}")
     before = desk.id
     desk.page.get_by_label("What is explained").select_option("probability")
-    expect(desk.page.locator("#case-problem [role=alert]")).to_contain_text("transformer_attribution")  # one-hot: it knows no probability
+    expect(desk.page.locator("#results-problem [role=alert]")).to_contain_text(
+        "transformer_attribution"
+    )  # one-hot: it knows no probability
     expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
     assert desk.id == before
     assert "422" in desk.complaints.pop()

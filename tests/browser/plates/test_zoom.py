@@ -1,4 +1,4 @@
-"""A plate at full size: the same numbers, linked to the wall, by pointer and by keyboard."""
+"""A plate at full size: the same numbers, linked to the page, by pointer and by keyboard."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ def test_a_plate_at_full_size_shows_the_same_map_and_stays_linked(desk: Visit) -
     large = dialog(desk)
     expect(large).to_be_visible()
     assert "focus" not in desk.query  # the click held no patch
-    face = large.locator(".face")
-    expect(face).to_be_focused()
-    assert face.bounding_box()["width"] > 2 * plate.locator(".face").bounding_box()["width"]
+    map_canvas = large.locator(".map-canvas")
+    expect(map_canvas).to_be_focused()
+    assert map_canvas.bounding_box()["width"] > 2 * plate.locator(".map-canvas").bounding_box()["width"]
     expect(large.locator("h2")).to_have_text(attribution["title"])
 
     page.keyboard.press("Home")
     said = shown_score(scores[best], attribution["signed"])
-    expect(face.locator(".value")).to_have_text(said)
+    expect(map_canvas.locator(".value")).to_have_text(said)
     expect(plate.locator(".value")).to_have_text(said)
     expect(page).to_have_url(re.compile(rf"[?&]focus={best}(&|$)"))
     page.keyboard.press("ArrowRight" if best % columns < columns - 1 else "ArrowLeft")
     beside = best + (1 if best % columns < columns - 1 else -1)
-    expect(face.locator(".value")).to_have_text(shown_score(scores[beside], attribution["signed"]))
+    expect(map_canvas.locator(".value")).to_have_text(shown_score(scores[beside], attribution["signed"]))
     rows = len(scores) // columns
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)
-    expect(plate.locator(".face")).to_be_focused()
+    expect(plate.locator(".map-canvas")).to_be_focused()
     expect(page).to_have_url(re.compile(rf"[?&]focus={beside}(&|$)"))  # what is held stays held
     page.keyboard.press("Escape")  # on the plate, it lets go
     expect(page).not_to_have_url(re.compile(r"[?&]focus="))
 
     page.keyboard.press("Enter")
-    expect(large.locator(".face")).to_be_focused()
-    box = large.locator(".face").bounding_box()
+    expect(large.locator(".map-canvas")).to_be_focused()
+    box = large.locator(".map-canvas").bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"] / columns, box["y"] + 0.5 * box["height"] / rows)
     expect(plate.locator(".value")).to_have_text(shown_score(scores[0], attribution["signed"]))
 
@@ -73,7 +73,7 @@ def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_contr
     page = desk.open(f"/image?model=scenes-vit&grid=patches&opacity=100&{FEW}")
     plate = desk.plate(SPEC).first
     grid = next(attribution for attribution in desk.document()["maps"] if attribution["method"] == SPEC)["grid"]
-    plate.locator(".face").focus()
+    plate.locator(".map-canvas").focus()
     page.keyboard.press("Enter")
     canvas = dialog(desk).locator("canvas").first
     expect(dialog(desk).locator("[data-drawn=true]")).to_be_visible()
@@ -90,29 +90,29 @@ def test_the_large_canvas_has_the_colours_of_the_small_one_and_follows_the_contr
 
 
 @pytest.mark.parametrize(("path", "model"), [("/image", "scenes-vit"), ("/text", "reviews-bert")])
-def test_what_the_deletion_test_took_is_gone_at_full_size_too(desk: Visit, path: str, model: str) -> None:
+def test_what_the_deletion_test_removed_is_removed_at_full_size_too(desk: Visit, path: str, model: str) -> None:
     page = desk.open(f"{path}?model={model}&{FEW}")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     plate = desk.plate(SPEC)
-    lost = plate.locator(".cover[data-gone]" if path == "/image" else "[data-gone]")
+    lost = plate.locator(".cover[data-removed]" if path == "/image" else "[data-removed]")
     expect(lost.first).to_be_attached(timeout=60_000)
-    count = page.locator(".cutting output").inner_text().split("·")[1].strip()  # "59 of 196"
+    count = page.locator(".removal output").inner_text().split("·")[1].strip()  # "59 of 196"
     read = "(canvas) => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
     small = lost.evaluate(read) if path == "/image" else lost.all_inner_texts()
     plate.locator(".enlarge").click()
     shown = dialog(desk)
-    expect(shown.locator(".bar")).to_contain_text(f"most relevant gone: {count}")
+    expect(shown.locator(".bar")).to_contain_text(f"most relevant removed: {count}")
     if path == "/image":
-        expect(shown.locator(".cover")).to_have_attribute("data-gone", count.split()[0])
+        expect(shown.locator(".cover")).to_have_attribute("data-removed", count.split()[0])
         assert shown.locator(".cover").evaluate(read) == small
     else:
-        assert shown.locator("[data-gone]").all_inner_texts() == small
+        assert shown.locator("[data-removed]").all_inner_texts() == small
 
 
 def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(desk: Visit) -> None:
     page = desk.open(f"/image?{FEW}")
     names = page.locator(".plate h2").all_inner_texts()
-    page.locator(".plate .face").first.focus()
+    page.locator(".plate .map-canvas").first.focus()
     page.keyboard.press("Enter")
     heading = dialog(desk).locator("h2")
     expect(heading).to_have_text(names[0])
@@ -122,7 +122,7 @@ def test_page_keys_go_from_plate_to_plate_and_another_picture_closes_it(desk: Vi
     page.keyboard.press("PageUp")
     expect(heading).to_have_text(names[2])  # round the end
     dialog(desk).get_by_role("button", name="Close").click()
-    expect(page.locator(".plate .face").nth(2)).to_be_focused()
+    expect(page.locator(".plate .map-canvas").nth(2)).to_be_focused()
 
     before = desk.id
     page.keyboard.press("Enter")
@@ -150,7 +150,8 @@ def check_buttons(page: Page, address: str, least: int, press: Callable[[Locator
         wait_for_maps(page)
         covered = page.locator("#plates .plate").evaluate_all(
             """(plates) => plates.map((plate) => {
-              const [button, map] = [".enlarge", ".face, .reading"].map((which) => plate.querySelector(which).getBoundingClientRect());
+              const [button, map] = [".enlarge", ".map-canvas, .reading"]
+                .map((which) => plate.querySelector(which).getBoundingClientRect());
               return !(button.bottom <= map.top || button.top >= map.bottom || button.right <= map.left || button.left >= map.right);
             })"""
         )

@@ -14,7 +14,7 @@ SEEN = """(nodes) => nodes.map((node) => {
   const box = node.getBoundingClientRect();
   return Math.max(0, Math.min(innerHeight, box.bottom) - Math.max(0, box.top)) / box.height;
 })"""
-HEADS = "async ([maps, isAttention]) => (await script('maps/headsalike.js')).whyHeadsAreAlike(maps, isAttention)"
+HEADS = "async ([maps, isAttention]) => (await script('maps/headsimilarity.js')).whyHeadsAreSimilar(maps, isAttention)"
 CHANGED = "async ([was, now]) => (await script('core/dom.js')).changed(was, now)"
 
 
@@ -29,7 +29,7 @@ def test_both_maps_of_the_mixer_stay_in_sight_while_a_switch_is_turned(desk: Vis
         row.evaluate("(node) => node.scrollIntoView({ block: 'center' })")
         (switch,) = row.evaluate_all(SEEN)
         assert switch > 0.9
-        assert all(share > 0.9 for share in tool.locator(".pair .face").evaluate_all(SEEN))
+        assert all(share > 0.9 for share in tool.locator(".pair .map-canvas").evaluate_all(SEEN))
     overlap = tool.locator(".pair").bounding_box(), row.bounding_box()
     assert overlap[0] is not None
     assert overlap[1] is not None
@@ -89,9 +89,9 @@ def test_the_layers_say_of_the_block_on_show_why_its_heads_are_alike(desk: Visit
     page = desk.open("/image?methods=random&open=layers")
     tool = page.locator("#drawer-layers")
     expect(tool.locator(".large .plate")).to_be_visible()
-    expect(tool.locator(".after")).to_be_hidden()  # the deletion test asks about the wall alone
+    expect(tool.locator(".after")).to_be_hidden()  # the deletion test asks about the plates of the page alone
     label = desk.document()["targets"][0]["label"]
     asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/layers", json={"quantity": "attention", "target": label})
     blocks = asked.json()["blocks"]
     maps = [head["scores"] for head in blocks[-1]["heads"]]
-    expect(tool.locator(".alike")).to_have_text(page.evaluate(HEADS, [maps, True]))
+    expect(tool.locator(".similarity")).to_have_text(page.evaluate(HEADS, [maps, True]))

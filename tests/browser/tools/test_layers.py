@@ -97,11 +97,11 @@ def test_every_quantity_of_every_head_and_attention_from_the_held_patch(desk: Vi
     tool.get_by_role("radio", name="the held patch").check()
     expect(tool.locator(".origin")).to_contain_text("Click a patch in any map to hold it")
     grid = answer_to(desk, "layers")["grid"]
-    face = tool.locator(".large .face")
-    box = face.bounding_box()
+    map_canvas = tool.locator(".large .map-canvas")
+    box = map_canvas.bounding_box()
     assert box is not None
     row, column = 1, 2
-    face.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
+    map_canvas.click(position={"x": (column + 0.5) * box["width"] / grid[1], "y": (row + 0.5) * box["height"] / grid[0]})
     expect(tool.locator(".origin")).to_have_text(f"Seen from the patch in row {row + 1}, column {column + 1}.", timeout=PATIENCE)
     document = answer_to(desk, "layers", token=row * grid[1] + column)
     assert document["origin"] == "token"

@@ -127,7 +127,7 @@ def test_presets_and_readouts(desk: Visit) -> None:
     assert set(choices(tool).values()) == {"jacobian", "true"}
     expect(tool.locator("[data-kind=linear]").get_by_role("radio", name="z⁺", exact=True)).to_be_disabled()
 
-    tool.get_by_label("Read-out").select_option("transformer_attribution")
+    tool.get_by_label("Method", exact=True).select_option("transformer_attribution")
     settled(tool)
     assert choices(tool)["linear"] == "z_plus"
     expect(tool.locator("[data-kind=attention]").get_by_role("radio", name="derivative")).to_be_disabled()
@@ -143,8 +143,8 @@ def test_presets_and_readouts(desk: Visit) -> None:
 def test_a_mix_follows_the_page(desk: Visit) -> None:
     """The patch in focus, and another picture."""
     tool = drawer(desk, SCENES)
-    face = tool.locator(".plate .face").last
-    face.focus()
+    map_canvas = tool.locator(".plate .map-canvas").last
+    map_canvas.focus()
     desk.page.keyboard.press("Home")
     libra = mixed(desk, LIBRA)["map"]
     best = int(np.abs(libra["scores"]).argmax())

@@ -54,7 +54,7 @@ def test_the_table_of_agreement_says_what_the_server_says_and_opens_two_maps(des
         shown = ["1" if i == k else rounded(value) for k, value in enumerate(agreement["correlations"][i])]
         assert rows.nth(i).locator("td").all_inner_texts() == shown
     best = max((agreement["correlations"][i][k], i, k) for i in range(3) for k in range(i))
-    expect(table.locator(".alike")).to_contain_text(f"({rounded(best[0])})")
+    expect(table.locator(".correlation")).to_contain_text(f"({rounded(best[0])})")
 
     table.locator("td button").first.focus()  # row 1, column 2
     page.keyboard.press("ArrowDown")  # over the diagonal
@@ -84,7 +84,7 @@ def test_a_cell_of_a_text_opens_where_the_two_disagree(desk: Visit) -> None:
 def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk: Visit) -> None:
     page = desk.open(f"/image?grid=patches&opacity=100&{FEW}&open=swipe&swipe.first=raw_attention&swipe.second=fullgrad_plus:libra")
     tool = page.locator("#drawer-swipe")
-    canvas = tool.locator(".face > canvas")
+    canvas = tool.locator(".map-canvas > canvas")
     expect(tool.locator("[data-drawn=true]")).to_be_visible()
     desk.settled()  # the finer picture
     slider = tool.get_by_label("Wipe")
@@ -101,17 +101,17 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     np.testing.assert_array_equal(both[:, 17:], second[:, 17:])
     assert desk.query["swipe.border"] == ["25"]
 
-    tool.locator(".face").scroll_into_view_if_needed()
+    tool.locator(".map-canvas").scroll_into_view_if_needed()
     edge = tool.locator(".edge").bounding_box()
-    box = tool.locator(".face").bounding_box()
+    box = tool.locator(".map-canvas").bounding_box()
     page.mouse.move(edge["x"] + edge["width"] / 2, edge["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + 0.75 * box["width"], edge["y"] + 60)
     page.mouse.up()
     expect(slider).to_have_value(re.compile("7[456]"))
 
-    face = tool.locator(".face")
-    face.focus()
+    map_canvas = tool.locator(".map-canvas")
+    map_canvas.focus()
     page.keyboard.press("Home")
     at = int(desk.query["focus"][0])
     for attribution in desk.document()["maps"]:

@@ -44,8 +44,8 @@ def check_disagreement(desk: Visit, document: dict[str, Any]) -> None:
         if second == unsigned:
             values = [np.abs(values_of) for values_of in values]
         rho = shown(float(spearmanr(*values).statistic), 2)
-        expect(part.locator(".alike")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
-        expect(part.locator(".alike")).to_contain_text("by score" if second == signed[-1] else "by strength")
+        expect(part.locator(".correlation")).to_contain_text(f"Rank correlation {rho} over {len(words)} words")
+        expect(part.locator(".correlation")).to_contain_text("by score" if second == signed[-1] else "by strength")
         ranks = [rankdata(values_of) for values_of in values]
         apart = ranks[0] - ranks[1]
         worst = [i for i in np.argsort(-np.abs(apart), kind="stable") if apart[i] != 0][:8]

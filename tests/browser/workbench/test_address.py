@@ -28,7 +28,7 @@ STATE_ON_SHOW = """
     while (name in found) name += "'";
     found[name] = `${state} ${node.getAttribute("aria-pressed")} ${node.getAttribute("aria-sort")} ${node.hidden}`;
   }
-  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #truth, .segmentation, .pairing")) {
+  for (const place of document.querySelectorAll(".drawer .body, #curves, #edits, #deletion-bar, .regions, .pairing")) {
     found[place.closest("[id]").id + " " + place.className] = told(place);
   }
   for (const plate of document.querySelectorAll(".plate")) {
@@ -68,7 +68,7 @@ def drawer(page: Page, name: str) -> None:
 def mixer(page: Page) -> None:
     drawer(page, "mixer")
     tool = page.locator("#drawer-mixer")
-    tool.get_by_label("Read-out").select_option("gradcam_plus")
+    tool.get_by_label("Method", exact=True).select_option("gradcam_plus")
     tool.get_by_label("Start from").select_option("attnlrp")
     tool.locator("[data-kind=norm]").get_by_role("radio", name="derivative").check()
     tool.locator("[data-kind=activation]").get_by_role("radio", name="unchanged").check()
@@ -94,7 +94,7 @@ def held(page: Page) -> None:
     drawer(page, "layers")
     tool = page.locator("#drawer-layers")
     expect(tool.locator(".origin")).to_contain_text("which the answer is read from", timeout=PATIENCE)
-    page.locator(".plate .face, .plate .reading").first.focus()
+    page.locator(".plate .map-canvas, .plate .reading").first.focus()
     page.keyboard.press("Home")
     tool.get_by_role("radio", name="the held").check()
     expect(tool.locator(".origin")).not_to_contain_text("which the answer is read from", timeout=PATIENCE)
@@ -103,8 +103,8 @@ def held(page: Page) -> None:
 
 
 def deletion(page: Page) -> None:
-    """The dock opened, the slider left at none."""
-    page.locator("#gone").focus()
+    """The deletion bar opened, the slider left at none."""
+    page.locator("#removed").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=PATIENCE)
     page.locator(".ranks button").nth(1).click()
     if page.get_by_label("Curves of").is_visible():
@@ -136,7 +136,7 @@ def beside(page: Page) -> None:
 
 
 def painted(page: Page) -> None:
-    page.locator(".segmentation summary").click()
+    page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
     page.get_by_label("By the maps of").select_option("gradcam_plus")
     page.get_by_label("None below").fill("20")
@@ -159,7 +159,7 @@ def in_place(page: Page) -> None:
 
 
 def edits(page: Page) -> None:
-    page.get_by_role("button", name="Take words away").click()
+    page.get_by_role("button", name="Remove words").click()
     tool = page.locator("#edits")
     for word in (1, 4):
         tool.locator(".word").nth(word).click()
@@ -206,12 +206,12 @@ def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk
     page.locator("#drawer-mixer summary").click()
     page.wait_for_function("() => !/mixer/.test(location.search)")
     edits(page)
-    assert desk.query["edits.gone"] == ["1 4"]
+    assert desk.query["edits.removed"] == ["1 4"]
     before = desk.id
     page.locator("#text").fill("Warm, short, good, and all of it is new.")
     page.get_by_role("button", name="Explain this review").click()
     desk.next_maps(before)
-    assert "edits.gone" not in desk.query
+    assert "edits.removed" not in desk.query
     assert desk.query["open"] == ["edits"]
 
 
@@ -219,7 +219,7 @@ def test_what_is_closed_is_not_in_the_address_nor_are_edits_of_another_text(desk
 def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> None:
     document = desk.explained(model="reviews-bert", text="Warm, short, good, and all of it is new.", methods=["random"])
     wrong = {
-        "mixer.readout": "nothing",
+        "mixer.method": "nothing",
         "mixer.start": "x",
         "mixer.norm": "x",
         "layers.show": "x",
@@ -228,11 +228,11 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
         "layers.method": "x",
         "wordtable.sort": "x",
         "disagree.first": "x",
-        "edits.gone": "1 x -3 900",
-        "edits.put": "%&77=a",
-        "test.picked": "x",
+        "edits.removed": "1 x -3 900",
+        "edits.replaced": "%&77=a",
+        "deletion.picked": "x",
     }
-    opened = ["mixer", "layers", "wordtable", "disagree", "edits", "test", "nothing", "constructor"]
+    opened = ["mixer", "layers", "wordtable", "disagree", "edits", "deletion", "nothing", "constructor"]
     link = "/text?" + urlencode([("id", document["id"]), *(("open", name) for name in opened), *wrong.items()])
     page = desk.open(link)
     expect(page.locator("#drawer-mixer .numbers[aria-busy=false]")).to_be_attached(timeout=PATIENCE)
@@ -240,4 +240,37 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
     expect(page.locator("#drawer-wordtable tbody tr").first).to_be_visible()
     expect(page.locator("#edits .word[aria-pressed=true]")).to_have_count(1)
     assert "nothing" not in desk.query["open"]
-    assert "fullgrad_plus" in desk.query["mixer.readout"]
+    assert "fullgrad_plus" in desk.query["mixer.method"]
+
+
+FORMER = {  # of links before 0.2, and what they are called now
+    "first=least&gone=35": "order=least&removed=35",
+    "open=test&test.picked=random": "open=deletion&deletion.picked=random",
+    "open=edits&edits.gone=1+4&edits.put=2%3Dtea": "open=edits&edits.removed=1+4&edits.replaced=2%3Dtea",
+    "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
+    "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
+    "paint=rollout&none=20": "regions=rollout&threshold=20",
+    "open=mixer&mixer.readout=x&mixer.start=libra": "open=mixer&mixer.method=x&mixer.start=libra",
+}
+READ = """async (search) => {
+  const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);
+  const states = new ToolStates(() => {}, search);
+  for (const tool of ["deletion", "edits", "inputinteraction", "mixer", "promptinteraction"]) states.of(tool);
+  return [readAddress(search), states.entries];
+}"""
+
+
+@pytest.mark.parametrize("link", FORMER)
+def test_former_names_in_a_link_are_read(scripts: Page, link: str) -> None:
+    former, now, empty = (scripts.evaluate(READ, f"?{search}") for search in (link, FORMER[link], ""))
+    assert former == now != empty
+
+
+def test_a_former_link_opens_what_it_showed_and_is_written_with_the_names_of_now(desk: Visit) -> None:
+    page = desk.open("/image?methods=random&first=least&gone=20&open=test")
+    expect(page.locator(".deletion-bar.open")).to_be_visible()
+    expect(page.locator("#removed")).to_have_value("20")
+    expect(page.locator(".deletion-bar").get_by_role("radio", name="least relevant")).to_be_checked()
+    page.wait_for_function("() => /removed=20/.test(location.search) && /order=least/.test(location.search)")
+    assert desk.query["open"] == ["deletion"]
+    assert not {"first", "gone"} & set(desk.query)

@@ -46,7 +46,7 @@ def explained(stage: Visit, seed: int, **fields: Any) -> Any:
 
 
 def compared(stage: Visit, name: str = SECOND, before: str | None = None) -> Any:
-    """Choose the other model, if it is not chosen yet; gives its explanation once its maps hang."""
+    """Choose the other model, if it is not chosen yet; gives its explanation once its maps are there."""
     if before is None:
         stage.page.get_by_label("Compare with").select_option(name)
     stage.page.wait_for_function("(before) => ![null, before].includes(new URLSearchParams(location.search).get('compare'))", arg=before)
@@ -84,20 +84,20 @@ def test_the_same_picture_through_two_models_and_in_one_figure(stage: Visit) -> 
     attribution, other = (
         next(attribution for attribution in document["maps"] if attribution["method"] == USUAL_METHODS[0]) for document in (first, second)
     )
-    faces = stage.plate(attribution["method"]).locator(".face")
-    faces.nth(0).focus()
-    faces.nth(0).press("Home")
+    canvases = stage.plate(attribution["method"]).locator(".map-canvas")
+    canvases.nth(0).focus()
+    canvases.nth(0).press("Home")
     patch = int(stage.query["focus"][0])
     row, column = divmod(patch, 3)
     across = (2 * row + 1) * 3 + column  # the centre of a patch lies on the edge of two: the lower one has it
-    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
-    expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][across], other["signed"]))
-    box = faces.nth(1).bounding_box()
+    expect(canvases.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
+    expect(canvases.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][across], other["signed"]))
+    box = canvases.nth(1).bounding_box()
     assert box is not None
-    faces.nth(0).press("Escape")
-    faces.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
-    expect(faces.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
-    expect(faces.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][2], attribution["signed"]))
+    canvases.nth(0).press("Escape")
+    canvases.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
+    expect(canvases.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
+    expect(canvases.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][2], attribution["signed"]))
     # the figure names both, and what each explained
     menu = stage.page.locator("#export .menu")
     menu.locator("summary").click()
@@ -149,7 +149,7 @@ def test_a_link_opens_both_again_and_one_goes_back_to_one(stage: Visit) -> None:
 def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     first = explained(stage, 4)
     stage.open(f"/image?id={first['id']}&compare=nothing-of-this-name")
-    expect(stage.page.locator("#case-problem [role=alert]")).to_contain_text("nothing-of-this-name")
+    expect(stage.page.locator("#results-problem [role=alert]")).to_contain_text("nothing-of-this-name")
     expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
     assert "404" in stage.complaints.pop()
 

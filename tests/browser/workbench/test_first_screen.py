@@ -74,6 +74,11 @@ def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None
     assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
     asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
     assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
+    withheld = (
+        "async (abstention) => (await script('workbench/overview.js')).isWithheld(abstention)"  # the classes beside it are guesses then
+    )
+    kinds = [unknown, {**unknown, "kind": "something_else"}, None]
+    assert [scripts.evaluate(withheld, abstention) for abstention in kinds] == [True, False, False]
     doubt = {**unknown, "kind": "something_else", "says": KINDS["something_else"], "detail": "The score is 40%, below 50%."}
     assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
         "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
@@ -111,7 +116,7 @@ def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_n
     usual = {variant["spec"] for variant in listed["variants"] if variant["default"]}
     assert len({family[spec] for spec in specs}) == 4
     assert [ranks[spec] for spec in specs] == sorted(ranks[spec] for spec in specs)
-    for spec in specs:  # of all that were measured, not only of those on the wall
+    for spec in specs:  # of all that were measured, not only of those on the page
         assert ranks[spec] == min(rank for other, rank in ranks.items() if family[other] == family[spec])
     for spec in specs:
         line = next(pair["line"] for method in listed["methods"] for pair in method["pairs"] if pair["spec"] == spec)
@@ -181,7 +186,7 @@ def test_the_view_menu_by_keyboard(desk: Visit, path: str) -> None:
 
 def test_which_model_answered_and_why_stands_beside_the_picture(desk: Visit) -> None:
     page = desk.open("/image?methods=rollout", folded=True)
-    choice = page.locator("#specimen").get_by_label("Answered by")
+    choice = page.locator("#input-panel").get_by_label("Answered by")
     expect(choice).to_have_value(desk.document()["model"])
     before = desk.id
     other = "photos-vit" if desk.document()["model"] != "photos-vit" else "scenes-vit"
@@ -223,7 +228,7 @@ def test_sets_families_and_search_choose_methods(phone: Visit) -> None:
 def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) -> None:
     specs = ["rollout", "fullgrad_plus:libra", "gradcam_plus", "generic_attention", "random"]
     page = desk.open(f"/image?id={explained(desk, 'image', methods=specs)}", folded=True)
-    page.locator("#gone").focus()
+    page.locator("#removed").focus()
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     panel = page.locator(".panels svg").first
     named = panel.locator(".named").evaluate_all("(nodes) => nodes.map((node) => node.dataset.spec)")
@@ -241,7 +246,7 @@ def test_the_best_three_curves_and_the_random_baseline_are_named(desk: Visit) ->
 
 @pytest.mark.trained
 def test_ranks_are_those_of_the_model_on_show(desk: Visit) -> None:
-    """Also after a sample of another model is chosen, or another model, while the same plates hang."""
+    """Also after a sample of another model is chosen, or another model, while the same plates are there."""
     page = desk.open("/image")
 
     def check(model: str) -> None:

@@ -62,18 +62,18 @@ def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cos
 
 
 def height_in_sight(phone: Visit) -> float:
-    """How much of the first map is seen above the dock."""
-    first, dock = (phone.page.locator(where).first.bounding_box() for where in ("#plates :is(.face, .reading)", ".dock"))
+    """How much of the first map is seen above the deletion bar."""
+    first, bar = (phone.page.locator(where).first.bounding_box() for where in ("#plates :is(.map-canvas, .reading)", ".deletion-bar"))
     assert first is not None
-    assert dock is not None
+    assert bar is not None
     assert first["y"] >= 0
-    return dock["y"] - first["y"]
+    return bar["y"] - first["y"]
 
 
 @pytest.mark.trained
 @pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
 def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visit, path: str) -> None:
-    """The first maps begin above the dock, without scrolling; what else can be asked waits behind a button."""
+    """The first maps begin above the deletion bar, without scrolling; what else can be asked waits behind a button."""
     page = phone.open(path, folded=True)
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("() => scrollY") == 0
@@ -90,17 +90,17 @@ def test_the_maps_are_in_sight_at_once_and_those_that_were_asked_for(phone: Visi
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-def test_the_specimen_is_reached_whole_in_a_low_window(desk: Visit) -> None:
+def test_the_input_panel_is_reached_whole_in_a_low_window(desk: Visit) -> None:
     """It stays in view beside the plates, so what does not fit into the window must be reached without the end of the page."""
     page = desk.open("/image?model=scenes-vit")
     page.set_viewport_size({"width": 1440, "height": 620})
     page.evaluate("() => scrollTo(0, 0)")
-    box = page.locator(".specimen").bounding_box()
+    box = page.locator(".input-panel").bounding_box()
     assert box is not None
     assert box["height"] <= 620
-    page.locator(".specimen").hover()
+    page.locator(".input-panel").hover()
     page.mouse.wheel(0, 2000)
-    page.wait_for_function("() => document.querySelector('.specimen').scrollTop > 0")
+    page.wait_for_function("() => document.querySelector('.input-panel').scrollTop > 0")
     expect(page.get_by_label("Compare with")).to_be_in_viewport()
 
 
@@ -164,7 +164,7 @@ def requests_of(page: Page) -> list[str]:
 def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_anew(desk: Visit) -> None:
     page = desk.open("/image?model=scenes-vit&methods=rollout&methods=random", folded=True)
     requests, panels = requests_of(page), page.locator(".panels svg")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(panels).to_have_count(2, timeout=60_000)
     expect(page.locator(".panels .end", has_text="random baseline").first).to_be_visible()
     before = desk.id  # of the third, the first that belongs to this model
@@ -176,7 +176,7 @@ def test_a_closed_test_asks_nothing_of_the_next_picture_and_an_open_one_begins_a
     assert f"/{desk.id}/" in requests[1]
     page.get_by_role("button", name="End the test").click()
     expect(page.locator("#curves")).to_be_hidden()
-    expect(page.locator("#gone")).to_have_value("0")
+    expect(page.locator("#removed")).to_have_value("0")
     expect(page.locator(".after").first).to_be_hidden()
     before = desk.id
     page.locator("#samples button").first.click()
@@ -189,7 +189,7 @@ def test_the_axis_of_a_contrast_says_that_it_is_a_difference(desk: Visit) -> Non
     text = "a warm film, and a dull end"
     explanation = desk.explained(model="reviews-bert", text=text, target="positive", against="negative", methods=["rollout"])
     page = desk.open(f"/text?id={explanation['id']}")
-    page.locator("#gone").fill("30")
+    page.locator("#removed").fill("30")
     expect(page.locator(".panels .axis").first).to_have_text("logit difference", timeout=60_000)
     expect(page.locator(".after dt").first).to_have_text("difference without them")
 

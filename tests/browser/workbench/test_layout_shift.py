@@ -59,6 +59,6 @@ def test_what_arrives_finds_its_room(phone: Visit, path: str) -> None:
         phone.settled()
         moved = check(phone, moved)
         drawer.locator("summary").first.click()
-    page.locator("#gone").fill("20")
+    page.locator("#removed").fill("20")
     expect(page.locator(".said")).to_contain_text("asked at", timeout=60_000)
     check(phone, moved)

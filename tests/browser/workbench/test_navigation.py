@@ -157,7 +157,7 @@ def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit
 @pytest.mark.parametrize("path", ["/image", "/prompt", "/text"])
 def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
     page = quick.open(f"{path}?id=nothing-of-this-name", maps=False)
-    problem = page.locator("#case-problem .problem")
+    problem = page.locator("#results-problem .problem")
     expect(problem).to_contain_text("This explanation is not here")
     expect(page.locator("#status")).to_have_text("nothing to show")
     assert quick.id == "nothing-of-this-name"  # nothing else was explained in its place
@@ -184,7 +184,7 @@ def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> N
             if own_path == path:
                 continue
             page = quick.open(f"{path}?id={explanation_id}", maps=False)
-            problem = page.locator("#case-problem .problem")
+            problem = page.locator("#results-problem .problem")
             expect(problem).to_contain_text("Not an explanation for this page")
             problem.get_by_role("link", name="Open it on the").click()
             page.wait_for_url(f"**{own_path}?id={explanation_id}*")

@@ -22,7 +22,7 @@ from tests.server.fake_engine import FakeEngine
 OTHER = "timm/other"  # a second model of images
 COLOURS = {"red": (220, 30, 30), "blue": (20, 30, 120), "sand": (230, 220, 180), "leaf": (60, 160, 60)}
 SAMPLE = "leaf"
-# The middle of the picture under the first and the last plate, of the specimen, and whether any plate has none.
+# The middle of the picture under the first and the last plate, of the picture as it is shown, and whether any plate has none.
 DRAWN = """
 () => {
   const middle = (image, width, height) => {
@@ -33,8 +33,9 @@ DRAWN = """
   };
   const image = document.querySelector("#picture .sheet img");
   return {
-    plates: [...document.querySelectorAll("#plates .plate .face canvas:first-child")].map((node) => middle(node, node.width, node.height)),
-    specimen: middle(image, image.naturalWidth, image.naturalHeight),
+    plates: [...document.querySelectorAll("#plates .plate .map-canvas canvas:first-child")]
+      .map((node) => middle(node, node.width, node.height)),
+    picture: middle(image, image.naturalWidth, image.naturalHeight),
   };
 }
 """
@@ -259,10 +260,10 @@ def check(delays: Delays, shown: Shown) -> None:
             assert plate.text_content() == shown.source
         expect(page.locator("#text")).to_have_value(shown.source)
     else:
-        page.wait_for_function("() => [...document.querySelectorAll('#plates .face')].every((face) => face.dataset.drawn === 'true')")
+        page.wait_for_function("() => [...document.querySelectorAll('#plates .map-canvas')].every((face) => face.dataset.drawn === 'true')")
         page.wait_for_function("() => document.querySelector('#picture .sheet').style.visibility === ''")
         drawn = page.evaluate(DRAWN)
-        assert drawn["specimen"] == list(COLOURS[shown.source])
+        assert drawn["picture"] == list(COLOURS[shown.source])
         grey = drawn["plates"][0][0]
         red, green, blue = COLOURS[shown.source]
         assert abs(grey - (46 + 0.74 * (0.2126 * red + 0.7152 * green + 0.0722 * blue))) < 2  # as `greyBase` draws it
@@ -374,7 +375,7 @@ def test_a_picture_is_shown_before_its_answer(pages: Callable[[str], Delays], pa
     title = page.locator("#model-choice option:checked").inner_text()
     expect(page.locator("#picture .caption")).to_contain_text(f"asking {title}")
     page.wait_for_function("() => document.querySelector('#picture img').complete")
-    assert page.evaluate(DRAWN)["specimen"] == list(COLOURS["blue"])
+    assert page.evaluate(DRAWN)["picture"] == list(COLOURS["blue"])
     expect(page.locator("main.renewing")).to_have_count(1)  # the maps are still those of the picture before
     delays.end([])
     check(delays, replace(shown, source="blue"))

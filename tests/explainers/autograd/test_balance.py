@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import explainers
-from explainers import trace
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
+from explainers.records import trace
 from tests.explainers.autograd.operators.case import W, X, normal
 from tests.explainers.support.toys import record, toy
 from tests.explainers.support.wrapped import every_family, inputs, one_hot, wrapped

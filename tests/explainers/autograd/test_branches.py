@@ -14,16 +14,17 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
+from explainers.analysis.inspection import contributions, head_maps
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.inspection import contributions, head_maps
 from explainers.methods.registry import LARGER_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.base import Layout, Model
 from explainers.models.branches import on_grid, shares
 from explainers.models.forms import Form, branched_form
+from explainers.models.layout import Layout
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
-from explainers.session import Session
+from explainers.records.session import Session
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.wrapped import inputs, one_hot, trace_of, wrapped
@@ -190,7 +191,7 @@ def by_pixels(fine: Tensor, coarse: Tensor) -> Tensor:
 
 def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("crossvit"))
-    assert set(lacks) == {"attention", "residual", "parts", "positions"}
+    assert set(lacks) == {"attention", "residual", "parts", "positions", "patch_features"}
     assert "each branch attends to its own" in lacks["attention"]
     able = {v.readout for v in variants(wrapped("crossvit")) if v.reason is None}
     assert {"fullgrad", "lrp", "decompx", "hirescam", "integrated_gradients", "rise"} <= able

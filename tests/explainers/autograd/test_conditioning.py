@@ -11,13 +11,13 @@ import pytest
 import torch
 
 import explainers
-import explainers.precision
+import explainers.pipeline.precision
 from explainers import ExplainerError
 from explainers.autograd.gathered import Comparison, gathered_by
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
-from explainers.precision import BAR, ILL_CONDITIONED, estimated
-from explainers.session import Session
+from explainers.pipeline.precision import BAR, ILL_CONDITIONED, estimated
+from explainers.records.session import Session
 from tests.conditioning import (
     DATA,
     SHAPES,
@@ -75,7 +75,7 @@ def test_patches_of_the_astronaut_are_those_of_float64() -> None:
 def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
     noted = {}
     for light in (True, False):
-        monkeypatch.setattr(explainers.precision, "LIGHT", math.inf if light else 0)
+        monkeypatch.setattr(explainers.pipeline.precision, "LIGHT", math.inf if light else 0)
         found = [explainers.explain(*random_case(seed, SHAPES[2]), ["transformer_attribution"]) for seed in range(4)]
         maps = [explanation["transformer_attribution"] for explanation in found]
         ending = "of the largest of theirs. precision=double computes it in float64."
@@ -217,7 +217,7 @@ def test_a_sample_is_explained_as_it_is_alone() -> None:
 
 
 def test_a_device_without_float64_gives_float32_and_says_what_it_may_be_off_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explainers.precision, "has_double", lambda device: False)
+    monkeypatch.setattr(explainers.pipeline.precision, "has_double", lambda device: False)
     model, image = explainers.wrap(random_vit(101, 48, 32, 6)), {"pixel_values": random_image(101, 48)}
     found = explainers.explain(model, image, target=0, methods=["lrp", "transformer_attribution"])
     for one in found.maps:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 import explainers
 from explainers.autograd.recording import Recording
-from explainers.explanation import Explanation
-from explainers.models.base import Model
+from explainers.models.model import Model
+from explainers.pipeline.explain import Explanation
 from tests.families import FAMILIES
 
 NAMES = ["vit", "eva02", "mixer", "hf-clip", "bert", "llama"]

@@ -16,10 +16,10 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.methods.registry import BETWEEN_PATCHES
+from explainers.methods.registry import BETWEEN_PATCHES, METHODS
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.base import Model
 from explainers.models.forms import Form, nested_form
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
@@ -215,11 +215,11 @@ def test_only_maps_of_attention_say_between_what() -> None:
 
 def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("tnt"))
-    assert set(lacks) == {"residual", "positions"}
+    assert set(lacks) == {"residual", "positions", "patch_features"}
     assert "what attention alone does to the residual stream cannot be read" in lacks["residual"]
     assert "also to other tokens of the same places" in lacks["positions"]
     refused = {v.readout for v in variants(wrapped("tnt")) if v.reason}
-    assert refused == {"token_tm", "globenc", "alti", "pa_lrp"}
+    assert refused == {"token_tm", "globenc", "alti", "pa_lrp", *(m.name for m in METHODS.values() if m.family == "similarity")}
     with pytest.raises(ExplainerError, match="before attention is added"):
         explainers.explain(wrapped("tnt"), inputs("tnt"), methods=["token_tm"])
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from explainers.models.base import Model
+from explainers.models.model import Model
 from tests.explainers.autograd.operators.attention import qkv
 from tests.explainers.autograd.operators.case import C, W, X, normal
 from tests.explainers.support.toys import autograd, record, signal, toy

@@ -16,7 +16,7 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import fields_of
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, reason_against
-from explainers.models.base import Model
+from explainers.models.model import Model
 from tests.explainers.support.double import in_double
 from tests.explainers.support.wrapped import inputs, one_hot, wrapped
 from tests.families import FAMILIES

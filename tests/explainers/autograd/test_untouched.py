@@ -14,7 +14,7 @@ from torch.overrides import _get_current_function_mode_stack
 import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from explainers.models.base import Model
+from explainers.models.model import Model
 from tests.explainers.support.wrapped import all_signals, every_family, inputs, one_hot, wrapped
 from tests.families import FAMILIES
 

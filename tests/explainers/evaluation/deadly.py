@@ -9,7 +9,7 @@ from pathlib import Path
 
 from explainers.datasets import Dataset, Sample
 from explainers.evaluation.distributed import Sources
-from explainers.models.base import Model
+from explainers.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,9 @@ from explainers.datasets import Dataset, open_dataset
 from explainers.evaluation.distributed import Order, Sources, Worker, ray_engine
 from explainers.evaluation.plan import Plan, make_plan
 from explainers.evaluation.running import Run, run
-from explainers.explanation import versions
-from explainers.models.base import Model
 from explainers.models.calibration import UNCALIBRATED
+from explainers.models.model import Model
+from explainers.pipeline.explain import versions
 from tests.explainers.evaluation.deadly import Deadly
 from tests.explainers.models.saved import save_timm
 

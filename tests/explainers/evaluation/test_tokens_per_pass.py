@@ -17,10 +17,10 @@ from explainers.evaluation.plan import make_plan
 from explainers.evaluation.run_engines import Parts, Size, Tell
 from explainers.evaluation.running import run
 from explainers.evaluation.tokens_per_pass import tokens_at_once
-from explainers.models.base import Model
 from explainers.models.memory import bytes_of_pass
+from explainers.models.model import Model
 from explainers.models.removal.token_removal import BATCH, TOKENS
-from explainers.session import Cancelled
+from explainers.records.session import Cancelled
 from tests.explainers.models.saved import save_timm
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import explainers
 from explainers.autograd.rules import Rule
-from explainers.result import Attribution
+from explainers.records.result import Attribution
 from tests.explainers.support.golden import Case
 
 TOLERANCE = 1e-5  # of the largest value
@@ -111,6 +111,8 @@ ROWS: dict[str, dict[str, Row]] = {
     },
     "generic-attention-clip": {},
     "exclip-openclip": {},
+    "clip-dense": {},
+    "tis-vitcx-vit": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -153,6 +155,15 @@ BESIDE: dict[str, set[str]] = {
         "image_embedding",
         "text_embedding",
     },
+    "tis-vitcx-vit": {"probabilities", "tis_centroids", "tis_activations"}
+    | {f"tis|{kept}|{what}" for kept in ("half", "ratios_0.5_0.25") for what in ("masks", "scores", "map")}
+    | {f"vitcx|threshold0.3|{what}" for what in ("masks", "noise_over_0.1", "map")},
+    "clip-dense": {"logits_per_image", "text_embeds", "image_embeds"}
+    | {f"map|{name}" for name in ("vanilla", "kk", "neighbours_only", "clip_surgery_redundant_last_prompt")}
+    | {f"map|{name}{after}" for name in ("maskclip", "sclip") for after in ("", "_attention_only")}
+    | {f"map|{name}{after}" for name in ("clearclip", "naclip") for after in ("", "_whole_block")}
+    | {f"map|{name}" for name in ("naclip_std1", "clip_surgery", "clip_surgery_architecture")}
+    | {f"map|gem{how}" for how in ("", "_depth4", "_iterations2", "_inverse_temperature5", "_depth2_iterations0")},
     "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
     "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
 }

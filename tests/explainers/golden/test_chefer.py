@@ -11,8 +11,8 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.readouts.attention import product
-from explainers.targets import ResolvedTarget
-from explainers.trace import Trace
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Trace
 from tests.explainers.golden.rows import (
     BERT,
     TOLERANCE,

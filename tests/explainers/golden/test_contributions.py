@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from explainers.methods.readouts.decomposition import after_attention
-from explainers.session import Session
-from explainers.targets import ResolvedTarget
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget
 from tests.explainers.golden.rows import (
     TOLERANCE,
     case_of,

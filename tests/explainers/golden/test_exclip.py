@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 import explainers
-from explainers.interactions.encoders import encoder
-from explainers.interactions.inputs import encoded
+from explainers.analysis.interactions.inputs import encoded
+from explainers.models.encoders import encoder
 from tests.explainers.support.golden import GOLDEN
 
 open_clip = pytest.importorskip("open_clip")

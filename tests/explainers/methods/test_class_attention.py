@@ -20,8 +20,8 @@ from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.methods.class_attention import NOTE
 from explainers.methods.requirements import variants
-from explainers.models.base import Model
-from explainers.trace import Trace
+from explainers.models.model import Model
+from explainers.records.trace import Trace
 from tests.explainers.support.wrapped import all_signals, inputs, trace_of, wrapped
 from tests.families import FAMILIES
 

@@ -17,9 +17,9 @@ from explainers.autograd.recording import Recording
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.readouts.decomposition import after_attention, after_class_attention
 from explainers.methods.requirements import variants
-from explainers.models.base import Model
 from explainers.models.inputs.images import Preprocessing
-from explainers.session import Session
+from explainers.models.model import Model
+from explainers.records.session import Session
 from tests.explainers.methods.test_class_attention import TARGET, close, explained, patches_of, plain_maps
 from tests.explainers.support.class_twins import Given, class_block, inputs_of, patch_block
 from tests.explainers.support.wrapped import inputs, wrapped

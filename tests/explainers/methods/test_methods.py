@@ -13,10 +13,10 @@ from explainers.autograd.integration import INNER_BATCH
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.methods import METHODS
-from explainers.models.base import Model
-from explainers.session import rerunner
-from explainers.targets import ResolvedTarget
-from explainers.trace import Trace
+from explainers.models.model import Model
+from explainers.records.session import rerunner
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Trace
 from tests.explainers.support import twins
 from tests.explainers.support.twins import Pass
 from tests.explainers.support.wrapped import chosen, inputs, read, trace_of, wrapped

@@ -11,8 +11,8 @@ import torch
 
 from explainers import Contrast, ExplainerError, Model, Probability, explain
 from explainers.models.abstention import MEASURES, Abstention, Evidence, abstention
-from explainers.models.base import TextInput, Token, Word
 from explainers.models.calibration import KINDS, SCORES, Calibration, Line
+from explainers.models.inputs.types import TextInput, Token, Word
 from explainers.models.prompt_words import PromptKind, PromptReading
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 

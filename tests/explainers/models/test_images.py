@@ -20,8 +20,8 @@ import transformers
 from timm.data import create_transform
 
 from explainers.errors import ExplainerError
-from explainers.models.base import Crop
 from explainers.models.inputs.images import Preprocessing, processor_preprocessing, read_image, timm_preprocessing
+from explainers.models.inputs.types import Crop
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES
 

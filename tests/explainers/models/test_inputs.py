@@ -11,7 +11,7 @@ import torch
 
 import explainers
 from explainers import Contrast, ExplainerError, Probability, explain, summarise
-from explainers.result import Explanation
+from explainers.records.result import Explanation
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 
 

@@ -12,9 +12,9 @@ import torch
 from transformers import AutoTokenizer
 
 import embedded
-from explainers.models.base import TextInput, Token, Word
 from explainers.models.inputs.languages import ENGLISH, OTHERS, strange_words
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.types import TextInput, Token, Word
 
 
 def text(*words: str) -> TextInput:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.interactions.encoders import encoder
 from explainers.models.calibration import Calibration, Line
+from explainers.models.encoders import encoder
 from explainers.models.prompt_words import FILE, PromptWords, read_prompt_words
 from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import clip_model, picture

@@ -13,8 +13,8 @@ from PIL import Image
 
 from explainers import explain
 from explainers.errors import ExplainerError
-from explainers.models.base import TextInput, TextPair
 from explainers.models.inputs.texts import BOTH_ENDS, HEAD_SHARE, TextReader
+from explainers.models.inputs.types import TextInput, TextPair
 from explainers.models.preparing import Prompts
 from explainers.models.wrapping import wrap
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.models.base import Model
+from explainers.models.model import Model
 from explainers.models.wrapping import wrap
 from tests.families import FAMILIES, Family
 

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.models.base import ImageInput, Input, Layout, Model, Prepared
+from explainers.models.inputs.types import ImageInput, Input, Prepared
+from explainers.models.layout import Layout
+from explainers.models.model import Model
 
 Function = Callable[[Tensor], Tensor]
 

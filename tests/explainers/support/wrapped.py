@@ -14,9 +14,9 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import Signals
 from explainers.methods import METHODS
-from explainers.models.base import Model
-from explainers.targets import ResolvedTarget, choose
-from explainers.trace import Trace
+from explainers.models.model import Model
+from explainers.records.targets import ResolvedTarget, choose
+from explainers.records.trace import Trace
 from tests.explainers.support.double import in_double
 from tests.families import FAMILIES
 

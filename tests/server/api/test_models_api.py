@@ -109,6 +109,18 @@ def test_the_model_unused_for_longest_makes_room(sites: Sites) -> None:
         assert states == {"timm/listed": "loaded", "timm/other": "available", "hf/a/b": "loaded", "scenes-vit": "loaded"}
 
 
+def test_models_that_the_server_was_started_with_make_no_room(sites: Sites) -> None:
+    """However many they are; others come and go beside them."""
+    named = tuple(f"hf/my/model-{i}" for i in range(5))
+    with sites(max_hub_models=1, models=named) as site:
+        for name in named:
+            assert site.events_until(f"/api/models/events?name={name}", "loaded")
+        for name in ("timm/listed", "timm/other"):
+            load(site, name)
+        states = {name: model(site, name)["state"] for name in (*named, "timm/listed", "timm/other")}
+        assert states == {**dict.fromkeys(named, "loaded"), "timm/listed": "available", "timm/other": "loaded"}
+
+
 def test_a_model_that_made_room_is_loaded_again_for_who_waits(sites: Sites) -> None:
     with sites(max_hub_models=1) as site:
         load(site, "timm/listed")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import explainers
-from explainers.models.base import Model
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import device_named
+from explainers.models.model import Model
 from tests.embedded_models import loaded
 
 

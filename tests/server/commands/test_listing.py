@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from embedded.recipes import RECIPES
-from explainers.interactions.pairs import SOURCE
+from explainers.analysis.interactions.pairs import SOURCE
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import calibration_of
 from server.cli import main

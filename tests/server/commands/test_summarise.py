@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from explainers.analysis.word_ranking import WordTotal
 from explainers.models.catalogue import CATALOGUE
-from explainers.word_ranking import WordTotal
 from server.cli import main
 from server.commands.summarise import name_tables
 

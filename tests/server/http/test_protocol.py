@@ -69,6 +69,14 @@ def test_bodies_and_what_follows_them_are_no_heads(port: int) -> None:
         assert answers(port, *parts).count(b"\r\n\r\n%d" % len(BIG)) == 3
 
 
+@pytest.mark.parametrize("size", [MOST_BYTES_OF_HEAD, 100_000, 200_000])
+def test_a_whole_request_that_arrives_at_once_is_no_head(port: int, size: int) -> None:
+    """A photo of 100 kB from the same machine: head and body are in one read."""
+    request = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (size, b"a" * size)
+    for _ in range(20):
+        assert answers(port, request).endswith(b"\r\n\r\n%d" % size)
+
+
 def test_a_long_head_that_ends_is_taken(port: int) -> None:
     head = b"GET / HTTP/1.1\r\nConnection: close\r\nX: " + b"a" * (MOST_BYTES_OF_HEAD - 100) + b"\r\n\r\n"
     assert b" 200 " in answers(port, head)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import explainers
-from explainers.faithfulness.deletion import run_deletion
-from explainers.models.base import TextPair
+from explainers.analysis.deletion_test import run_deletion
+from explainers.models.inputs.types import TextPair
 from explainers.models.removal.input_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png
 from tests.server.test_real_engine import make_tiny, tiny, tiny_site

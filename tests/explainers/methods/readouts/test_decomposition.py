@@ -13,7 +13,7 @@ from explainers.autograd.propagation import Propagation
 from explainers.methods.readouts import decomposition
 from explainers.methods.readouts.decomposition import after_attention
 from explainers.models.libraries.garbage import without_collection
-from explainers.session import Session
+from explainers.records.session import Session
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 from tests.families import FAMILIES

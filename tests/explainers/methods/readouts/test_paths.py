@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import explainers
-from explainers.result import Attribution
+from explainers.records.result import Attribution
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.wrapped import inputs, wrapped
 

@@ -1,0 +1,315 @@
+"""The deletion test: how the answer falls when a model loses what a map names first, and how long it stays when that goes last.
+
+Every method is held against the others and against orders drawn at random. Chefer et al. (CVPR 2021), Ali et al. (ICML 2022) and
+LibraGrad (CVPR 2025) take tokens away in steps of a tenth of them; the gap between the two areas is the symmetric relevance gain of Blücher
+et al. (TMLR 2024).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from explainers.analysis.target_output import Read, TargetOutput, target_output
+from explainers.errors import ExplainerError
+from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model, wrapped
+from explainers.models.removal.input_removal import input_removal
+from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
+from explainers.records.result import Explanation
+from explainers.records.session import checker
+from explainers.rendering.plain import aligned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDERS: tuple[Order, ...] = ("most", "least")
+DRAWS = 5  # orders drawn at random that every method is held against
+MOST_STEPS = 1000  # points of a curve that are no use any more: nobody sees them apart
+MOST_DRAWS = 1000
+RANDOM = "random"
+
+
+def evenly(steps: int) -> tuple[float, ...]:
+    """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_STEPS``."""
+    if steps < 1:
+        raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
+    if steps > MOST_STEPS:
+        raise ExplainerError(f"a curve of {steps} steps asks the model too often: ask for at most {MOST_STEPS}")
+    return tuple(i / steps for i in range(steps + 1))
+
+
+#: The shares at which the papers ask the model.
+PUBLISHED = evenly(10)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the model says while the tokens go in the order of a map.
+
+    values  by name (``probability`` and ``logit``, or ``value``), one for each of the test's ``counts``
+    area    the mean over the shares that are gone of the number that the test reads
+    """
+
+    method: str
+    order: Order | None  # None: the mean over several random orders
+    values: Mapping[str, tuple[float, ...]]
+    area: float
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How a method did. ``rank`` counts from 1; the random baseline has 0 and stands at the place that it earns.
+
+    areas  by order
+    gap    the area of the least relevant first less that of the most relevant first: the larger, the better. Of one order alone its part
+    """
+
+    method: str
+    rank: int
+    areas: Mapping[Order, float]
+    gap: float
+
+    @property
+    def is_control(self) -> bool:
+        """Whether this is the random baseline."""
+        return self.rank == 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        areas: dict[str, float] = {str(order): value for order, value in self.areas.items()}
+        gap = {"gap": self.gap} if len(areas) > 1 else {}
+        return {"method": self.method, **areas, **gap, **({"control": True} if self.is_control else {}), "rank": self.rank}
+
+
+@dataclass(frozen=True, eq=False)
+class DeletionTest:
+    """The outcome for one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
+
+    read       the number that areas and ranks are made of
+    how        in which way tokens are taken away
+    tokens     how many there are
+    fractions  the shares that were asked for, and ``counts`` how many tokens were gone at each
+    random     the mean over ``draws`` random orders
+    ranking    best first, the random baseline among them
+    """
+
+    target: str
+    read: Read
+    how: How
+    tokens: int
+    fractions: tuple[float, ...]
+    counts: tuple[int, ...]
+    curves: tuple[Curve, ...]
+    random: Curve
+    draws: int
+    ranking: tuple[Rank, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as ``POST /api/explanations/{id}/perturbations`` gives it."""
+
+        def plain(curve: Curve) -> dict[str, Any]:
+            return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}
+
+        return {
+            "target": self.target,
+            "read": self.read,
+            "how": self.how,
+            "tokens": self.tokens,
+            "fractions": list(self.fractions),
+            "counts": list(self.counts),
+            "curves": [{"method": curve.method, "order": curve.order, **plain(curve)} for curve in self.curves],
+            "random": {**plain(self.random), "seeds": self.draws},
+            "ranking": [row.to_json() for row in self.ranking],
+        }
+
+    def __str__(self) -> str:
+        orders = list(self.ranking[0].areas)
+        named = {"most": "most first", "least": "least first"}
+        rows = [["rank", "method", *(named[order] for order in orders), *(["gap"] if len(orders) > 1 else [])]]
+        for row in self.ranking:
+            name = f"random baseline ({self.draws} draws)" if row.is_control else row.method
+            numbers = [*row.areas.values(), *([row.gap] if len(orders) > 1 else [])]
+            rows.append(["-" if row.is_control else str(row.rank), name, *(f"{number:.4f}" for number in numbers)])
+        head = f"{self.target}: {self.read} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
+        return "\n".join([head, *aligned(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
+
+    def figure(self) -> Figure:
+        """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
+        from explainers.rendering.deletion_figure import deletion_figure  # matplotlib takes a while to load
+
+        return deletion_figure(self.to_json())
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``, or the figure as ``.png``, ``.svg`` or ``.pdf``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps({**self.to_json(), "notes": list(self.notes)}, indent=1) + "\n", "utf-8")
+        elif path.suffix in (".png", ".svg", ".pdf"):
+            self.figure().savefig(path)
+        else:
+            raise ExplainerError(f"{path} ends in nothing that a deletion test is saved as: end it in .json, .png, .svg or .pdf")
+
+
+def deletion_test(
+    model: Model,
+    result: Explanation,
+    target: str | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    fractions: Sequence[float] = PUBLISHED,
+    orders: Sequence[Order] = ORDERS,
+    draws: int = DRAWS,
+    how: How | None = None,
+    progress: BeforePass | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> DeletionTest:
+    """Which of the maps in ``result`` name what ``model`` needs: its answer while the tokens go in the order of each.
+
+    model      the one that was explained
+    target     the label of one of the explained targets; None: the first
+    methods    specs of maps of the result; None: all
+    fractions  shares of the tokens that are gone; the default is that of the papers. Of shares that come to the same number of tokens
+               one is asked, and a note says so
+    orders     which tokens go first: the ``most`` relevant, the ``least`` relevant, or each of the two
+    draws      how many random orders the random baseline is the mean of, each drawn from its own seed
+    how        see :mod:`explainers.models.removal`; None: tokens are removed where the model allows it
+    progress   called before each forward pass with how many inputs of how many are answered
+    cancelled  asked before each forward pass; when true, :class:`Cancelled` is raised
+
+    Raises ExplainerError for another model, and for a target, a method or fractions that do not go.
+    """
+    if wrapped(model).weights_digest != result.weights_digest:
+        raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
+    model = model.seen_from("text" if result.prompts else None)
+    labels = [info.label for info in result.targets]
+    label = labels[0] if target is None else target
+    if label not in labels:
+        raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(labels)}")
+    attributions = [attribution for attribution in result.maps if attribution.target == label]
+    maps = {attribution.method: attribution.scores[attribution.content] for attribution in attributions}
+    chosen = list(maps) if methods is None else list(dict.fromkeys(result.spec_of(spec) for spec in methods))
+    for spec in chosen:
+        if spec not in maps:
+            raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(maps) or 'none'}")
+    if not chosen:
+        raise ExplainerError(f"There is no map of {label!r} to test: explain it with some methods first")
+    tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
+    text = result.prompts.get(label, result.input)
+    special = None if isinstance(text, ImageInput) else [token.special for token in text.tokens]
+    prompt = list(result.labels).index(label) if result.prompts else None
+    windows = model.windows(text.text) if result.windows and not isinstance(text, ImageInput) and text.text is not None else None
+    removal = input_removal(model, tensors, grid=attributions[0].patches, special=special, prompt=prompt, windows=windows, how=how)
+    shares = distinct_shares(fractions, removal)
+    output = target_output(model, list(result.labels), result.targets[labels.index(label)].to_json())
+    check = checker(cancelled)
+
+    def before_pass(done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
+        check()
+
+    wanted = {spec: maps[spec] for spec in chosen}
+    test = run_deletion(removal, output, wanted, fractions=shares, orders=orders, draws=draws, before_pass=before_pass)
+    wanted_shares = len(set(fractions))
+    if len(shares) == wanted_shares:
+        return test
+    tokens = "1 token" if removal.tokens == 1 else f"{removal.tokens} tokens"
+    note = f"Of {tokens} only {len(shares)} different numbers can be gone: {wanted_shares} shares were given, each number is asked once."
+    return replace(test, notes=(*test.notes, note))
+
+
+def check_draws(draws: int) -> None:
+    """Raises ExplainerError for fewer than one random order, and for more than ``MOST_DRAWS``."""
+    if draws < 1:
+        raise ExplainerError(f"there is no random baseline to hold methods against: ask for 1 to {MOST_DRAWS} random orders")
+    if draws > MOST_DRAWS:
+        raise ExplainerError(f"{draws} random orders ask the model too often: ask for 1 to {MOST_DRAWS}")
+
+
+def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
+    """Of the ``fractions`` those that take different numbers of tokens away: of each number the share that is nearest to it."""
+    shares = sorted(set(fractions))
+    nearest: dict[int, float] = {}
+    for share, count in zip(shares, removal_counts(shares, removal.tokens, removal.least), strict=True):
+        known = nearest.get(count)
+        if known is None or abs(share * removal.tokens - count) < abs(known * removal.tokens - count):
+            nearest[count] = share
+    return tuple(nearest.values())
+
+
+def run_deletion(
+    removal: TokenRemoval,
+    output: TargetOutput,
+    maps: Mapping[str, Tensor],
+    *,
+    fractions: Sequence[float],
+    orders: Sequence[Order] = ORDERS,
+    draws: int = DRAWS,
+    before_pass: BeforePass | None = None,
+) -> DeletionTest:
+    """The test of ``maps``, by method the scores (N,) of the tokens that may go. All curves share their forward passes, and equal sets of
+    tokens are asked once. Raises ExplainerError where the fractions make no curve.
+    """
+    check_draws(draws)
+    shares = sorted(set(fractions))
+    counts = removal_counts(shares, removal.tokens, removal.least)
+    removed_shares = [count / removal.tokens for count in counts]
+    removals = [removal_order(scores, order) for order in orders for scores in maps.values()]
+    read = output.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
+
+    def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> Curve:
+        plain = {name: tuple(value.tolist()) for name, value in values.items()}
+        return Curve(method, order, plain, area(removed_shares, values[output.read]))
+
+    named = [(spec, order) for order in orders for spec in maps]
+    lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))
+    baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in read.items()})
+    return DeletionTest(
+        target=output.label,
+        read=output.read,
+        how=removal.how,
+        tokens=removal.tokens,
+        fractions=tuple(shares),
+        counts=tuple(counts),
+        curves=lines,
+        random=baseline,
+        draws=draws,
+        ranking=_ranked(lines, baseline.area, orders),
+        notes=tuple(notes_on(removal, counts)),
+    )
+
+
+def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
+    """What a person should know of how tokens were taken away."""
+    painted = ["This model needs all of its patches: those taken away are painted in the mean colour."] if removal.how == "painted" else []
+    all_but = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
+    return painted + (["This model cannot answer when nothing is left of its input, so the last step keeps one token."] if all_but else [])
+
+
+def _ranked(lines: Sequence[Curve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
+    """Methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
+    areas: dict[str, dict[Order, float]] = {}
+    for line in lines:
+        assert line.order is not None
+        areas.setdefault(line.method, {})[line.order] = line.area
+    at_random = dict.fromkeys(orders, baseline)
+
+    def gap(ends: Mapping[Order, float]) -> float:
+        return ends.get("least", 0.0) - ends.get("most", 0.0)
+
+    rows = [(gap(ends), method, ends, False) for method, ends in areas.items()] + [(gap(at_random), RANDOM, at_random, True)]
+    rows.sort(key=lambda row: (-row[0], row[3]))
+    ranks, rank = [], 0
+    for merit, method, ends, is_control in rows:
+        rank += not is_control
+        ranks.append(Rank(method, 0 if is_control else rank, ends, merit))
+    return tuple(ranks)

@@ -1,0 +1,123 @@
+"""One input of one encoder, as interactions take it: its tokens as they enter a block, where their path begins, and its units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.autograd.room import check_room
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import with_gradients
+from explainers.models.input_sizes import naming_size
+from explainers.models.inputs.types import ImageInput, Prepared, TextInput
+from explainers.models.model import Model
+from explainers.records.session import content_of
+
+Baseline = Literal["zero", "empty"]
+Block = Literal["first", "last"]
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """One input of one encoder.
+
+    model     the encoder, whose ``entry`` is the block that the tokens enter
+    tokens    (S, width), x^1; ``start`` the same of the baseline
+    units     (units, S) sums tokens to units: patches or words
+    every     (S,) 1 for each token that is no padding, the class token and other special ones included
+    """
+
+    model: Model
+    tensors: dict[str, Tensor]
+    record: ImageInput | TextInput
+    notes: tuple[str, ...]
+    embedding: Tensor
+    tokens: Tensor
+    start: Tensor
+    units: Tensor
+    every: Tensor
+    grid: tuple[int, int] | None
+
+
+def encoded(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: Block = "first") -> Encoded:
+    """An input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has one.
+
+    Raises ExplainerError for several inputs at once, and for a baseline or block that there is not.
+    """
+    _check(baseline, Baseline, "baseline")
+    _check(block, Block, "block")
+    if len(prepared) != 1:
+        raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
+    model = _from_block(model, block)
+    with with_gradients(), naming_size(model, prepared.tensors):
+        check_room(model, prepared.tensors)
+        recording = Recording(model, prepared.tensors)
+    (record,) = prepared.inputs
+    mask = recording.mask[0]
+    if isinstance(record, TextInput):
+        record = record.without_padding(mask.tolist())
+        members = [list(word.tokens) for word in record.words]
+    else:
+        content = content_of(record, recording.layout, int(mask.sum()))
+        members = [[i] for i in torch.nonzero(content).flatten().tolist()]
+    if not members:
+        raise ExplainerError("There is no word and no patch here to compare.")
+    indices = torch.nonzero(mask).flatten().tolist()
+    units = torch.zeros(len(members), len(mask))
+    for row, tokens in zip(units, members, strict=True):
+        row[[indices[i] for i in tokens]] = 1
+    x = recording.block_inputs[0].detach()[0]
+    return Encoded(
+        model=model,
+        tensors=dict(prepared.tensors),
+        record=record,
+        notes=prepared.notes[0],
+        embedding=recording.logits.detach()[0].float().cpu(),
+        tokens=x,
+        start=torch.zeros_like(x) if baseline == "zero" else _tokens_of_nothing(model, prepared.tensors, record, mask),
+        units=units,
+        every=mask.float().cpu(),
+        grid=recording.layout.grid,
+    )
+
+
+def _check(value: object, choices: object, name: str) -> None:
+    """Raise ExplainerError for what is none of the choices."""
+    if value not in get_args(choices):
+        raise ExplainerError(f"{name}={value!r}: choose one of {', '.join(get_args(choices))}.")
+
+
+def _from_block(model: Model, block: Block) -> Model:
+    """The same model entered where the tokens enter a block."""
+    blocks = model.blocks if block == "first" else model.blocks[-1:]
+    if block == "last" and list(model.blocks).count(blocks[0]) > 1:
+        raise ExplainerError(f"{model.name} runs one block several times, so the last cannot be told from the others: choose block=first.")
+    return replace(model, blocks=blocks, entry=blocks[0])
+
+
+def _tokens_of_nothing(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
+    """(S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
+    blank = dict(tensors)
+    if isinstance(record, ImageInput):
+        blank["pixel_values"] = torch.zeros_like(tensors["pixel_values"])
+    else:
+        padding = model.details.get("padding_token_id")
+        if padding is None:
+            raise ExplainerError(f"The tokenizer of {model.name} has no padding token to stand in an empty text: choose baseline=zero.")
+        ids = tensors["input_ids"][0][mask]
+        special = [token.special for token in record.tokens]
+        head, tail = special.index(False), special[::-1].index(False)
+        short = torch.cat([ids[:head], ids.new_tensor([padding]), ids[len(ids) - tail :]])
+        places = torch.nonzero(mask).flatten()
+        filled = torch.full_like(tensors["input_ids"], padding)
+        filled[0, places[: len(short)]] = short
+        blank["input_ids"] = filled
+        if "attention_mask" in tensors:
+            blank["attention_mask"] = torch.zeros_like(tensors["attention_mask"]).index_fill(1, places[: len(short)], 1)
+    with with_gradients():
+        return Recording(model, blank).block_inputs[0].detach()[0]

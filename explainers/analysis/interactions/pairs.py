@@ -1,0 +1,341 @@
+"""Which part of one input goes with which part of another: the second-order interaction of the two sides of a cosine.
+
+Moeller, Tilli, Vu and Padó, Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP, TMLR 2025,
+arXiv 2408.14153): a similarity of embeddings f(a) . g(b) has no interactions in its gradient with respect to one side, but in that with
+respect to both. With the Jacobians J_a and J_b, token i of a and token j of b interact by
+
+    A_ij = ((x_i - r_i) J_a,i) . ((x_j - r_j) J_b,j) / (|f(a)| |g(b)|)
+
+each product summed over the width of the token, with the tokens x as they enter the first block, behind a norm that stands before the
+blocks, and r the baseline, zero or the tokens of an empty input. Under the rule ``gradient`` with ``steps`` the Jacobians are averaged
+along the straight path from r to x, as there; other rules put their own backward pass in the index of the Jacobian. The norms are
+constants, as there. What the published code does are the options rule="gradient", steps=50, baseline="empty", block="last",
+quadrature="riemann".
+
+The pairs of all tokens add up to P_a . P_b / (|f(a)| |g(b)|), where P is the sum of a side's products: what of its embedding is brought
+back to its tokens. The cosine is more: the embeddings hold what the baseline gives as well. See :attr:`Interaction.other_tokens` and
+:attr:`Interaction.baseline_terms`.
+
+Neither Jacobian is made whole where that can be spared. A backward pass gives one dimension of the embedding, a pass forward over the same
+recording (:class:`explainers.autograd.linearised.Linearised`) all of them for one word or patch, so the side with fewer units takes
+whichever are fewer. Of the other only the directions of those units are needed: a prompt of five words costs six passes over the text, one
+of them for all tokens together, and seven over the image.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from explainers.analysis.interactions.inputs import Baseline, Block, Encoded, encoded
+from explainers.autograd.integration import quadrature as points_and_weights
+from explainers.autograd.linearised import Linearised
+from explainers.autograd.rules import RULES, Rule, gradient_rules
+from explainers.citation import Citation
+from explainers.errors import ExplainerError
+from explainers.models.encoders import encoder
+from explainers.models.eval_mode import with_gradients
+from explainers.models.inputs.images import is_picture_name
+from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.models.model import Model, wrapped
+from explainers.records.result import input_json
+from explainers.records.session import Check, checker, rerunner
+
+SOURCE = Citation(
+    authors="Moeller et al.",
+    year=2025,
+    title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP), TMLR 2025, arXiv 2408.14153",
+)
+Quadrature = Literal["gauss_legendre", "riemann"]
+MOST_MISSED = 0.02  # of the cosine or the sum of the pairs: what they may differ by before a note says so
+AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
+
+
+@dataclass(frozen=True, eq=False)
+class Interaction:
+    """What two inputs have to do with each other. Each has units: the patches of a picture in raster order, the words of a text.
+
+    first, second  how the model was shown them
+    grids          (rows, columns) of each, None for a text
+    cosine         of their embeddings
+    pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
+    maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
+    rule, steps    with which backward rule; over how many steps of the path from the baseline it was averaged, 0 for none
+    baseline, block, quadrature  as they were asked for
+    other_tokens   what the pairs add to the cosine in which a class token or another special token takes part, which are not in ``pairs``
+    """
+
+    first: ImageInput | TextInput
+    second: ImageInput | TextInput
+    grids: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    cosine: float
+    pairs: Tensor
+    maps: tuple[Tensor, Tensor]
+    rule: str
+    steps: int
+    baseline: Baseline
+    block: Block
+    quadrature: Quadrature
+    other_tokens: float
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The sum of ``pairs``."""
+        return float(self.pairs.double().sum())
+
+    @property
+    def baseline_terms(self) -> float:
+        """What is left of the cosine: what the embeddings hold of the baseline (their biases, or an empty input), and what the rule does
+        not bring back to the tokens.
+        """
+        return self.cosine - self.total - self.other_tokens
+
+    def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
+        """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
+        order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
+        width = self.pairs.shape[1]
+        return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        sides = (("first", self.first, self.grids[0], self.maps[0]), ("second", self.second, self.grids[1], self.maps[1]))
+        return {
+            "cosine": self.cosine,
+            "rule": self.rule,
+            "steps": self.steps,
+            "baseline": self.baseline,
+            "block": self.block,
+            "quadrature": self.quadrature,
+            "total": self.total,
+            "other_tokens": self.other_tokens,
+            "baseline_terms": self.baseline_terms,
+            **{
+                name: {"input": input_json(record), **({} if grid is None else {"grid": list(grid)}), "scores": scores.tolist()}
+                for name, record, grid, scores in sides
+            },
+            "pairs": self.pairs.tolist(),
+            "strongest": [{"first": i, "second": j, "score": score} for i, j, score in self.strongest()],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
+
+
+def interaction(
+    model: Model,
+    image: Any,
+    prompt: str,
+    *,
+    rule: str = "libra",
+    steps: int = 0,
+    baseline: Baseline = "zero",
+    block: Block = "first",
+    quadrature: Quadrature = "gauss_legendre",
+    cancelled: Callable[[], bool] | None = None,
+) -> Interaction:
+    """For each word of a prompt the patches of an image that it goes with, and the reverse; ``first`` is the prompt, ``second`` the image.
+
+    model   one that compares images with prompts (CLIP)
+    image   as :func:`explainers.explain` takes one
+    rule    one of those that carry gradients; ``gradient`` with ``steps`` is exCLIP (see the module)
+    steps   of the path from the baseline over which the way back is averaged; 0: at the input itself
+    baseline  where the path begins and what is taken off the tokens: "zero", or "empty", the tokens of a picture whose pixel values are 0
+            and of a prompt of one padding token
+    block   of which block the tokens enter: "first" or "last"
+    quadrature  how the average is approximated: "gauss_legendre", or "riemann" at 1/steps, 2/steps, ... 1
+    cancelled  asked between passes
+
+    Raises ExplainerError for what cannot be done.
+    """
+    if wrapped(model).kind != "clip" or model.prompt_inputs is None:
+        raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
+    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
+    words, picture = encoder(model, "text"), encoder(model, "image")
+    read = model.prompt_inputs([prompt])
+    prepared = model.seen_from("image").prepare(image)
+    return _interaction(encoded(words, read, baseline, block), encoded(picture, prepared, baseline, block), way)
+
+
+def alike(
+    model: Model,
+    first: Any,
+    second: Any,
+    *,
+    rule: str = "libra",
+    steps: int = 0,
+    baseline: Baseline = "zero",
+    block: Block = "first",
+    quadrature: Quadrature = "gauss_legendre",
+    cancelled: Callable[[], bool] | None = None,
+) -> Interaction:
+    """Why an encoder finds two pictures, or two texts, alike: both sides' maps of their cosine, and the pairs that make it.
+
+    model   an image or text classifier, whose encoder is everything before its last linear layer, or a CLIP model
+    first, second  two images, or two texts; of a CLIP model either: there a str is a text, but for the path of a picture (a name that
+            ends in .jpg, .png, .heic, ...)
+    The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
+    """
+    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
+    texts = [wrapped(model).kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
+    if texts[0] != texts[1]:
+        raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
+    sides = []
+    for item, is_text in zip((first, second), texts, strict=True):
+        if is_text:
+            assert model.prompt_inputs is not None
+            sides.append((encoder(model, "text"), model.prompt_inputs([item])))
+        else:
+            prepared = model.seen_from("image").prepare(item) if model.kind == "clip" else model.prepare(item)
+            sides.append((encoder(model, "image", prepared.tensors), prepared))
+    a, b = (encoded(of, prepared, baseline, block) for of, prepared in sides)
+    return _interaction(a, b, way)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How the Jacobians are made."""
+
+    rule: Rule
+    steps: int
+    baseline: Baseline
+    block: Block
+    quadrature: Quadrature
+    check: Check
+
+
+def _way(rule: str, steps: int, baseline: Baseline, block: Block, quadrature: Quadrature, check: Check) -> _Way:
+    """Raises ExplainerError for what cannot be meant."""
+    if rule not in gradient_rules():
+        raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
+    if not isinstance(steps, Integral) or steps < 0:
+        raise ExplainerError(f"steps={steps!r}: send a whole number of steps, or 0.")
+    if quadrature not in get_args(Quadrature):
+        raise ExplainerError(f"quadrature={quadrature!r}: choose one of {', '.join(get_args(Quadrature))}.")
+    return _Way(RULES[rule], int(steps), baseline, block, quadrature, check)
+
+
+def _interaction(a: Encoded, b: Encoded, way: _Way) -> Interaction:
+    """Pairs, and what goes with them."""
+    started = time.perf_counter()
+    if len(b.units) < len(a.units):
+        return _exchanged(_interaction(b, a, way))
+    norms = float(a.embedding.norm() * b.embedding.norm())
+    with with_gradients():
+        first, second, pairs, every = _compared(a, b, way)
+    made = Interaction(
+        first=a.record,
+        second=b.record,
+        grids=(a.grid, b.grid),
+        cosine=float(a.embedding @ b.embedding) / norms,
+        pairs=pairs / norms,
+        maps=(first / norms, second / norms),
+        rule=way.rule.name,
+        steps=way.steps,
+        baseline=way.baseline,
+        block=way.block,
+        quadrature=way.quadrature,
+        other_tokens=(every - float(pairs.double().sum())) / norms,
+        seconds=time.perf_counter() - started,
+        notes=tuple(dict.fromkeys([*a.notes, *b.notes])),
+    )
+    return replace(made, notes=(*made.notes, *_rest(made)))
+
+
+def _rest(made: Interaction) -> tuple[str, ...]:
+    """What the cosine is made of besides the pairs, where that is much."""
+    if abs(made.cosine - made.total) <= MOST_MISSED * max(abs(made.cosine), abs(made.total)):
+        return ()
+    nothing = "where their tokens are zero" if made.baseline == "zero" else "of an empty input"
+    return (
+        f"The pairs add up to {made.total:.3f} and the cosine is {made.cosine:.3f}. The rest is no pair of two parts: "
+        f"{made.other_tokens:+.3f} are pairs with special tokens, such as the class token, and {made.baseline_terms:+.3f} are baseline "
+        f"terms, what the embeddings hold {nothing} or what the rule brings back to no token.",
+    )
+
+
+def _compared(a: Encoded, b: Encoded, way: _Way) -> tuple[Tensor, Tensor, Tensor, float]:
+    """Both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units, are
+    made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
+    """
+    of_a = _products(a, way)
+    products, every = of_a[:-1], of_a[-1]
+    first = products @ b.embedding
+    if len(of_a) < len(a.embedding):
+        of_b = _along(b, torch.cat([of_a, a.embedding[None]]), way)
+        return first, of_b[-1, :-1], of_b[:-2, :-1], float(of_b[-2, -1])
+    other = _products(b, way)
+    return first, other[:-1] @ a.embedding, products @ other[:-1].T, float(every @ other[-1])
+
+
+def _exchanged(original: Interaction) -> Interaction:
+    """The same with first and second exchanged."""
+    return replace(
+        original,
+        first=original.second,
+        second=original.first,
+        grids=original.grids[::-1],
+        pairs=original.pairs.T.contiguous(),
+        maps=original.maps[::-1],
+    )
+
+
+def _products(side: Encoded, way: _Way) -> Tensor:
+    """(units + 1, D): each unit's share of the embedding, its tokens less the baseline times their Jacobian, and at last that of all."""
+    sums, width = _sums(side), len(side.embedding)
+    if len(sums) >= width:
+        return _along(side, torch.eye(width), way).T
+    products = torch.zeros(len(sums), width)
+    parts = _parts(len(sums), side)
+    for linear, weight in _linearised(side, len(parts[0]), way):
+        for part in parts:
+            way.check()
+            rows = _filled(sums[part], len(parts[0])).to(side.tokens)
+            products[part] += weight * linear.push(rows[:, :, None] * (side.tokens - side.start))[: len(part)].float().cpu()
+    return products
+
+
+def _along(side: Encoded, directions: Tensor, way: _Way) -> Tensor:
+    """For each direction (n, D) at the embedding, the share (n, units + 1) of its component that is each unit's, at last all tokens'."""
+    shares = torch.zeros(len(directions), len(side.tokens))
+    parts = _parts(len(directions), side)
+    for linear, weight in _linearised(side, len(parts[0]), way):
+        for part in parts:
+            way.check()
+            signal = linear.pull(_filled(directions[part], len(parts[0])).to(side.tokens))[: len(part)]
+            shares[part] += weight * (signal * (side.tokens - side.start)).sum(-1).float().cpu()
+    return shares @ _sums(side).T
+
+
+def _sums(side: Encoded) -> Tensor:
+    """(units + 1, S): the tokens of each unit, and at last every token."""
+    return torch.cat([side.units, side.every[None]])
+
+
+def _parts(count: int, side: Encoded) -> list[Tensor]:
+    """What is done at once: indices 0 to ``count`` in as few parts as there must be, all but the last of one length."""
+    most = AT_ONCE["text" if side.model.reads_text else "image"]
+    return list(torch.arange(count).split(-(-count // -(-count // most))))
+
+
+def _filled(rows: Tensor, count: int) -> Tensor:
+    """So many rows, those beyond zero."""
+    return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
+
+
+def _linearised(side: Encoded, copies: int, way: _Way) -> Iterator[tuple[Linearised, float]]:
+    """The encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight; without
+    steps at the input alone.
+    """
+    tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
+    rerun = rerunner(side.model, tensors, way.check)
+    points, weights = points_and_weights(way.quadrature, way.steps) if way.steps else ([1.0], [1.0])
+    for point, weight in zip(points, weights, strict=True):
+        entry = None if point == 1 else lambda x, point=float(point): torch.lerp(side.start.to(x), x, point)
+        yield Linearised(rerun(entry=entry), way.rule), float(weight)

@@ -1,0 +1,203 @@
+"""Which prompt, or class, wins each patch of a picture: the regions of each with their boxes, and the whole as an indexed mask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import ImageInput
+from explainers.records.result import Explanation
+from explainers.rendering.colours import REGIONS
+from explainers.rendering.plain import aligned
+
+NOBODY = -1
+#: The share of the largest score that a patch needs to belong to anybody, unless another is asked for.
+THRESHOLD = 0.05
+Box = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Region:
+    """Patches that touch along an edge and are won by the same label.
+
+    label    the prompt or class that wins them
+    box      x0, y0, x1, y1 around them in pixels of the upright original; None where they lie beyond its edge, in padding
+    patches  how many there are
+    peak     the largest score among them, on the unit in which the maps were compared
+    """
+
+    label: str
+    box: Box | None
+    patches: int
+    peak: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the label."""
+        return {"box": None if self.box is None else list(self.box), "patches": self.patches, "peak": self.peak}
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Who wins which patch. ``print`` shows the shares; :meth:`save` writes the mask or the numbers.
+
+    method     the spec of the maps that were compared
+    threshold  share of the largest score of all maps that a patch's best score must pass
+    labels     the prompts or classes
+    winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score passes
+    crop       x0, y0, x1, y1: the part of the upright original that the grid covers
+    regions    those of each label, its largest first
+    """
+
+    method: str
+    threshold: float
+    labels: tuple[str, ...]
+    winners: NDArray[np.int64]
+    crop: Box
+    regions: tuple[Region, ...]
+
+    def mask(self) -> Image.Image:
+        """The seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so on."""
+        width, height = self.crop[2] - self.crop[0], self.crop[3] - self.crop[1]
+        picture = Image.fromarray((self.winners + 1).astype(np.uint8), "L").resize((width, height), Image.Resampling.NEAREST)
+        picture.putpalette([0, 0, 0, *(channel for i in range(len(self.labels)) for channel in _colour(i))])
+        return picture
+
+    def __str__(self) -> str:
+        rows = [["prompt or class", "patches", "share", "regions", "largest box"]]
+        for i, name in enumerate(self.labels):
+            won, parts = self._won(i), [region for region in self.regions if region.label == name]
+            box = ", ".join(map(str, parts[0].box)) if parts and parts[0].box else "-"
+            rows.append([name, str(won["patches"]), f"{won['share']:.1%}", str(len(parts)), box])
+        nobody = self._won(NOBODY)
+        rows.append(["nobody", str(nobody["patches"]), f"{nobody['share']:.1%}", "", ""])
+        head = f"Who wins which patch, by {self.method}; threshold {self.threshold:g} of the largest score"
+        return "\n".join([head, *aligned(rows, left=(0,))])
+
+    def save(self, path: Path | str) -> None:
+        """Write the mask as ``.png``, or the numbers as ``.json``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+        elif path.suffix == ".png":
+            self.mask().save(path, transparency=0)
+        else:
+            raise ExplainerError(f"{path} ends in nothing that regions are saved as: end it in .png or .json")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``index`` is the value of a label in the mask, ``share`` that of the patches that it wins."""
+
+        def label(i: int, name: str) -> dict[str, Any]:
+            won_regions = [
+                {"box": region.box and list(region.box), "patches": region.patches, "peak": region.peak}
+                for region in self.regions
+                if region.label == name
+            ]
+            return {"label": name, "index": i + 1, "colour": list(_colour(i)), **self._won(i), "regions": won_regions}
+
+        return {
+            "method": self.method,
+            "threshold": self.threshold,
+            "grid": list(self.winners.shape),
+            "crop": list(self.crop),
+            "labels": [label(i, name) for i, name in enumerate(self.labels)],
+            "none": {"index": 0, **self._won(NOBODY)},
+        }
+
+    def _won(self, index: int) -> dict[str, Any]:
+        patches = int((self.winners == index).sum())
+        return {"patches": patches, "share": patches / self.winners.size}
+
+
+def _colour(i: int) -> tuple[int, int, int]:
+    return REGIONS[i % len(REGIONS)]
+
+
+def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
+    """Which of the explained targets of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
+
+    Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, and where no label could win: of a
+    method whose map is the same for every label, and for a label that is there twice.
+    """
+    if not isinstance(result.input, ImageInput) or result.prompts:
+        raise ExplainerError("regions lie in a picture: explain an image, from its image side")
+    method = result.spec_of(method)
+    maps = [attribution for attribution in result.maps if attribution.method == method]
+    grid = maps[0].patches if maps else None
+    if grid is None:
+        raise ExplainerError(f"there is no map {method!r} over patches; there are {', '.join(result.methods)}")
+    refuse_without_winner(method, [attribution.target for attribution in maps], maps[0].class_specific)
+    scores = np.stack([attribution.scores[attribution.content].double().numpy().reshape(grid) for attribution in maps])
+    size = (result.input.width, result.input.height)
+    return regions_of(
+        scores, [attribution.target for attribution in maps], method, size, result.input.crop, signed=maps[0].signed, threshold=threshold
+    )
+
+
+def refuse_without_winner(method: str, labels: Sequence[str], class_specific: bool) -> None:
+    """Raise ExplainerError where labels cannot win patches from each other."""
+    repeated = sorted({label for label in labels if list(labels).count(label) > 1})
+    if repeated:
+        raise ExplainerError(f"{repeated[0]!r} is there twice, and one cannot win patches from the other: explain each label once")
+    if len(labels) > 1 and not class_specific:
+        raise ExplainerError(
+            f"the map of {method} is the same for every prompt or class, so none of them wins a patch: choose a method that depends on "
+            "them, such as fullgrad_plus:libra"
+        )
+
+
+def regions_of(
+    scores: NDArray[np.float64],
+    labels: Sequence[str],
+    method: str,
+    size: tuple[int, int],
+    crop: Box,
+    *,
+    signed: bool,
+    threshold: float = THRESHOLD,
+) -> Regions:
+    """Which label wins each patch: the one with the largest score, the first of equal ones, where that score is above 0 and above
+    ``threshold`` of the largest of all.
+
+    scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided
+               by the sum of their absolute values, as their size means nothing across maps
+    size       width and height of the upright original, in whose pixels ``crop`` and the boxes are
+    threshold  0 to 1
+
+    Raises ExplainerError for a threshold outside of that.
+    """
+    if not 0 <= threshold <= 1:
+        raise ExplainerError(f"the threshold is {threshold:g}; it is a share of the largest score, from 0 to 1")
+    from scipy import ndimage  # slow to import
+
+    unit = scores if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
+    best = unit.max(0)
+    winners = np.where(best > max(0.0, threshold * float(unit.max())), unit.argmax(0), NOBODY)
+    won = []
+    for i, name in enumerate(labels):
+        parts, _ = ndimage.label(winners == i)
+        for number, cells in enumerate(ndimage.find_objects(parts), 1):
+            inside = parts[cells] == number
+            peak = float(best[cells][inside].max())
+            won.append(Region(name, _box(cells, best.shape, size, crop), int(inside.sum()), peak))
+    won.sort(key=lambda region: (list(labels).index(region.label), -region.patches))
+    return Regions(method, threshold, tuple(labels), winners, crop, tuple(won))
+
+
+def _box(cells: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: Box) -> Box | None:
+    """A rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
+
+    def span(cells: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
+        first, last = (start + round(cell * (end - start) / count) for cell in (cells.start, cells.stop))
+        return max(0, first), min(length, last)
+
+    y0, y1 = span(cells[0], grid[0], crop[1], crop[3], size[1])
+    x0, x1 = span(cells[1], grid[1], crop[0], crop[2], size[0])
+    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

@@ -1,0 +1,302 @@
+"""What a model looks at in a whole class: one method over many inputs, summed up.
+
+Words, and the names among them, are ranked by their total relevance as in Ali et al. 2022 (:mod:`explainers.analysis.word_ranking`).
+An input's trust is the symmetric relevance gain of its map (Blücher et al., TMLR 2024): the area under the explained number while tokens
+go least important first, less that while they go most important first. Below 0 the map names what the model does not need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from explainers.analysis.word_ranking import WordTotal, names_in, word_totals
+from explainers.errors import ExplainerError
+from explainers.methods import parse
+from explainers.methods.requirements import missing_requirements, reason_against
+from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
+from explainers.models.inputs.types import Crop, TextInput, TextPair
+from explainers.models.model import Model, wrapped
+from explainers.models.removal.patches import patch_removal
+from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.words import window_removal, word_removal
+from explainers.pipeline.explain import explain
+from explainers.records.result import Explanation
+from explainers.records.session import whole_seed
+from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
+
+FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input: what the model says of the target, and the map. ``problem`` says why there is none."""
+
+    name: str
+    key: str = field(repr=False)
+    label: str = ""
+    value: float = 0.0
+    trust: float = 0.0
+    scores: list[float] = field(default_factory=list, repr=False)  # hundreds of numbers: who prints a row wants to read it
+    grid: tuple[int, int] | None = None
+    words: list[tuple[str, float]] = field(default_factory=list, repr=False)
+    problem: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A method over many inputs.
+
+    rows   those that were explained, as they came; problems those that could not be
+    mean   images: (rows, columns), the mean of the maps, each divided by the sum of its magnitudes, so that every picture counts alike
+    words  texts: every word, the largest total first
+    """
+
+    model: str
+    method: str
+    target: str
+    rows: list[Row]
+    problems: list[Row]
+    mean: Tensor | None
+    words: list[WordTotal]
+
+    def most_trusted(self, count: int = 5) -> list[Row]:
+        """The inputs on which the method names best what the model needs."""
+        return sorted(self.rows, key=lambda row: -row.trust)[:count]
+
+    def least_trusted(self, count: int = 5) -> list[Row]:
+        """Those on which it does so worst, the worst first."""
+        return sorted(self.rows, key=lambda row: row.trust)[:count]
+
+    def rank(self, words: Iterable[str]) -> list[WordTotal]:
+        """Of ``words`` alone those that stand in the texts, in any case, the largest total first: a list of names, of places, of what may
+        not matter. Raises ExplainerError for a string in place of a list, and for what is several words.
+        """
+        if isinstance(words, str):
+            raise ExplainerError(f"rank takes a list of words, not one string; send [{words!r}]")
+        listed = {str(word).strip().casefold() for word in words}
+        if several := sorted(word for word in listed if len(word.split()) != 1):
+            raise ExplainerError(f"{several[0]!r} is not one word; scores belong to single words, so send each by itself")
+        return [word for word in self.words if word.word in listed]
+
+    def names(self) -> list[WordTotal]:
+        """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
+        often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
+
+        Of texts in lower case there are none: give a list of names to :meth:`rank`.
+        """
+        return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; of the rows only what is small."""
+
+        def brief(rows: Sequence[Row]) -> list[dict[str, Any]]:
+            return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
+
+        ranked = {"words": self.words, "names": self.names()}
+        return {
+            "model": self.model,
+            "method": self.method,
+            "target": self.target,
+            "inputs": len(self.rows),
+            **({} if self.mean is None else {"mean": self.mean.tolist()}),
+            **({name: [asdict(word) for word in words] for name, words in ranked.items()} if self.words else {}),
+            "most_trusted": brief(self.most_trusted()),
+            "least_trusted": brief(self.least_trusted()),
+            "problems": [{"name": row.name, "problem": row.problem} for row in self.problems],
+        }
+
+
+def summarise(
+    model: Model,
+    inputs: Iterable[Any],
+    target: Target = None,
+    method: str = "fullgrad_plus:libra",
+    *,
+    rows: Path | str | None = None,
+    seed: int = 0,
+    progress: Callable[[Row], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Summary:
+    """Explain many inputs by one method, and sum up what it finds.
+
+    inputs    a list (or another iterable) of images, paths or texts: what :func:`explain` takes, but for tensors
+    target    one, as of :func:`explain`, the same for all; None: each input's own top class
+    rows      a file of one line an input, to go on from: inputs that are in it are not explained again. None keeps nothing
+    progress  told of each input when it is done
+    cancelled asked between passes
+
+    An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
+    model, before the first input; for no inputs, and for a file that is damaged or of another summary.
+    """
+    _check(model, inputs, target, method)
+    seed = whole_seed(seed)
+    settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
+    settings["calibration"] = model.calibration.probability_settings()
+    stored = {} if rows is None else _stored_rows(Path(rows), settings)
+    rows_done: list[Row] = []
+    for index, item in enumerate(inputs):
+        row = stored.get(key := _key(item))
+        if row is None:
+            row = _row(model, item, _name(item, index), key, target, method, seed=seed, cancelled=cancelled)
+            if rows is not None:
+                with Path(rows).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
+        rows_done.append(row)
+        if progress is not None:
+            progress(row)
+    if not rows_done:
+        raise ExplainerError("there are no inputs to sum up; send at least one")
+    good = [row for row in rows_done if row.problem is None]
+    if not good:
+        raise ExplainerError(f"none of the {len(rows_done)} inputs could be explained; of the first: {rows_done[0].problem}")
+    named = "the top class" if target is None else good[0].label
+    return Summary(
+        model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), word_totals(row.words for row in good)
+    )
+
+
+def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
+    """Raise ExplainerError for what no input could be explained by."""
+    wrapped(model)
+    if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
+        raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
+    if isinstance(target, list | tuple):
+        raise ExplainerError(f"one target is summed up at a time, not {len(target)}; sum up each of them by itself")
+    if not isinstance(method, str):
+        raise ExplainerError(f"one method is summed up at a time: a spec such as fullgrad_plus:libra, not a {type(method).__name__}")
+    (single,) = as_list(target)
+    request = parse(method, None, len(model.blocks))
+    if reason := reason_against(request.method, missing_requirements(model), request.options):
+        raise ExplainerError(f"{request.spec} cannot run here. {reason}")
+    labels = list(model.labels) if model.prompt_inputs is None else prompts_of([single], alone=model.side == "text")
+    logits = torch.zeros(1, len(labels))
+    chosen = choose(single, labels, logits, groups=model.groups, synonyms=model.synonyms, output=model.output)
+    if request.rule is not None:
+        chosen.seed(logits, request.rule)
+
+
+def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> Row:
+    try:
+        result: Explanation = explain(model, item, target, method, **how)
+    except (ExplainerError, OSError) as problem:
+        return Row(name, key, problem=str(problem))
+    attribution = result.maps[0]
+    words = [] if attribution.text is None else [(word.text, word.score) for word in attribution.words()]
+    shown = attribution.scores[attribution.content]
+    return Row(
+        name,
+        key,
+        result.target.label,
+        _value(result),
+        _trust(model, result, target),
+        shown.tolist() if attribution.patches else [],
+        attribution.patches,
+        words,
+    )
+
+
+def _value(result: Explanation) -> float:
+    target = result.target
+    return float(target.probability if target.read == "probability" and target.probability is not None else target.logit)
+
+
+def _trust(model: Model, result: Explanation, target: Target) -> float:
+    """The symmetric relevance gain of the explained number."""
+    removal, attribution = _removal(model, result), result.maps[0]
+    counts = removal_counts(FRACTIONS, removal.tokens, removal.least)
+    shown = attribution.scores[attribution.content]
+    orders = torch.stack([removal_order(shown, "most"), removal_order(shown, "least")])
+    logits = curves(removal, orders, counts)
+    asked_target: Target = target
+    if target is None or target == Probability():  # the top class of the whole input, whatever is taken away
+        top = int(result.logits.argmax())
+        asked_target = top if target is None else Probability(top)
+    resolved = choose(
+        asked_target,
+        list(result.labels),
+        logits.flatten(0, 1),
+        groups=model.groups,
+        synonyms=model.synonyms,
+        calibration=model.calibration,
+        output=model.output,
+    )
+    most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
+    shares = [count / removal.tokens for count in counts]
+    return area(shares, least) - area(shares, most)
+
+
+def _removal(model: Model, result: Explanation) -> TokenRemoval:
+    attribution = result.maps[0]
+    if attribution.patches is not None:
+        return patch_removal(model, result.tensors, attribution.patches)
+    assert isinstance(result.input, TextInput)
+    if result.windows and (windows := model.windows(result.input.text)) is not None:
+        return window_removal(model, windows)
+    return word_removal(model, result.tensors, attribution.content)
+
+
+def _mean(rows: Sequence[Row]) -> Tensor | None:
+    """Of those that are images; raises ExplainerError where their grids differ."""
+    grids = {row.grid for row in rows}
+    if None in grids:
+        return None
+    if len(grids) > 1:
+        raise ExplainerError(f"the pictures have {len(grids)} grids of patches, so their maps have no mean: {sorted(map(str, grids))}")
+    (grid,) = grids
+    assert grid is not None
+    maps = torch.tensor([row.scores for row in rows])
+    weights = maps.abs().sum(1, keepdim=True).clamp(min=torch.finfo(maps.dtype).tiny)
+    mean: Tensor = (maps / weights).mean(0).unflatten(0, grid)
+    return mean
+
+
+def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, Row]:
+    """What a file holds of the same summary; it is begun where there is none. A line that was cut off while it was written is dropped."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(settings) + "\n", "utf-8")
+        return {}
+    lines = path.read_text("utf-8").split("\n")
+    if len(lines) == 1 or not isinstance(first := _record(lines[0]), dict):
+        raise ExplainerError(f"the first line of {path}, which says of what summary it is, is damaged; delete the file or name another")
+    if first != settings:
+        raise ExplainerError(f"{path} holds another summary (another model, calibration, target, method or seed); name another file")
+    if lines[-1]:
+        path.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
+    records = [_record(line) for line in lines[1:-1]]
+    for number, record in enumerate(records, 2):
+        if not isinstance(record, dict):
+            raise ExplainerError(f"line {number} of {path} is damaged; delete that line, and its input is explained again")
+    return {row["key"]: Row(**{**row, "grid": None if row["grid"] is None else tuple(row["grid"])}) for row in records}
+
+
+def _record(line: str) -> Any:
+    """The JSON of a line; None where it is none."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _key(item: Any) -> str:
+    """By what an input is known again."""
+    if isinstance(item, Path):
+        return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
+    if isinstance(item, Image.Image):
+        return hashlib.sha256(repr((item.mode, item.size)).encode() + item.tobytes()).hexdigest()
+    return hashlib.sha256(repr(item).encode()).hexdigest()
+
+
+def _name(item: Any, index: int) -> str:
+    if isinstance(item, Path):
+        return item.name
+    return item[:80] if isinstance(item, str) else f"input {index + 1}"

@@ -1,0 +1,196 @@
+"""Does a word that should not matter change the answer? One sentence with a slot, filled with the words of several groups.
+
+The question of Ali et al. 2022 (XAI for Transformers, arXiv 2202.07304, section 5): does a name or a pronoun change the prediction, and
+how much relevance does it get?
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import ImageInput
+from explainers.models.model import Model, wrapped
+from explainers.pipeline.explain import explain
+from explainers.records.result import Attribution, Explanation
+from explainers.records.targets import AnyOf
+from explainers.rendering.plain import aligned
+
+__all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
+
+#: Stands in a template where the words are put in.
+SLOT = "{}"
+#: What is read of each text; a regression has no probability, and its value is the logit.
+NUMBERS = ("probability", "logit", "relevance")
+METHOD = "input_x_gradient:conservative"
+_AT_ONCE = 10  # texts in one batch
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """The template with one word in its slot, and what the model made of it.
+
+    relevance  of the word: the sum over its pieces where the scores are signed, else the largest of them
+    pieces     the tokens that the word was read as
+    unknown    whether one of them is the token for unknown words
+    """
+
+    group: str
+    word: str
+    text: str
+    probability: float | None
+    logit: float
+    relevance: float
+    pieces: tuple[str, ...]
+    unknown: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; without ``probability`` where there is none."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items() if v is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class WordProbe:
+    """What one word of a sentence does. ``print`` shows the table; :meth:`save` writes the numbers.
+
+    model     its name
+    target    the class, or group of classes, whose numbers are read
+    method    the map of the first text; the others are by the same method
+    texts     one for each word, in the order of the groups
+    notes     what a reader should know, such as words that the model does not know
+    """
+
+    model: str
+    target: str
+    template: str
+    method: Attribution
+    texts: tuple[FilledText, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """Of each group its name, how many words it has, and the mean of each number over them."""
+        members: dict[str, list[dict[str, Any]]] = {}
+        for text in self.texts:
+            members.setdefault(text.group, []).append(text.to_json())
+        return [
+            {"name": name, "words": len(rows), **{key: fmean(row[key] for row in rows) for key in NUMBERS if key in rows[0]}}
+            for name, rows in members.items()
+        ]
+
+    @property
+    def difference(self) -> dict[str, Any] | None:
+        """The means of the first group less those of the second; None for one group alone."""
+        if len(self.groups) < 2:
+            return None
+        first, second = self.groups[:2]
+        return {"between": [first["name"], second["name"]], **{key: first[key] - second[key] for key in NUMBERS if key in first}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as ``POST /api/probes`` gives it."""
+        method = self.method
+        return {
+            "model": self.model,
+            "target": self.target,
+            "template": self.template,
+            "method": {"spec": method.method, "title": method.title, "signed": method.signed, "class_specific": method.class_specific},
+            "rows": [text.to_json() for text in self.texts],
+            "groups": self.groups,
+            "difference": self.difference,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        keys = [key for key in NUMBERS if key in self.groups[0]]
+        rows = [["group", "word", *keys]]
+        rows += [[text.group, text.word, *(f"{getattr(text, key):.4f}" for key in keys)] for text in self.texts]
+        rows += [[group["name"], f"mean of {group['words']}", *(f"{group[key]:.4f}" for key in keys)] for group in self.groups]
+        if self.difference is not None:
+            rows.append([" - ".join(self.difference["between"]), "", *(f"{self.difference[key]:+.4f}" for key in keys)])
+        head = f"{self.target} by {self.model}: {self.template}; relevance by {self.method.method}"
+        return "\n".join([head, *aligned(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix != ".json":
+            raise ExplainerError(f"{path} ends in nothing that a word probe is saved as: end it in .json")
+        path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tuple[str, str, str]]:
+    """(group, word, filled text), each once, in the order of the groups.
+
+    Raises ExplainerError for a template without exactly one slot, and where there is no word.
+    """
+    slots = template.count(SLOT)
+    if slots != 1:
+        raise ExplainerError(f"the template has {slots or 'no'} slot{'s' * (slots > 1)}: write {SLOT} once, where the words shall stand")
+    if not groups or not all(groups.values()):
+        raise ExplainerError("there is no word to put in: give each group one or more words")
+    return list(dict.fromkeys((name, word, template.replace(SLOT, word)) for name, words in groups.items() for word in words))
+
+
+def word_probe(
+    model: Model,
+    template: str,
+    groups: Mapping[str, Sequence[str]],
+    target: str | int | AnyOf,
+    method: str = METHOD,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> WordProbe:
+    """Fill the slot ``{}`` of ``template`` with each word of ``groups``; read the answer and the relevance of the word.
+
+    groups     name of a group -> its words
+    target     the class, or group of classes, whose probability and logit are read
+    method     the spec whose map says how relevant the word is
+    progress   called before each batch with how many texts of how many are answered
+    cancelled  asked between passes; when true, :class:`explainers.Cancelled` is raised
+
+    A text longer than the model takes is cut. Raises ExplainerError for a model that does not read texts, a template without exactly one
+    slot, and a word that the model does not get to read.
+    """
+    if wrapped(model).kind != "text":
+        raise ExplainerError(f"{model.name} does not read texts: choose a text model")
+    filled = filled_texts(template, groups)
+    results: list[Explanation] = []
+    for first in range(0, len(filled), _AT_ONCE):
+        if progress is not None:
+            progress(first, len(filled))
+        batch = [text for _, _, text in filled[first : first + _AT_ONCE]]
+        results += explain(model, batch, [target], [method], long_texts="cut", cancelled=cancelled)
+    start, unknown = template.index(SLOT), model.details.get("unknown_token_id")
+    texts = tuple(_read(group, word, start, result, unknown) for (group, word, _), result in zip(filled, results, strict=True))
+    notes = list(dict.fromkeys(note for result in results for note in result.notes))
+    if strange := [text.word for text in texts if text.unknown]:
+        notes.append(f"The model does not know {', '.join(strange)}: it reads the same sign for every unknown word.")
+    label = f"any {target.group}" if isinstance(target, AnyOf) else results[0].target.label
+    return WordProbe(model.name, label, template, results[0].maps[0], texts, tuple(notes))
+
+
+def _read(group: str, word: str, start: int, result: Explanation, unknown: int | None) -> FilledText:
+    """One filled text: what the model says of it, and the relevance of the word that was put in."""
+    assert not isinstance(result.input, ImageInput)
+    stop, tokens = start + len(word), result.input.tokens
+    indices = [i for i, token in enumerate(tokens) if not token.special and token.start < stop and token.end > start]
+    if not indices:
+        raise ExplainerError(f"The model did not read {word!r}: the text is too long for it, or its tokenizer skips the word.")
+    scores = result.maps[0].scores[indices]
+    ids = result.tensors["input_ids"][0][result.tensors["attention_mask"][0].bool()].tolist()
+    return FilledText(
+        group=group,
+        word=word,
+        text=result.input.text or "",
+        probability=result.target.probability,
+        logit=result.target.logit,
+        relevance=float(scores.sum() if result.maps[0].signed else scores.amax()),
+        pieces=tuple(tokens[i].text for i in indices),
+        unknown=unknown is not None and any(ids[i] == unknown for i in indices),
+    )

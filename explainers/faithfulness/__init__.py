@@ -1,1 +1,0 @@
-"""Is it true? Tokens are taken away in the order of a map, and the model is asked again."""

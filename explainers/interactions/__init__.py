@@ -1,6 +1,0 @@
-"""What two inputs have to do with each other in the space of an encoder: words and patches, two pictures, two texts."""
-
-from explainers.interactions.encoders import encoder
-from explainers.interactions.pairs import Interaction, alike, interaction
-
-__all__ = ["Interaction", "alike", "encoder", "interaction"]

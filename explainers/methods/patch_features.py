@@ -1,0 +1,154 @@
+"""What a prompt is compared with where a model of images and prompts is asked about single patches: their tokens behind changed attention.
+
+The head of such a model reads its classification token, norms and projects it, and compares it with each prompt. Here it is handed other
+tokens in that place, one after the other, by hooks: no library's names are needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.autograd.signals import AttentionParts
+from explainers.errors import ExplainerError
+from explainers.records.trace import Trace
+
+#: How far what a module gives may be from what attention gives by its parts, relative to the largest number, to be that attention.
+CLOSE = 1e-3
+
+
+class PatchFeatures:
+    """One sample of a recorded pass of a model of images and prompts, asked again with other tokens.
+
+    parts  per block, queries, keys, values and weights of its attention, (1, H, S, d) and (1, H, S, S)
+    """
+
+    def __init__(self, trace: Trace, sample: int, prompts: Mapping[str, Tensor] | None = None) -> None:
+        """``prompts`` are tensors of prompts in place of those of the pass."""
+        recording = trace.recording
+        self.model, self._trace, self._sample, self._prompts = recording.model, trace, sample, prompts or {}
+        row = slice(sample, sample + 1)
+        self.inputs = [x[row].detach() for x in recording.block_inputs]
+        self._parts, self._projections = recording.parts, recording.structure.output_projections
+        self._modules: list[tuple[nn.Module, Tensor]] | None = None
+
+    def part(self, block: int) -> AttentionParts:
+        """Queries, keys, values, weights and outputs of a block's attention, of this sample."""
+        parts = self._parts[block]
+        if parts is None or self._projections[block] is None:
+            raise ExplainerError(f"The queries, keys, values and output projection of block {block + 1} of this model cannot be read.")
+        row = slice(self._sample, self._sample + 1)
+        return AttentionParts(*(getattr(parts, name)[row].detach() for name in ("query", "key", "value", "weights", "output")))
+
+    def attended(self, block: int, weights: Tensor) -> Tensor:
+        """What a block's attention gives with other ``weights`` (1, H, S, S), through its output projection: (1, S, D)."""
+        return self.projected(block, weights @ self.part(block).value)
+
+    def projected(self, block: int, context: Tensor) -> Tensor:
+        """The output projection of a block's attention, of what its heads give (1, H, S, d): (1, S, D)."""
+        projection = self._projections[block]
+        assert projection is not None
+        weight, bias = (None if tensor is None else tensor.detach() for tensor in projection)
+        assert weight is not None
+        return F.linear(context.transpose(1, 2).flatten(2), weight, bias)
+
+    def taken(self, block: int) -> Tensor:
+        """What the attention of a block is given, z = LN(x): (1, S, D)."""
+        return self._attention(block)[1]
+
+    def after_block(self, attended: Tensor) -> Tensor:
+        """The tokens (1, S, D) that the last block gives where its attention gives ``attended``: residual and MLP stay as they are."""
+        module, _ = self._attention(len(self.inputs) - 1)
+        given: list[Tensor] = []
+
+        def put(child: nn.Module, args: Any, output: Any) -> Any:
+            return attended.reshape(output.shape) if isinstance(output, Tensor) else (attended.reshape(output[0].shape), *output[1:])
+
+        def keep(child: nn.Module, args: Any, output: Any) -> None:
+            given.append(self.model.form.given(output).detach())
+
+        with self._hooked([(module, put), (self.model.blocks[-1], keep)]):
+            self._pass()
+        return given[-1]
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """What the model says of every prompt where the last block gives each of the ``tokens`` (N, D) as the only one: (N, prompts)."""
+
+        def put(child: nn.Module, args: Any, output: Any) -> Any:
+            first = output if isinstance(output, Tensor) else output[0]
+            alone = tokens[:, None].to(first)
+            return alone if isinstance(output, Tensor) else (alone, *output[1:])
+
+        with self._hooked([(self.model.blocks[-1], put)]):
+            return self._pass()
+
+    def _pass(self) -> Tensor:
+        return self._trace.answer(self._sample, 1, self._prompts.get)
+
+    def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
+        """The module that computes the attention of a block, and the tokens (1, S, D) that it is given."""
+        if self._modules is None:
+            self._modules = self._found()
+        return self._modules[block]
+
+    def _found(self) -> list[tuple[nn.Module, Tensor]]:
+        """In each block the outermost module that gives what the attention's heads give together, projected."""
+        expected = [self.attended(block, self.part(block).weights) for block in range(len(self.inputs))]
+        known: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
+        begun: dict[nn.Module, int] = {}
+        hooks: list[tuple[nn.Module, Callable[..., Any]]] = []
+        for number, block in enumerate(self.model.blocks):
+
+            def look(child: nn.Module, args: Any, kwargs: Any, output: Any, number: int = number) -> None:
+                first = output if isinstance(output, Tensor) else output[0] if isinstance(output, Sequence) and output else None
+                given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
+                theirs = expected[number]
+                if given is None or not isinstance(first, Tensor) or first.numel() != theirs.numel() or given.numel() != theirs.numel():
+                    return
+                apart = float((first.detach().reshape(theirs.shape) - theirs).abs().max())
+                is_first = number not in known or begun[child] < known[number][0]  # what follows attention may give it on as it is
+                if is_first and apart <= CLOSE * float(theirs.abs().max()):
+                    known[number] = begun[child], child, given.detach().reshape(theirs.shape)
+
+            hooks += [(child, look) for child in block.modules() if child is not block]
+
+        def begin(child: nn.Module, args: Any) -> None:
+            begun.setdefault(child, len(begun))
+
+        parts = [child for block in self.model.blocks for child in block.modules()]
+        starts = [child.register_forward_pre_hook(begin) for child in parts]
+        try:
+            with self._hooked(hooks, with_kwargs=True):
+                self._pass()
+        finally:
+            for start in starts:
+                start.remove()
+        for number in range(len(self.inputs)):
+            if number not in known:
+                raise ExplainerError(
+                    f"No module of block {number + 1} of {self.model.name} gives what its attention gives, so that attention cannot be "
+                    "changed there; send a model whose blocks call a module of attention."
+                )
+        return [known[number][1:] for number in range(len(self.inputs))]
+
+    @contextmanager
+    def _hooked(self, hooks: list[tuple[nn.Module, Callable[..., Any]]], with_kwargs: bool = False) -> Iterator[None]:
+        """Hooks that answer in this thread alone: other threads may run the same modules."""
+        thread = threading.get_ident()
+
+        def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *given: hook(*given) if threading.get_ident() == thread else None
+
+        handles = [module.register_forward_hook(mine(hook), with_kwargs=with_kwargs) for module, hook in hooks]
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()

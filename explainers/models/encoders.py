@@ -1,0 +1,83 @@
+"""A model as an encoder: what it makes of an input before anything is compared or classified."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.libraries.recognition import features_of
+from explainers.models.model import Model, Side
+
+Forward = Callable[[Mapping[str, Tensor]], Tensor]
+
+
+def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:
+    """The same module, whose ``forward`` gives embeddings (B, D) in place of logits: all that records a model records this one.
+
+    A CLIP model's are those of its images or, with ``side="text"``, of its prompts, as they go into the cosine. A classifier's are what
+    its last linear layer takes; ``example`` are tensors of an input, with which that layer is found.
+    Raises ExplainerError for a classifier without such a layer.
+    """
+    if model.kind == "clip":
+        model = model.seen_from(side or "image")
+        features = features_of(model.module, model.details["library"], model.side)
+        return replace(model, kind="text" if model.side == "text" else "image", forward=lambda tensors: _plain(features(tensors)))
+    assert example is not None
+    return replace(model, forward=_before(model, _head(model, example)))
+
+
+def _plain(features: Any) -> Tensor:
+    """The library gives features as a tensor, or as ``pooler_output``."""
+    pooled: Tensor = getattr(features, "pooler_output", features)
+    return pooled
+
+
+def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
+    """The linear layer that gives the logits."""
+    outputs: list[tuple[nn.Linear, Tensor]] = []
+    layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
+    thread = threading.get_ident()
+
+    def note(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if threading.get_ident() == thread and isinstance(module, nn.Linear) and args[0].dim() == 2:
+            outputs.append((module, output))
+
+    handles = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        with torch.no_grad(), evaluating(model.module):
+            logits = model.forward(example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for layer, output in reversed(outputs):
+        if output.shape == logits.shape and bool(torch.equal(output, logits)):
+            return layer
+    raise ExplainerError(f"{model.name} gives its logits by no linear layer over one vector, so what it compares inputs by is not known.")
+
+
+def _before(model: Model, head: nn.Linear) -> Forward:
+    """What goes into the ``head``."""
+
+    def features(tensors: Mapping[str, Tensor]) -> Tensor:
+        taken: list[Tensor] = []
+        thread = threading.get_ident()
+
+        def take(module: nn.Module, args: tuple[Any, ...]) -> None:
+            if threading.get_ident() == thread:
+                taken.append(args[0])
+
+        handle = head.register_forward_pre_hook(take)
+        try:
+            model.forward(tensors)
+        finally:
+            handle.remove()
+        return taken[-1]
+
+    return features

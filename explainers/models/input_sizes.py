@@ -1,0 +1,30 @@
+"""What is said where a model cannot take images of the size that it was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.models.model import Model
+
+
+@contextmanager
+def naming_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Where a pass over ``tensors`` fails and their pixels have another size than the model is known to take, raise ExplainerError with
+    the size to send. Many models take any size, so nothing is refused beforehand.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError, AssertionError, IndexError) as error:
+        if isinstance(error, ExplainerError) or ran_out_of_memory(error):
+            raise
+        pixels, known = tensors.get("pixel_values"), model.details.get("input")
+        if pixels is None or known is None or pixels.shape[1:] == (model.details["channels"], *known):
+            raise
+        sent, wanted = ("x".join(map(str, shape)) for shape in (pixels.shape[1:], (model.details["channels"], *known)))
+        raise ExplainerError(
+            f"{model.name} cannot take pixel_values of {sent} (channels, height, width): send {wanted}, or an image, which is then resized."
+        ) from error

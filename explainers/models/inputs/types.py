@@ -1,0 +1,158 @@
+"""What people give to a model, and how it was shown to the model: pictures and texts, their tokens and words, batches and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+
+
+@dataclass(frozen=True)
+class TextPair:
+    """Two texts that a classifier reads together: a premise and a hypothesis, a question and an answer."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A part of an image that the model is shown in place of the whole: all of it, where it has the proportions of the model's input.
+
+    box  x0, y0, x1, y1 in pixels of the upright original, at whose full resolution it is cut
+    """
+
+    image: Image.Image | Path | str
+    box: tuple[int, int, int, int]
+
+    def check(self, size: tuple[int, int]) -> None:
+        """Raise ExplainerError unless the box lies in an upright original of this width and height."""
+        (x0, y0, x1, y1), (width, height) = self.box, size
+        if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+            raise ExplainerError(
+                f"the crop {x0},{y0},{x1},{y1} does not lie in the picture, which is {width} x {height} pixels; "
+                f"send x0,y0,x1,y1 with 0 <= x0 < x1 <= {width} and 0 <= y0 < y1 <= {height}"
+            )
+
+
+#: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
+Input = Image.Image | Path | str | Crop | TextPair | Mapping[str, Tensor] | Sequence[Image.Image | Path | str | Crop | TextPair]
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """How one image was shown to the model. Sizes and the crop are in pixels of the upright original."""
+
+    width: int
+    height: int
+    crop: tuple[int, int, int, int]  # x0, y0, x1, y1: the part of the original that the model saw
+    seen: tuple[int, int]  # width, height of the tensor that the model saw
+    pixels: Image.Image | None = field(default=None, repr=False, compare=False)  # RGB, of the size ``seen``: what became the tensor, before
+    # it was normalised; None when tensors were passed
+    frame: tuple[int, int, int, int] | None = None  # the part that was asked for, where it was a :class:`Crop`
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
+
+    ``part`` is 1 for a token of the second text of a pair, into which its offsets then point.
+    """
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a text and the indices of the tokens it was cut into; ``part`` as for a token."""
+
+    text: str
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class TextInput:
+    """How one text was shown to the model: every token of its row, padding included.
+
+    Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words.
+    ``pair`` is the second text of a pair.
+    """
+
+    text: str | None
+    tokens: tuple[Token, ...]
+    words: tuple[Word, ...]
+    pair: str | None = None
+
+    def without_padding(self, mask: Sequence[bool]) -> TextInput:
+        """The same text with the tokens whose ``mask`` is False left out; words then count only the tokens that stay."""
+        if all(mask):
+            return self
+        place = list(accumulate(mask, initial=0))
+        tokens = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
+        words = tuple(replace(w, tokens=tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
+        return replace(self, tokens=tokens, words=words)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch ready for the model: tensors on its device, one record per sample, and what a person should know."""
+
+    tensors: dict[str, Tensor]
+    inputs: tuple[ImageInput | TextInput, ...]
+    notes: tuple[tuple[str, ...], ...]  # per sample: truncated text, ...
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A long text, and its windows in order.
+
+    whole     the text with all of its tokens, special ones at its two ends
+    ids       the ids (S,) of those tokens
+    prepared  the windows as a batch: the offsets of their tokens point into the whole text
+    indices   for each window, the token of ``whole`` that each of its tokens is, padding left out
+    """
+
+    whole: TextInput
+    ids: tuple[int, ...]
+    prepared: Prepared
+    indices: tuple[tuple[int, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def rows(self, first: int, stop: int) -> Prepared:
+        """Some of the windows as a batch."""
+        part = slice(first, stop)
+        tensors = {name: tensor[part] for name, tensor in self.prepared.tensors.items()}
+        return Prepared(tensors, self.prepared.inputs[part], self.prepared.notes[part])
+
+    def content(self, window: int) -> tuple[int, int]:
+        """The first and the last of the tokens of ``whole`` that stand for words in a window."""
+        words = [index for index in self.indices[window] if not self.whole.tokens[index].special]
+        return words[0], words[-1]
+
+    def joined(self, scores: list[Tensor]) -> Tensor:
+        """One score (S,) for each token of the whole, from those of each window: the mean of the windows that the token stands in."""
+        total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
+        for values, indices in zip(scores, self.indices, strict=True):
+            index = torch.tensor(indices)
+            total.index_add_(0, index, values.double())
+            count.index_add_(0, index, torch.ones(len(index), dtype=torch.float64))
+        return (total / count).float()

@@ -1,0 +1,22 @@
+"""How the tokens of a batch lie: those in front, the token that the head reads, the grid of patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the tokens of one batch lie.
+
+    prefix       tokens before the first patch or word (classification token, registers); for text 1 where there is a [CLS]
+    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the text (the last
+                 word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
+    grid         (rows, columns) of the patches; None for text
+    coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
+    """
+
+    prefix: int
+    class_token: int | None
+    grid: tuple[int, int] | None
+    coarser: tuple[tuple[int, int], ...] = ()

@@ -1,0 +1,180 @@
+"""A model and what goes with it: where its blocks are, how its tokens lie, how an input becomes tensors and words."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.forms import Form
+from explainers.models.inputs.types import Input, Prepared, Windows
+from explainers.models.labels import ClassEntry, places_of
+from explainers.models.layout import Layout
+from explainers.models.outputs import Output, Squashed
+from explainers.models.prompt_words import PromptWords
+
+Kind = Literal["image", "text", "clip"]
+Side = Literal["image", "text"]
+T = TypeVar("T")
+MOST_KEPT = 8  # of what is made for single inputs
+
+
+@dataclass(eq=False)
+class Model:
+    """A Transformer with everything needed to explain it. Made by ``explainers.load`` and ``explainers.wrap``.
+
+    module        the user's own module, unchanged
+    blocks        the Transformer blocks of the explained tower, in the order they run; a shared block (ALBERT) once for each time it runs
+    entry         the module whose first argument is x^1, the embedded tokens (``norm_pre`` where there is one, else block 1)
+    labels        names of the classes, in the order of the logits; empty for CLIP, whose classes are prompts
+    prepare_input from anything in ``Input`` to tensors
+    windows_of    texts only: a text that the model cannot take whole in overlapping windows; None of one that it can
+    prompt_inputs CLIP only: prompts to ``input_ids``, ``attention_mask`` and the record of each prompt
+    forward       from tensors to logits (B, C); for CLIP (B, prompts)
+    layout_of     from tensors to the layout of their tokens
+    side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
+                  ``forward`` gives (prompts, B)
+    text_side     CLIP only: the same module seen from its text side; None there
+    output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
+    squashed      how the module's own head squashes what it gives
+    form          how tokens lie in what the blocks take and give
+    class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
+    classes       what is known of each class besides its label, in the same order; empty where nothing is
+    calibration   how sure its probabilities may be, and where it should not be believed
+    directions    text classifiers only: directions of features that scores of the calibration are made from
+    prompt_words  CLIP only: the words that it was given; None where that is not known
+    made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
+    """
+
+    name: str
+    kind: Kind
+    module: nn.Module
+    blocks: Sequence[nn.Module]
+    entry: nn.Module
+    labels: Sequence[str]
+    prepare_input: Callable[[Input], Prepared]
+    forward: Callable[[Mapping[str, Tensor]], Tensor]
+    layout_of: Callable[[Mapping[str, Tensor]], Layout]
+    windows_of: Callable[[str], Windows | None] | None = None
+    prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
+    side: Side = "image"
+    text_side: Callable[[], Model] | None = None
+    form: Form = field(default_factory=Form)
+    class_blocks: Sequence[nn.Module] = ()
+    output: Output = "softmax"
+    squashed: Squashed = field(default_factory=Squashed)
+    classes: Sequence[ClassEntry] = ()
+    calibration: Calibration = UNCALIBRATED
+    directions: Mapping[str, Tensor] = field(default_factory=dict)
+    prompt_words: PromptWords | None = None
+    made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
+    details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
+    cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
+
+    def __repr__(self) -> str:
+        classes = f", {len(self.labels)} classes" if len(self.labels) else ""
+        return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        """A model of a copy of the module: what it holds besides refers to the module's own parts."""
+        if self.made_by is None:
+            raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
+        make, arguments = self.made_by
+        made = make(**copy.deepcopy({"module": self.module, **arguments}, memo))
+        known = ("labels", "classes", "calibration", "directions", "prompt_words")
+        return replace(made, **{name: getattr(self, name) for name in known})
+
+    @cached_property
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """The groups that classes are in, lower case, each with the indices of its classes: what :class:`explainers.AnyOf` takes."""
+        return places_of(self.classes, "groups")
+
+    @cached_property
+    def synonyms(self) -> dict[str, tuple[int, ...]]:
+        """Other words for classes, lower case, each with the indices of the classes that it may mean."""
+        return places_of(self.classes, "synonyms")
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the scored tokens are those of texts."""
+        return self.kind == "text" or self.side == "text"
+
+    @cached_property
+    def _text_model(self) -> Model:
+        assert self.text_side is not None
+        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words)
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""
+        if key in self.cache:
+            self.cache.move_to_end(key)
+        else:
+            self.cache[key] = make()
+            while len(self.cache) > MOST_KEPT:
+                self.cache.popitem(last=False)
+        value: T = self.cache[key]
+        return value
+
+    def seen_from(self, side: Side | None) -> Model:
+        """The same module, whose ``side`` is explained; None is the side it has. Raises ExplainerError where there is no such side."""
+        if side is None or (self.kind == "clip" and side == self.side):
+            return self
+        if self.text_side is None or side != "text":
+            raise ExplainerError(f"{self.name} has no {side} side to choose: side= is for models that compare images with prompts")
+        return self._text_model
+
+    def is_sample(self, name: str) -> bool:
+        """Whether the tensor ``name`` has one row for each sample. What a CLIP model compares its samples with has not."""
+        return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        first = next(self.module.parameters(), None)
+        return torch.device("cpu") if first is None else first.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the weights."""
+        return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
+
+    def prepare(self, inputs: Input) -> Prepared:
+        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read."""
+        return self.prepare_input(inputs)
+
+    def windows(self, inputs: object) -> Windows | None:
+        """The overlapping windows of a text that is longer than the model takes; None for whatever else."""
+        return self.windows_of(inputs) if isinstance(inputs, str) and self.windows_of is not None else None
+
+    def tensors(self, inputs: Input) -> dict[str, Tensor]:
+        """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
+        return self.prepare(inputs).tensors
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """SHA-256 over names, shapes and bytes of all parameters and buffers, in the order of their names."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.module.state_dict().items()):
+            flat = tensor.detach().cpu().contiguous()
+            digest.update(f"{name}{flat.dtype}{tuple(flat.shape)}".encode())
+            digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+
+def wrapped(model: object) -> Model:
+    """``model``, which is one that can be explained. Raises ExplainerError for anything else, such as a module of torch."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, nn.Module):
+        name = type(model).__name__
+        raise ExplainerError(f"A {name} is a module of torch: wrap it first, with model = explainers.wrap(module), and send this model.")
+    raise ExplainerError(f"A {type(model).__name__} is no model: send what explainers.load(name) or explainers.wrap(module) gives.")

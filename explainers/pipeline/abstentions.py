@@ -1,0 +1,76 @@
+"""What a model can't know of one input: its answers and its prompts, held against its calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from explainers.models.abstention import Abstention, Evidence, abstention
+from explainers.models.encoders import encoder
+from explainers.models.eval_mode import evaluating
+from explainers.models.feature_scores import token_means
+from explainers.models.inputs.types import Prepared, TextInput
+from explainers.models.prompt_words import PromptReading
+from explainers.records.result import Explanation
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget
+
+
+class InputAbstentions:
+    """The abstentions of one input of a batch. A classifier's are of its answer, those of a CLIP model of each prompt."""
+
+    def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:
+        self._session, self._explanation, self._sample = session, explanation, sample
+        self._calibration = session.model.calibration
+
+    def of_answer(self) -> Abstention | None:
+        """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
+        if not self._calibration.lines or self._session.model.kind == "clip":
+            return None
+        model, place = self._session.model, slice(self._sample, self._sample + 1)
+        evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels, directions=model.directions)
+        if self._calibration.reads_features:
+            tensors = {name: tensor[place] for name, tensor in self._session.tensors.items()}
+            evidence = replace(evidence, features=token_means(model, tensors)[0])
+        return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
+
+    def of_target(self, target: ResolvedTarget) -> Abstention | None:
+        """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
+        if not self._calibration.lines or self._session.model.kind != "clip":
+            return None
+        indices = [target.index] if target.against is None else [target.index, target.against]
+        judgements = (self._of_prompt(int(index[self._sample])) for index in indices)
+        return next((judgement for judgement in judgements if judgement is not None), None)
+
+    def _of_prompt(self, index: int) -> Abstention | None:
+        details, logits = self._session.model.details, self._explanation.logits
+        scale = details.get("logit_scale")
+        cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
+        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine, prompt=self._reading(index))
+        assert self._session.prompts_read is not None
+        name = f"“{self._explanation.labels[index]}”"
+        return abstention(self._with_text(evidence, self._session.prompts_read, index), name)
+
+    def _reading(self, index: int) -> PromptReading | None:
+        model, prompt = self._session.model, self._explanation.labels[index]
+        if model.prompt_words is None:
+            return None
+
+        def embed(prompts: Sequence[str]) -> Tensor:
+            assert model.prompt_inputs is not None
+            with torch.no_grad(), evaluating(model.module):
+                return encoder(model, "text").forward(model.prompt_inputs(prompts).tensors)
+
+        words = model.prompt_words
+        reading: PromptReading = model.cached(("prompt reading", prompt), lambda: words.read(prompt, embed))
+        return reading
+
+    def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
+        text = prepared.inputs[row]
+        if not isinstance(text, TextInput):
+            return evidence
+        unknown = self._session.model.details.get("unknown_token_id")
+        return replace(evidence, text=text, ids=prepared.tensors["input_ids"][row].tolist(), unknown_id=unknown)

@@ -1,0 +1,322 @@
+"""Plan the passes, run each once, read out."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, gradient_rules
+from explainers.errors import ExplainerError
+from explainers.methods import METHODS, Request, parse
+from explainers.methods.requests import Methods, read_methods
+from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
+from explainers.models.eval_mode import with_gradients
+from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
+from explainers.models.model import Model, Side, wrapped
+from explainers.models.outputs import notes_on_outputs
+from explainers.pipeline.abstentions import InputAbstentions
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
+from explainers.pipeline.precision import computed, notes_on_scores
+from explainers.plugins import plugin_versions
+from explainers.records.result import Attribution, Explanation, Numerics
+from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
+from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
+from explainers.records.trace import Reading, Trace
+
+#: Given the specs that are left: the one that comes next, or None where no more is wanted.
+NextMethod = Callable[[list[str]], str | None]
+
+
+class Observer(Protocol):
+    """Whom :func:`explain` tells as it goes: first what the model says, then each map."""
+
+    def on_prediction(self, explanation: Explanation) -> None:
+        """Logits, top classes and targets are known; no map is yet."""
+
+    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
+        """A map is done, and is in ``explanation.maps``."""
+
+
+def versions() -> dict[str, str]:
+    """The versions that numbers depend on."""
+    packages = ("vitrine", "torch", "timm", "transformers")
+    return {"python": platform.python_version(), **{package: _version(package) for package in packages}, **plugin_versions()}
+
+
+@cache  # each is read from a file, and what was imported stays what it was
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "source"
+
+
+def explain(
+    model: Model,
+    inputs: Input | Prepared,
+    target: Target | Sequence[Target] = None,
+    methods: Methods | str | None = None,
+    *,
+    side: Side | None = None,
+    prompts: Sequence[str] | None = None,
+    seed: int = 0,
+    long_texts: LongTexts = "windows",
+    observer: Observer | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    precision: Precision = "auto",
+    next_method: NextMethod | None = None,
+) -> Any:
+    """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
+    (or a batch of tensors).
+
+    inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
+              what ``model.prepare`` gives
+    target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
+              of these: several targets of each input
+    methods   specs ``read-out[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
+              :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
+              get numbers (``custom-2``); None: those that make sense for the model and the target
+    side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
+    prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
+    seed      for methods that draw at random; each input's draw depends on its place in the batch alone
+    long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
+              is the mean of their logits, a score the mean of the windows that its token stands in); ``cut`` reads what the model learned
+              to read of it, and a note says what was left out. A pair of texts, and prompts, are always cut
+    observer  told of the prediction and of each map as it is done
+    cancelled asked between passes; when true, :class:`Cancelled` is raised
+    precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
+              is too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each says which
+              it was, and why
+    next_method  asked before each method, with the specs that are left, which of them comes next; None of its own: no more, and what is
+              left is not computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
+              the methods of the same rule come with it: they share its passes. None: all of ``methods`` in their order
+
+    The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
+    relevance needs it.
+    Raises ExplainerError for what cannot be done.
+    """
+    model, seed = wrapped(model).seen_from(side), whole_seed(seed)
+    if long_texts not in LONG_TEXTS:
+        raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
+    if long_texts == "windows" and (read := read_windows(model, inputs)):
+        explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
+        rounds = None if next_method is None else partial(_rounds, _named_requests(methods, model), next_method)
+        how: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
+        return explain_long(explain_batch, model, inputs, read, target, seed=seed, **how)
+    requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
+    check = checker(cancelled)
+    with with_gradients():
+        pixels = any(r.pixels for r in requests)
+        session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
+        lacks = lacks_of(session.recording)
+        requests, left_out = (requests, []) if requests else _usual(lacks, session.targets)
+        session.plan(read for request in requests for read in request.fields.items())
+        _refuse(requests, lacks, session)
+        explanations = _predictions(session, requests, spellings)
+        for explanation in explanations:
+            explanation.notes += left_out
+            if observer is not None:
+                observer.on_prediction(explanation)
+        questions = session.questions()
+        for together in [requests] if next_method is None else _rounds(requests, next_method, alone=len(questions) == 1):
+            for resolved, owners in questions:
+                for request in together:
+                    check()
+                    read_maps = partial(_read, request, session.samples)
+                    maps = computed(session, resolved, request.rule, request.read, read_maps)
+                    for owner, attribution in zip(owners, maps, strict=True):
+                        explanations[owner].maps.append(attribution)
+                        if observer is not None:
+                            observer.on_map(explanations[owner], attribution)
+                if len(questions) > 1:
+                    session.forget_signals()
+        session.forget_signals()
+    several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
+    return explanations if several else explanations[0]
+
+
+def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:
+    """What is made of a text in windows, round by round; raises ExplainerError for what has no spec to be asked by again."""
+    if methods is None:
+        raise ExplainerError("next_method chooses among methods of a text in windows: name them.")
+    requests = read_methods(methods, len(model.blocks))[0]
+    if any(request.rule is not None and RULES.get(request.rule.name) != request.rule for request in requests):
+        raise ExplainerError("next_method goes with rules that have a name: leave it out for a text in windows and a rule of your own.")
+    return requests
+
+
+def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = False) -> Iterator[list[Request]]:
+    """The requests in the order that ``next_method`` wants: each ``alone``, or with those that share the passes of its rule."""
+    left = list(requests)
+    while left:
+        spec = next_method([request.spec for request in left])
+        if spec is None:
+            return
+        first = next(request for request in left if request.spec == spec)
+        shared = [request for request in left if request.rule == first.rule and not request.method.slow]
+        is_shared = not alone and first.rule is not None and not first.method.slow
+        together = [first, *(request for request in shared if request is not first)] if is_shared else [first]
+        left = [request for request in left if request not in together]
+        yield together
+
+
+def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
+    """The methods where none are named, and a note where some of them know nothing of a target."""
+    specs, note = defaults_of(lacks), None
+    if any(isinstance(target, Probability) for target in targets):
+        specs, note = for_probability(specs)
+    return [parse(spec) for spec in specs], [] if note is None else [note]
+
+
+def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
+    """Raise ExplainerError for what makes no sense, before any work is done on what does."""
+    for request in requests:
+        reason = reason_against(request.method, lacks, request.options)
+        if reason is not None:
+            raise ExplainerError(f"{request.spec} cannot run here. {reason}")
+        for target in session.chosen:
+            if request.rule is not None:
+                target.seed(session.answers, request.rule)
+
+
+def _predictions(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
+    model, labels = session.model, session.labels
+    logits = session.answers.float().cpu()
+    probabilities = model.calibration.probabilities(logits, model.output)
+    explanations = []
+    for i, (record, notes) in enumerate(zip(session.unpadded_inputs.inputs, session.prepared.notes, strict=True)):
+        explanation = Explanation(
+            model=model.name,
+            weights_digest=model.weights_digest,
+            input=record,
+            labels=labels,
+            logits=logits[i],
+            probabilities=probabilities[i],
+            targets=[],
+            methods=[r.spec for r in requests],
+            spellings=spellings,
+            versions=versions(),
+            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.squashed)],
+            prompted=model.kind == "clip",
+            output=model.output,
+            tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
+        )
+        if session.prompts_read is not None:
+            for label, prompt_notes in zip(labels, session.prompts_read.notes, strict=True):
+                explanation.notes += [f"{label!r}: {note}" for note in prompt_notes]
+        if model.side == "text":
+            explanation.prompts = {label: text for label, text in zip(labels, session.samples, strict=True) if isinstance(text, TextInput)}
+        abstain = InputAbstentions(session, explanation, i)
+        explanation.abstention = abstain.of_answer()
+        for target in session.chosen:
+            explanation.targets.append(replace(explanation.target_info(target, i), abstention=abstain.of_target(target)))
+        explanation.completeness_of = _completeness(model, session.prepared, i, labels, session.chosen)
+        explanations.append(explanation)
+    return explanations
+
+
+@dataclass(frozen=True, eq=False)
+class _Completeness:
+    """Records a sample again and adds up its FullGrad terms for a target; it holds the tensors, not the graph. An explanation that is
+    pickled leaves it behind, as it holds the model.
+    """
+
+    model: Model
+    tensors: dict[str, Tensor]
+    labels: list[str]
+    targets: list[ResolvedTarget]
+
+    def __call__(self, rule: str, number: int) -> float:
+        model, chosen, compared = self.model, self.targets[number], self.labels
+        if model.side == "text":  # one prompt, of one image
+            chosen, compared = ResolvedTarget(chosen.labels, torch.zeros_like(chosen.index)), list(chosen.labels)
+        if rule not in gradient_rules():
+            raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
+        prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors
+        with with_gradients():
+            trace = Trace(Recording(model, {**self.tensors, **prompts}), chosen, RULES[rule])
+            terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
+        return float((trace.account() - terms).abs())
+
+
+def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]) -> _Completeness:
+    tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
+    return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
+
+
+def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: Reading | None = None) -> list[Attribution]:
+    """Run one read-out, unless what it finds is known already, and cut them into one attribution a sample."""
+    started = time.perf_counter()
+    reading = request.read(trace) if known is None else known
+    scores = reading.scores.detach()
+    error = reading.error if reading.error is not None else _error(request, trace, scores)
+    scores = scores.float().cpu()
+    seconds = time.perf_counter() - started + trace.waited
+    mask = trace.mask.cpu()
+    attributions = []
+    for i, sample in enumerate(samples):
+        values = scores[i][mask[i]]
+        if not bool(values.isfinite().all()):
+            dtype = trace.recording.logits.dtype
+            remedy = "check the weights of the model" if dtype in (torch.float32, torch.float64) else "try float32 weights"
+            raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
+        sizes = None if reading.sizes is None else reading.sizes[i].detach().cpu()[mask[i]]
+        name, content = request.name, content_of(sample, trace.layout, len(values))
+        on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
+        attributions.append(
+            Attribution(
+                method=request.spec,
+                readout=request.method.name,
+                rule=None if request.rule is None else request.rule.name,
+                title=name.title,
+                source=name.source,
+                target=trace.chosen.labels[i],
+                scores=values,
+                content=content,
+                patches=trace.layout.grid,
+                text=sample if isinstance(sample, TextInput) else None,
+                signed=request.method.signed,
+                class_specific=request.method.class_specific,
+                seconds=seconds,
+                adds_up_to=request.adds_up_to,
+                completeness_error=None if error is None else float(error[i]),
+                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(reading.notes[i] if reading.notes else ()), *on_scores])),
+                seed_correlation=reading.seed_correlations[i] if reading.seed_correlations else None,
+                numerics=Numerics(sizes=sizes, notes=on_scores),
+                pixels=None if reading.pixels is None else reading.pixels[i].detach().float().cpu(),
+                image=sample if isinstance(sample, ImageInput) else None,
+            )
+        )
+    return attributions
+
+
+def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
+    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a read-out
+    that gives no account of its own.
+    """
+    if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
+        return None
+    total = scores.sum(1)
+    if request.method.promise.unplaced:
+        total = total + trace.unplaced
+    return (trace.account() - total).abs()
+
+
+__all__ = [
+    "Cancelled",
+    "Contrast",
+    "Explanation",
+    "Observer",
+    "Probability",
+    "explain",
+    "versions",
+]

@@ -1,0 +1,248 @@
+"""Texts longer than their model: each overlapping window explained on its own, and the windows' maps joined to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, get_args
+
+import torch
+from torch import Tensor
+
+from explainers.methods.readouts.seeds import MOSTLY_NOISE
+from explainers.models.abstention import Evidence, abstention
+from explainers.models.eval_mode import evaluating
+from explainers.models.feature_scores import token_means
+from explainers.models.inputs.types import Windows
+from explainers.models.model import Model
+from explainers.pipeline.precision import joined
+from explainers.records.result import Attribution, Explanation, WindowInfo
+from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
+
+LongTexts = Literal["windows", "cut"]
+LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
+TOKENS_AT_ONCE = 2048  # of the windows that are recorded together
+
+#: As :func:`explainers.pipeline.explain.explain`, its model and methods given.
+Explain = Callable[..., Any]
+#: Gives the requests that are made together, each with its ``spec``, one list after the other.
+Rounds = Callable[[], Iterable[Sequence[Any]]]
+
+
+class WindowObserver(Protocol):
+    """What :func:`explainers.pipeline.explain.explain` tells."""
+
+    def on_prediction(self, explanation: Explanation) -> None:
+        """The answer is known."""
+
+    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
+        """A map is done."""
+
+
+def read_windows(model: Model, inputs: Any) -> list[Windows | None]:
+    """For each of some inputs its windows, None for what the model takes whole; empty where it takes them all."""
+    windows_of = [model.windows(text) for text in _listed(inputs)]
+    return windows_of if any(windows is not None for windows in windows_of) else []
+
+
+def _listed(inputs: Any) -> list[Any]:
+    return list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+
+
+def explain_long(
+    explain: Explain, model: Model, inputs: Any, read: Sequence[Windows | None], target: Target | Sequence[Target], *, seed: int, **how: Any
+) -> Any:
+    """Explain inputs some of which are longer than the model takes: ``read`` has the windows of these. One explanation, or a list for
+    a list; ``how`` is what :func:`explain_windows` takes.
+    """
+    explanations = []
+    for i, (text, windows) in enumerate(zip(_listed(inputs), read, strict=True)):
+        if windows is None:
+            explanations += explain([text], target=target, seed=seed + i, observer=how["observer"])
+        else:
+            explanations.append(explain_windows(explain, model, windows, target, seed=seed + i, **how))
+    return explanations if isinstance(inputs, list | tuple) else explanations[0]
+
+
+def explain_windows(
+    explain: Explain,
+    model: Model,
+    windows: Windows,
+    target: Target | Sequence[Target],
+    *,
+    seed: int,
+    observer: WindowObserver | None,
+    check: Callable[[], None],
+    rounds: Rounds | None = None,
+) -> Explanation:
+    """Explain a long text by its windows, with ``explain`` for a few of them at a time; with ``rounds``, by the methods of one round after
+    the other, so that the maps of the first are there before the next begins.
+
+    The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
+    A token's score is the mean of those that the windows give it in which it stands.
+    """
+    answers = window_logits(model, windows, check)
+    mean = answers.mean(0, keepdim=True)
+    chosen = [_choose(model, wanted, mean) for wanted in as_list(target)]
+    fixed = [_fixed(wanted, resolved) for wanted, resolved in zip(as_list(target), chosen, strict=True)]
+    joining = _Joining(model, windows, answers, chosen, observer)
+    every: list[str] = []
+    for together in [None] if rounds is None else rounds():
+        named = {} if together is None else {"methods": [request.spec for request in together]}
+        every += named.get("methods", ())
+        for first in range(0, len(windows), _at_once(windows)):
+            rows = windows.rows(first, first + _at_once(windows))
+            explain(rows, target=fixed, seed=seed + first, observer=joining, **named)
+    if rounds is not None:
+        joining.explanation.methods[:] = every
+    return joining.explanation
+
+
+def _at_once(windows: Windows) -> int:
+    return max(1, TOKENS_AT_ONCE // windows.prepared.tensors["input_ids"].shape[1])
+
+
+def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
+    """The logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
+    logits = []
+    with torch.no_grad(), evaluating(model.module):
+        for first in range(0, len(windows), _at_once(windows)):
+            check()
+            logits.append(model.forward(windows.rows(first, first + _at_once(windows)).tensors).float().cpu())
+    return torch.cat(logits)
+
+
+def _features(model: Model, windows: Windows) -> Tensor:
+    """The means of each window's tokens, (windows, D)."""
+    starts = range(0, len(windows), _at_once(windows))
+    return torch.cat([token_means(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
+
+
+def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
+    return choose(
+        target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output
+    )
+
+
+def _fixed(target: Target, chosen: ResolvedTarget) -> Target:
+    """The same target for every window: where none is named, the top class of the whole text."""
+    top = TopClass(chosen.index.flatten()[0])
+    if target is None:
+        return top
+    return Probability(top) if target == Probability() else target
+
+
+@dataclass(eq=False)
+class _Joining:
+    """Takes the maps of windows, and makes those of the whole text of them."""
+
+    model: Model
+    windows: Windows
+    answers: Tensor
+    chosen: list[ResolvedTarget]
+    observer: WindowObserver | None
+
+    def __post_init__(self) -> None:
+        self._explanation: Explanation | None = None
+        self._completeness: list[Callable[[str, int], float]] = []
+        self._waiting: dict[int, list[Attribution]] = {}  # of each map of the whole, by its place, the maps of the windows so far
+
+    @property
+    def explanation(self) -> Explanation:
+        """The whole text, once the first window has answered."""
+        assert self._explanation is not None
+        return self._explanation
+
+    def on_prediction(self, explanation: Explanation) -> None:
+        """A window's answer; the first brings what is the same for all of them."""
+        assert explanation.completeness_of is not None
+        if len(self._completeness) < len(self.windows):  # a later round answers anew
+            self._completeness.append(explanation.completeness_of)
+        if self._explanation is not None:
+            return
+        self._explanation = self._whole(explanation)
+        if self.observer is not None:
+            self.observer.on_prediction(self._explanation)
+
+    def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
+        """A window's map; with that of the last window the map of the whole is done."""
+        place = len(explanation.maps) - 1  # not method and target: two targets may be called the same
+        parts = self._waiting.setdefault(place, [])
+        parts.append(attribution)
+        if len(parts) == len(self.windows):
+            del self._waiting[place]
+            whole = self._averaged_map(parts)
+            self.explanation.maps.append(whole)
+            if self.observer is not None:
+                self.observer.on_map(self.explanation, whole)
+
+    def _whole(self, window: Explanation) -> Explanation:
+        logits, model = self.answers.mean(0), self.model
+        whole = replace(
+            window,
+            input=self.windows.whole,
+            logits=logits,
+            probabilities=self._probabilities(logits),
+            targets=[],
+            maps=[],
+            notes=[*self._notes(), *window.notes],
+            tensors=self.windows.prepared.tensors,
+            completeness_of=self._largest_error,
+            abstention=None,
+        )
+        whole.targets = [whole.target_info(chosen) for chosen in self.chosen]
+        whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
+        if model.calibration.lines:
+            unknown = model.details.get("unknown_token_id")
+            evidence = Evidence(
+                logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown, directions=model.directions
+            )
+            if model.calibration.reads_features:  # as the answer is: the mean of the windows
+                evidence = replace(evidence, features=_features(model, self.windows).mean(0))
+            whole.abstention = abstention(evidence, "The text")
+        return whole
+
+    def _window_info(self, whole: Explanation, window: int) -> WindowInfo:
+        """Where a window lies, and what the model says of it alone."""
+        first, last = self.windows.content(window)
+        tokens, answer = self.windows.whole.tokens, self.answers[window]
+        alone = replace(whole, logits=answer, probabilities=self._probabilities(answer))
+        (top,) = alone.top(1)
+        logits = tuple(alone.target_info(chosen).logit for chosen in self.chosen)
+        return WindowInfo(tokens[first].start, tokens[last].end, (first, last), top.label, top.probability, logits)
+
+    def _probabilities(self, logits: Tensor) -> Tensor:
+        return self.model.calibration.probabilities(logits, self.model.output)
+
+    def _notes(self) -> list[str]:
+        count = sum(not token.special for token in self.windows.whole.tokens)
+        return [
+            f"The text has {count} word pieces, and the model takes {self.model.details['max_tokens']} tokens: it was read in "
+            f"{len(self.windows)} overlapping windows. The answer is the mean of their logits; where windows overlap, scores are averaged."
+        ]
+
+    def _averaged_map(self, parts: list[Attribution]) -> Attribution:
+        drawn = [part for part in parts if part.seed_correlation is not None]
+        noisiest = min(drawn, key=lambda part: part.seed_correlation or 0.0, default=None)
+        parts = [part if part is noisiest else _without_noise(part) for part in parts]
+        whole = replace(
+            parts[0],
+            scores=self.windows.joined([part.scores for part in parts]),
+            content=torch.tensor([not token.special for token in self.windows.whole.tokens]),
+            text=self.windows.whole,
+            seconds=sum(part.seconds for part in parts[:: _at_once(self.windows)]),  # each says what its batch took
+            adds_up_to=None,
+            completeness_error=None,
+            # each window draws its own samples: the map is no noisier than the noisiest of them
+            seed_correlation=None if noisiest is None else noisiest.seed_correlation,
+        )
+        return joined(parts, whole, self.windows.joined)
+
+    def _largest_error(self, rule: str, target: int) -> float:
+        """Of the windows' completeness errors."""
+        return max(of(rule, target) for of in self._completeness)
+
+
+def _without_noise(part: Attribution) -> Attribution:
+    """The map of a window without its note on noise: the noisiest window's is given for the whole."""
+    return replace(part, notes=tuple(note for note in part.notes if not note.startswith(MOSTLY_NOISE)))

@@ -1,0 +1,227 @@
+"""A batch made ready and recorded once, the targets resolved: what everything that is asked of a model begins with."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.integration import Rerun
+from explainers.autograd.recording import Recording
+from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
+from explainers.autograd.rules import Rule
+from explainers.autograd.signals import Fields
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.input_sizes import naming_size
+from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
+from explainers.models.layout import Layout
+from explainers.models.model import Model, Side, wrapped
+from explainers.records.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
+from explainers.records.trace import Answer, Trace
+
+Check = Callable[[], None]
+Precision = Literal["auto", "double"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+
+
+class Cancelled(Exception):
+    """The caller's ``cancelled`` said so; nothing more was computed."""
+
+
+def checker(cancelled: Callable[[], bool] | None) -> Check:
+    """A function that raises :class:`Cancelled` once ``cancelled`` says so."""
+
+    def check() -> None:
+        if cancelled is not None and cancelled():
+            raise Cancelled
+
+    return check
+
+
+def whole_seed(seed: object) -> int:
+    """``seed`` as a whole number. Raises ExplainerError for what is none."""
+    try:
+        return operator.index(seed)  # type: ignore[arg-type]  # what is no number is said below
+    except TypeError:
+        raise ExplainerError(f"seed={seed!r} is no whole number: send one such as 0.") from None
+
+
+class Session:
+    """A batch of inputs, recorded once in the model's own precision, and the targets of which something is asked.
+
+    ``prompts`` are those that a CLIP model compares its images with, None for those that the targets name; only the probability of a
+    prompt depends on the others. ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
+    ``precision`` is "double" where relevance is to be computed in float64 whatever its estimated error.
+    Raises ExplainerError for what cannot be done.
+
+    prepared  the inputs; prompts_read  the prompts of a CLIP model
+    tensors   what the model was given
+    labels    names of the classes, or the prompts
+    answers   logits (inputs, classes)
+    chosen    the targets, resolved
+    samples   what the rows of the recording are, without padding: the inputs, or on the text side the prompts
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        inputs: Input | Prepared,
+        target: Target | Sequence[Target] = None,
+        *,
+        side: Side | None = None,
+        prompts: Sequence[str] | None = None,
+        pixels: bool = False,
+        seed: int = 0,
+        cancelled: Callable[[], bool] | None = None,
+        precision: Precision = "auto",
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
+        self.precision = precision
+        self.targets = as_list(target)
+        self.model = model = wrapped(model).seen_from(side)
+        self._pixels, self._seed, self._check = pixels, whole_seed(seed), checker(cancelled)
+        self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
+        self.tensors, self.labels = self.prepared.tensors, list(model.labels)
+        self.prompts_read: Prepared | None = None
+        if model.prompt_inputs is not None:
+            named = prompts_of(self.targets, alone=model.side == "text")
+            self.labels = list(dict.fromkeys([*(prompts or ()), *named])) if model.side == "image" else named
+            self.prompts_read = model.prompt_inputs(self.labels)
+            self.tensors = {**self.tensors, **self.prompts_read.tensors}
+        for name, tensor in self.tensors.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
+        self._fields: dict[Rule, Fields] = {}
+        self._check()
+        check_room(model, self.tensors)
+        with naming_size(model, self.tensors):
+            self.recording = Recording(model, self.tensors, pixels=pixels)
+        logits = self.recording.logits.detach()
+        self.answers = logits.T if model.side == "text" else logits
+        self.chosen = [self._choose(target) for target in self.targets]
+        refuse_repeated(self.targets, self.chosen)
+        rows = self.prompts_read if model.side == "text" and self.prompts_read is not None else self.prepared
+        self.samples = [_without_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
+
+    def _choose(self, target: Target) -> ResolvedTarget:
+        model = self.model
+        known = (target, self.labels, self.answers)
+        return choose(*known, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output)
+
+    @cached_property
+    def double(self) -> Recording:
+        """The same pass in float64, for rules that amplify rounding; made when it is first needed."""
+        if self.recording.logits.dtype == torch.float64:
+            return self.recording
+        self._check()
+        check_room(self.model, self.tensors, IN_DOUBLE * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
+        return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
+
+    def forget_signals(self) -> None:
+        """Let go of what the backward passes so far brought back."""
+        self.recording.forget_signals()
+        if "double" in self.__dict__:
+            self.double.forget_signals()
+
+    @property
+    def unpadded_inputs(self) -> Prepared:
+        """The inputs as they were read, texts without their padding."""
+        return self.prepared if self.model.side == "text" else replace(self.prepared, inputs=tuple(self.samples))
+
+    def questions(self) -> list[tuple[ResolvedTarget, list[int]]]:
+        """What is asked of the recording, one backward pass a rule each, and for each of its rows the input that it belongs to.
+
+        The rows of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
+        image is asked.
+        """
+        inputs = range(len(self.answers))
+        if self.model.side == "image":
+            return [(target, list(inputs)) for target in self.chosen]
+        rows = len(self.labels)
+        return [(ResolvedTarget(tuple(self.labels), torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
+
+    def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
+        """Say what will be read under each rule, so that one backward pass brings all of it and nothing else. Of what is not said, all."""
+        self._fields = {}
+        for rule, several in fields:
+            self._fields[rule] = self._fields.get(rule, frozenset()) | several
+
+    def trace(self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None) -> Trace:
+        """What a read-out reads under ``rule``; of the recording in the model's own precision unless another is given."""
+        return Trace(
+            self.recording if recording is None else recording,
+            target,
+            rule,
+            seeds=tuple(self._seed + i for i in range(len(self.samples))),
+            rerun=self._rerun,
+            answer=self._answer,
+            content=self._content,
+            rows=self._rows,
+            fields=self._fields,
+        )
+
+    @cached_property
+    def _content(self) -> Tensor:
+        """bool (B, S): which tokens stand for patches or words."""
+        content = torch.zeros_like(self.recording.mask)
+        for row, mask, sample in zip(content, self.recording.mask, self.samples, strict=True):
+            row[mask] = content_of(sample, self.recording.layout, int(mask.sum())).to(row.device)
+        return content
+
+    def _rows(self, most: int, least: int, propagated: bool, apart: int) -> int:
+        return rows_at_once(self.model, self.tensors, most, least, propagated=propagated, apart=apart)
+
+    @property
+    def _rerun(self) -> Rerun:
+        return rerunner(self.model, self.tensors, self._check)
+
+    @property
+    def _answer(self) -> Answer:
+        model, tensors = self.model, self.tensors
+
+        def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+            self._check()
+            repeated = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
+            check_room(model, repeated, recorded=False)
+            with torch.no_grad(), evaluating(model.module):
+                return model.forward({k: change(k, v) for k, v in repeated.items()})
+
+        return answer
+
+
+def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
+    """A function that records ``tensors`` again, as :meth:`Trace.rerun` has it."""
+
+    def rerun(
+        repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **how: Any
+    ) -> Recording:
+        check()
+        repeated = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
+        if change is not None:
+            repeated = {k: change(k, v) for k, v in repeated.items()}
+        if kind is Recording:
+            check_room(model, repeated)
+        return kind(model, repeated, **how)
+
+    return rerun
+
+
+def content_of(record: ImageInput | TextInput, layout: Layout, tokens: int) -> Tensor:
+    """bool (tokens,): which of the tokens stand for patches or words."""
+    if isinstance(record, TextInput):
+        return torch.tensor([not t.special for t in record.tokens], dtype=torch.bool)
+    content = torch.zeros(tokens, dtype=torch.bool)
+    rows, cols = layout.grid or (0, 0)
+    content[layout.prefix : layout.prefix + rows * cols] = True
+    return content
+
+
+def _without_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
+    return record.without_padding(mask[: len(record.tokens)]) if isinstance(record, TextInput) else record

@@ -1,0 +1,415 @@
+"""What a read-out reads: values and signals of one recorded pass for one target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd.balance import Loss, losses_of
+from explainers.autograd.integration import Rerun, mean_signals
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
+from explainers.errors import ExplainerError
+from explainers.models.branches import on_grid
+from explainers.models.layout import Layout
+from explainers.records.targets import ResolvedTarget
+
+#: What was found behind what a pass misses, which all its read-outs say: it takes a recording of its own.
+_LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
+
+
+class Answer(Protocol):
+    """Asks the model without recording."""
+
+    def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a read-out found. A read-out that has nothing but scores may return them alone.
+
+    scores  (B, S)
+    error   (B,): completeness error, where the read-out has an account of its own
+    pixels  (B, height, width): the map at the pixels, where it has one
+    terms   block -> (B, S): what it adds, where the scores are a sum over blocks
+    rest    (B, S): what that sum has of no block
+    sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
+    seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a read-out that
+            draws at random: see :mod:`explainers.methods.readouts.seeds`
+    notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
+    """
+
+    scores: Tensor
+    error: Tensor | None = None
+    pixels: Tensor | None = None
+    terms: Mapping[int, Tensor] = field(default_factory=dict)
+    rest: Tensor | None = None
+    sizes: Tensor | None = None
+    notes: tuple[tuple[str, ...], ...] = ()
+    seed_correlations: tuple[float | None, ...] = ()
+
+    def on_grid(self, layout: Layout) -> Reading:
+        """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
+
+        def moved(values: Tensor | None) -> Tensor | None:
+            return None if values is None else on_grid(values, layout)
+
+        terms = {block: on_grid(term, layout) for block, term in self.terms.items()}
+        return replace(self, scores=on_grid(self.scores, layout), terms=terms, rest=moved(self.rest), sizes=moved(self.sizes))
+
+
+class Trace:
+    """Values and, under one rule, signals. Shapes: B batch, S tokens, D width, H heads.
+
+    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when
+    first read, so that an attention-only
+    read-out causes no backward pass.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        chosen: ResolvedTarget,
+        rule: Rule | None,
+        *,
+        seeds: tuple[int, ...] = (0,),
+        rerun: Rerun | None = None,
+        answer: Answer | None = None,
+        content: Tensor | None = None,
+        rows: Callable[[int, int, bool, int], int] | None = None,
+        fields: Mapping[Rule, Fields] | None = None,
+    ) -> None:
+        self.recording = recording
+        self.chosen = chosen
+        self.rule = rule
+        self.seeds = seeds  # one for each sample, for read-outs that draw at random
+        self._rerun = rerun
+        self._answer = answer
+        self._content = content
+        self._rows = rows
+        self._fields_by_rule = {} if fields is None else fields  # what the read-outs of each rule read together
+        self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
+        self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
+        self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
+        self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
+        self.waited = 0.0  # seconds that passes shared with other read-outs took
+        self.notes: list[str] = []
+        self.notes_of_samples: dict[int, list[str]] = {}  # what holds for the map of one sample alone
+
+    @property
+    def layout(self) -> Layout:
+        """How the tokens lie."""
+        return self.recording.layout
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, S): which tokens are real, not padding."""
+        return self.recording.mask
+
+    @property
+    def content(self) -> Tensor:
+        """(B, S): which tokens stand for patches or words; where nothing is known of the text, all but padding and prefix."""
+        if self._content is not None:
+            return self._content
+        content = self.mask.clone()
+        content[:, : self.layout.prefix] = False
+        return content
+
+    @property
+    def block_inputs(self) -> list[Tensor]:
+        """Per block (B, S, D)."""
+        return [x.detach() for x in self.recording.block_inputs]
+
+    @property
+    def block_outputs(self) -> list[Tensor]:
+        """Per block (B, S, D)."""
+        return [x.detach() for x in self.recording.block_outputs]
+
+    @property
+    def attentions(self) -> list[Tensor]:
+        """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
+        return [_present(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
+
+    @cached_property
+    def type_of_attention(self) -> torch.dtype:
+        """In which attention maps are multiplied: the longest of the tokens' and the maps' own, for some models have their softmax in
+        another than the rest.
+        """
+        known = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
+        return reduce(torch.promote_types, (a.dtype for a in known), self.recording.block_inputs[0].dtype)
+
+    @cached_property
+    def signals(self) -> Signals:
+        """What the rule's backward pass brought back."""
+        if self.rule is None:
+            raise ExplainerError("This read-out has no backward rule.")
+        before = time.perf_counter()
+        if self.integrated:
+            signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
+        else:
+            signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule), self._fields)
+        self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
+        if self.draw is not None and signals.errors is not None:
+            signals = signals.moved(self.draw)
+        if signals.unruled:
+            names = ", ".join(sorted(signals.unruled))
+            self.notes.append(
+                f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
+            )
+        if signals.missing is not None and bool(signals.missing.any()):
+            self._say_missing(signals, signals.missing)
+        return signals
+
+    def signals_with(self, field: str) -> Signals:
+        """The signals, this field of them among what is asked for: what no read-out declared takes a backward pass of its own."""
+        if not covers(self._fields, frozenset([field])):
+            self._fields |= {field}
+            self.__dict__.pop("signals", None)
+        return self.signals
+
+    def _say_missing(self, signals: Signals, missing: Tensor) -> None:
+        """Say of each sample what the rule's account of its answer misses, and at which operators."""
+        assert self.rule is not None
+        seed = self.chosen.seed(self.recording.logits, self.rule)
+        begun, where = (seed * self.recording.logits.detach()).sum(1), ""
+        if self._rerun is not None:
+            if signals not in _LOSSES:
+                _LOSSES[signals] = losses_of(self.rerun, self.rule, seed, missing)
+            largest = _LOSSES[signals]
+            where = "" if not largest else "; it is lost at " + " and at ".join(loss.words for loss in largest[:2])
+        for sample, (lost, whole) in enumerate(zip(missing.tolist(), begun.tolist(), strict=True)):
+            if lost:
+                self.notes_of_samples.setdefault(sample, []).append(
+                    f"Under the rule {self.rule.name} the tokens and biases should add up to {whole:.3g}, and miss it by {abs(lost):.2g}"
+                    f"{where}."
+                )
+
+    @property
+    def mid_residuals(self) -> list[Tensor]:
+        """Per block (B, S, D): the residual stream after attention. Raises ExplainerError where a block has none."""
+        residuals = self.recording.mid_residuals
+        if any(m is None for m in residuals):
+            raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+        return [m.detach() for m in residuals if m is not None]
+
+    @property
+    def tokens_of_blocks(self) -> list[Tensor]:
+        """Per block (B, S): which tokens take part in it."""
+        return [self.mask] * len(self.recording.block_inputs)
+
+    def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
+        """Queries, keys and values of the last attention that was recorded, and weight and bias of its output projection.
+
+        Raises ExplainerError where they cannot be read.
+        """
+        return parts_of_last(recording.parts, recording.structure.output_projections)
+
+    def last_context(self, signals: Signals) -> Tensor:
+        """Signal at what the last attention gives, before its projection: (B, H, S, d)."""
+        context = signals.contexts[-1]
+        assert context is not None
+        return context
+
+    @property
+    def block_input_grads(self) -> tuple[Tensor, ...]:
+        """Signal at each block's input, (B, S, D)."""
+        return self.signals_with("block_inputs").block_inputs
+
+    @property
+    def bias(self) -> Tensor:
+        """FullGrad's bias terms by token (B, S); zero under a rule that leaves them out."""
+        assert self.rule is not None
+        bias = self.signals_with("bias").bias
+        assert bias is not None
+        return bias if self.rule.bias else torch.zeros_like(bias)
+
+    @property
+    def unplaced(self) -> Tensor:
+        """Bias terms that belong to no token (B,)."""
+        assert self.rule is not None
+        unplaced = self.signals_with("bias").unplaced
+        assert unplaced is not None
+        return unplaced if self.rule.bias else torch.zeros_like(unplaced)
+
+    @property
+    def pixel_values(self) -> Tensor:
+        """The pixels that the model saw (B, C, height, width). Raises ExplainerError for a text."""
+        if self.recording.pixels is None:
+            raise ExplainerError("There are no pixels here: at=pixels is for images.")
+        return self.recording.pixels.detach()
+
+    @property
+    def pixel_grads(self) -> Tensor:
+        """Signal at the pixels (B, C, height, width)."""
+        if self.integrated:
+            raise ExplainerError("integrated= averages gradients at the embedded tokens; leave at=pixels out, or use integrated_gradients.")
+        pixels = self.signals_with("pixels").pixels
+        if pixels is None:
+            raise ExplainerError("There are no pixels here: at=pixels is for images.")
+        return pixels
+
+    @property
+    def block_output_grads(self) -> tuple[Tensor, ...]:
+        """Signal at each block's output, (B, S, D)."""
+        return self.signals_with("block_outputs").block_outputs
+
+    @property
+    def attention_grads(self) -> list[Tensor]:
+        """Signal at each block's attention weights, (B, H, S, S)."""
+        return [_present(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
+
+    def block_input_grad(self, block: int) -> Tensor:
+        """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
+        return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
+
+    def attention_grad(self, block: int) -> Tensor:
+        """Signal at the attention weights of one block, counted likewise, (B, H, S, S)."""
+        signals = self.signals_with(f"attentions[{block}]")
+        return _present(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
+
+    def under(self, rule: str) -> Trace:
+        """The same pass read under another rule."""
+        other = Trace(
+            self.recording,
+            self.chosen,
+            RULES[rule],
+            seeds=self.seeds,
+            rerun=self._rerun,
+            answer=self._answer,
+            content=self._content,
+            rows=self._rows,
+            fields=self._fields_by_rule,
+        )
+        other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
+        other.notes_of_samples = self.notes_of_samples
+        return other
+
+    def token_mean(self, x: Tensor) -> Tensor:
+        """Mean over the real tokens of (B, S, ...), keeping that dimension as 1."""
+        weight = self.mask.to(x.dtype).view(*self.mask.shape, *[1] * (x.dim() - 2))
+        return (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
+
+    @property
+    def class_tokens(self) -> Tensor:
+        """Place (B,) of the token that the head reads; where it pools and ``row`` says so, of the class token before the patches.
+
+        Raises ExplainerError where there is no such token.
+        """
+        if self.row != "mean" and self.recording.class_tokens is not None:
+            return self.recording.class_tokens
+        if self.row == "class_token" and self.layout.prefix and self.recording.model.details.get("class_token"):
+            self.note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
+            return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
+        if self.row == "mean":
+            raise ExplainerError("This read-out starts from one token, so it knows no mean over all of them: leave row=mean out.")
+        raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
+
+    def note(self, text: str) -> None:
+        """Say something about the map, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def notes_on(self, sample: int) -> list[str]:
+        """What people must know of the map of one sample."""
+        return [*self.notes, *self.notes_of_samples.get(sample, ())]
+
+    def class_row(self, matrix: Tensor) -> Tensor:
+        """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N); where ``row`` says so, the mean of the rows of all
+        real tokens.
+        """
+        if self.row == "mean":
+            self.note("Read as the mean over all tokens, from each of which the map starts.")
+            weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
+            return (matrix * weight).sum(-2) / weight.sum(-2)
+        rows = torch.arange(len(matrix), device=matrix.device)
+        return matrix.movedim(-2, 1)[rows, self.class_tokens]
+
+    def rerun(self, repeats: int = 1, **how: Any) -> Recording:
+        """Record the model again, each sample ``repeats`` times in a row.
+
+        ``how`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
+        """
+        assert self._rerun is not None
+        return self._rerun(repeats, **how)
+
+    def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
+        """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
+        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.room.rows_at_once`, which may raise.
+        """
+        batch = len(self.recording.block_inputs[0])
+        most = max(most, least * batch)
+        rows = most if self._rows is None else self._rows(most, least * batch, propagated, apart)
+        return rows // batch
+
+    def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
+        assert self._answer is not None
+        return self._answer(sample, repeats, change)
+
+    def value(self, logits: Tensor | None = None) -> Tensor:
+        """f(x) (B,), the number that is explained."""
+        return self.chosen.value(self.recording.logits if logits is None else logits).detach()
+
+    def account(self) -> Tensor:
+        """What the terms of a read-out that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
+        return self.chosen.account(self.recording.logits).detach()
+
+    def identity(self) -> Tensor:
+        """(1, S, S)."""
+        x = self.recording.block_inputs[0]
+        return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
+
+
+def _present(attention: Tensor | None, block: int) -> Tensor:
+    if attention is None:
+        raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
+    return attention
+
+
+def parts_of_last(
+    parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
+) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
+    """Those of the last attention."""
+    last, projection = parts[-1], projections[-1]
+    if last is None or projection is None:
+        raise ExplainerError("The queries, keys, values and output projection of this model's last attention cannot be read.")
+    return last, projection
+
+
+def inner_products(tokens: Tensor, signals: Tensor) -> Reading:
+    """Each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
+    products = tokens * signals
+    return Reading(products.sum(-1), sizes=products.abs().sum(-1))
+
+
+def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> Reading:
+    """The sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to none."""
+    total = torch.stack(list(terms)).sum(0)
+    return Reading(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
+
+
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> Reading:
+    """A map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
+
+    Raises ExplainerError where there is no grid of patches.
+    """
+    grid = trace.layout.grid
+    if grid is None:
+        raise ExplainerError("There are no patches to sum pixels over: at=pixels is for images.")
+    height, width = pixels.shape[-2:]
+    sums = F.adaptive_avg_pool2d(pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
+    scores, first = torch.zeros_like(trace.recording.block_inputs[0][..., 0]), trace.layout.prefix
+    if prefix is not None:
+        scores[:, :first] = prefix[:, :first]
+    scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
+    return Reading(scores, pixels=pixels)

@@ -1,0 +1,138 @@
+// The deletion bar at the foot of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
+// first used.
+
+import { Waiting } from "../progress/waiting.js";
+import { segment } from "../core/controls.js";
+import { byId, el, styled } from "../core/dom.js";
+import { ORDER_NAMES } from "./removalorder.js";
+
+/** @import { WorkbenchView } from "../plates/types.js" */
+
+/** The test at the foot of the page. */
+export class DeletionBar {
+  #opened = null;
+  view = null; // once it is loaded
+
+  /** @param {WorkbenchView} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
+    this.tool = workbench.toolStates.of("deletion");
+    const { removal } = workbench;
+    const use = () => this.open();
+    this.slider = el("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      step: 1,
+      id: "removed",
+      on: { input: () => removal.set({ removed: Number(this.slider.value) }), focus: use, pointerdown: use },
+    });
+    this.output = el("output", { class: "num", for: "removed" });
+    this.statusLine = el("p", { class: "num said", role: "status" });
+    this.problem = el("div");
+    this.asking = new Waiting(); // the curves
+    this.over = el("div", { class: "over" }, this.asking.node); // what is said over the plates, so that nothing moves
+    const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);
+    const title = el("h2", { id: "deletion-bar-title" }, "Deletion test");
+    const see = el(
+      "button",
+      { type: "button", class: "act plain to-curves", on: { click: () => byId("curves").scrollIntoView() } },
+      "See the curves",
+    );
+    byId("deletion-bar").append(
+      this.over,
+      title,
+      segment(removal, "order", "First the", ORDER_NAMES),
+      slide,
+      see,
+      workbench.kind === "text" ? this.#editing() : "",
+      this.statusLine,
+      this.problem,
+    );
+    byId("plates").classList.add("untested"); // nothing is said of a test that nobody began
+    // what has the focus is scrolled to above the deletion bar, see deletion.css
+    new ResizeObserver(() =>
+      document.documentElement.style.setProperty("--deletion-bar", `${byId("deletion-bar").offsetHeight}px`),
+    ).observe(byId("deletion-bar"));
+    this.#show();
+    removal.follow((now, before) => {
+      this.#show();
+      if (now.removed > 0 || now.order !== before.order) this.open(); // another input is whole: that begins no test
+    });
+    if (removal.value.removed > 0 || removal.value.order !== "most" || this.tool.value.open) this.open();
+  }
+
+  /**
+   * Whether the maps are tested.
+   * @returns {boolean}
+   */
+  get isOpen() {
+    return byId("deletion-bar").classList.contains("open");
+  }
+
+  #turn(isOpen) {
+    byId("curves").hidden = !isOpen;
+    byId("deletion-bar").classList.toggle("open", isOpen);
+    byId("plates").classList.toggle("untested", !isOpen);
+    this.tool.set({ open: isOpen || undefined });
+  }
+
+  /** Nothing is removed any more, and the model is not asked about the next input. */
+  close() {
+    this.workbench.removal.set({ removed: 0, order: "most" });
+    this.#turn(false);
+    this.view?.rest();
+  }
+
+  /**
+   * Load what draws and asks, once.
+   * @returns {Promise<any>}
+   */
+  open() {
+    if (!this.isOpen) {
+      this.#turn(true);
+      this.view?.wake();
+    }
+    const sheets = ["curves", "ranks"].map((name) => styled(`workbench/${name}.css`));
+    this.#opened ??= Promise.all([import("./deletionview.js"), ...sheets]).then(
+      ([{ DeletionView }]) => (this.view = new DeletionView(this)),
+      (problem) => this.workbench.report(problem, this.problem),
+    );
+    return this.#opened;
+  }
+
+  /** Opens the words for editing. */
+  #editing() {
+    const place = byId("edits");
+    const tool = this.workbench.toolStates.of("edits");
+    const open = async (isAsked) => {
+      tool.set({ open: place.hidden || undefined });
+      button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
+      if (!place.hasChildNodes()) {
+        const sheets = ["edits", "ranks"].map((name) => styled(`workbench/${name}.css`));
+        const [{ Edits }] = await Promise.all([import("./edits.js"), ...sheets]);
+        if (!place.hasChildNodes()) new Edits(place, this.workbench);
+      }
+      if (!place.hidden && isAsked) place.scrollIntoView({ block: "nearest" });
+    };
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        "aria-expanded": "false",
+        "aria-controls": "edits",
+        on: { click: () => toggle(true) },
+      },
+      "Remove words",
+    );
+    const toggle = (isAsked) => open(isAsked).catch((problem) => this.workbench.report(problem, this.problem));
+    if (tool.value.open) toggle(false); // as the address says
+    return button;
+  }
+
+  #show() {
+    this.slider.value = this.workbench.removal.value.removed;
+    this.output.textContent = `${this.workbench.removal.value.removed}\u2009%`;
+  }
+}

@@ -1,0 +1,142 @@
+// One explanation under the deletion test: in which order the tokens of its maps are removed, and what its model says
+// then.
+
+import { explanationPath } from "../core/api.js";
+import { count } from "../core/dom.js";
+import { readFor } from "../plates/content.js";
+
+/**
+ * @import { Waiting } from "../progress/waiting.js"
+ * @import { ScoreMap, Started } from "../core/types.js"
+ */
+
+/**
+ * The tokens `content` (indices of `scores`) in the order of removal; of equal ones the earlier is first, as on
+ * the server.
+ */
+function removalOrder(scores, content, order) {
+  const sign = order === "most" ? -1 : 1;
+  return [...content].sort((a, b) => sign * (scores[a] - scores[b]));
+}
+
+/**
+ * How many of `tokens` are removed at a share; a half is rounded up, as on the server.
+ * @param {number} share
+ * @param {number} tokens
+ * @returns {number}
+ */
+export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
+
+/**
+ * The value when so many tokens are removed: computed, or on the straight line between the two computed points around
+ * it.
+ * @param {number[]} counts
+ * @param {number[]} values
+ * @param {number} removed
+ * @returns {{value: number, computed: boolean}}
+ */
+export function valueAt(counts, values, removed) {
+  const right = counts.findIndex((at) => at >= removed);
+  if (right < 0) return { value: values.at(-1), computed: false };
+  if (counts[right] === removed) return { value: values[right], computed: true };
+  const t = (removed - counts[right - 1]) / (counts[right] - counts[right - 1]);
+  return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
+}
+
+/** The deletion test of one explanation. */
+export class DeletionTest {
+  answers = new Map(); // label of a target -> curves, as the API gives them
+  isAsking = false;
+  progress = null; // {asked, total} inputs of the target that is asked about now
+  #orders = new Map();
+  #request = null;
+
+  /**
+   * `subject` is {id, model, info}: the explanation, the name of its model, and what that said when it began.
+   * @param {{id: string, model: string, info: Started}} options
+   */
+  constructor({ id, model, info }) {
+    this.id = id;
+    this.model = model;
+    this.info = info;
+  }
+
+  /**
+   * The tokens of a map that can be removed, in the order of removal.
+   * @param {ScoreMap} map
+   * @param {string} order
+   * @returns {number[]}
+   */
+  tokensInOrder(map, order) {
+    const key = `${map.method}\n${map.target}\n${order}`;
+    if (!this.#orders.has(key)) {
+      const read = readFor(this, map.target);
+      const content = read ? read.tokens.flatMap((token, i) => (token.special ? [] : [i])) : [...map.scores.keys()];
+      this.#orders.set(key, removalOrder(map.scores, content, order));
+    }
+    return this.#orders.get(key);
+  }
+
+  /**
+   * What the model is asked about: parts of the input are left out of each.
+   * @returns {string}
+   */
+  get inputNoun() {
+    return this.info.prompts ? "prompts" : this.info.input.kind === "text" ? "texts" : "pictures";
+  }
+
+  /**
+   * Ask for the curves of every target, once, the first one first; `onAnswer` is called after each, `onProgress` when
+   * there is
+   * progress. Rejects with the Problem.
+   * @param {Waiting} asking
+   * @param {() => void} onAnswer
+   * @param {() => void} onProgress
+   * @returns {Promise<void>}
+   */
+  async ask(asking, onAnswer, onProgress) {
+    if (this.#request) return;
+    const { signal } = (this.#request = new AbortController());
+    this.isAsking = true;
+    onAnswer();
+    try {
+      for (const { label, against } of this.info.targets) {
+        const report = (progress) => {
+          this.progress = progress;
+          onProgress();
+        };
+        const path = `${explanationPath(this.id)}/perturbations`;
+        const answer = await asking.ask(path, { target: label }, signal, report);
+        if (signal.aborted) return;
+        this.answers.set(label, { ...answer, isContrast: Boolean(against) });
+        if (this.answers.size < this.info.targets.length) onAnswer();
+      }
+    } catch (problem) {
+      if (problem.name !== "AbortError") throw problem;
+    } finally {
+      this.isAsking = false;
+      this.progress = null;
+      if (!signal.aborted) onAnswer();
+    }
+  }
+
+  /** Nobody wants to know any more. */
+  drop() {
+    this.#request ??= new AbortController();
+    this.#request.abort();
+  }
+
+  /**
+   * What was asked, in a line; empty while the answers are not all there.
+   * @returns {string}
+   */
+  get summaryLine() {
+    if (this.isAsking || !this.answers.size) return "";
+    const { curves, counts, how } = this.answers.values().next().value;
+    const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
+    const words = this.info.prompts
+      ? "; each prompt loses its own words, and what changes is its likeness to the picture"
+      : "";
+    return `${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`;
+  }
+}

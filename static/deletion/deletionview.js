@@ -1,0 +1,246 @@
+// The deletion test on the page: every plate loses its own tokens in the order of its map, and says what the model says
+// without them.
+
+import { byId, el, number, percent } from "../core/dom.js";
+import { showProblem } from "../core/problems.js";
+import { Curves } from "../maps/curves.js";
+import { DeletionFacts, NOT_ASKED } from "../maps/deletionfacts.js";
+import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
+import { ordinal } from "../maps/caption.js";
+import { plateName } from "../plates/plate.js";
+import { ORDER_NAMES } from "./removalorder.js";
+import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
+
+/**
+ * @import { Waiting } from "../progress/waiting.js"
+ * @import { Store } from "../core/state.js"
+ * @import { DeletionAnswer } from "../core/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
+
+const READ_TERMS = {
+  probability: "without these parts",
+  logit: "logit without them",
+  value: "value without them",
+};
+
+/**
+ * A number of the target as it is read: a probability, a logit or a value.
+ * @param {string} read
+ * @param {number} value
+ * @returns {string}
+ */
+export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
+
+/** The lines of the test under a map: those of its plate, else new ones. */
+function factsOf({ node, actions, deletion }) {
+  if (deletion) return deletion;
+  const facts = new DeletionFacts();
+  // where there are plain words, it lies over them, so that nothing moves
+  const words = node.querySelector(".plainly");
+  if (words?.checkVisibility()) words.append(facts.node);
+  else actions.node.before(facts.node);
+  return facts;
+}
+
+// Why there are no curves yet.
+const WAITING = "The model is asked when all maps are there.";
+const ASKING = "All maps are there. The model now answers without the parts that each of them names.";
+
+const put = (node, text) => node.textContent !== text && (node.textContent = text);
+
+/** What the plates lose at the place of the slider, and the curves. */
+export class DeletionView {
+  #trials = new Map(); // id of an explanation on show -> DeletionTest; two of them where two models are compared
+  #facts = new WeakMap(); // plate -> DeletionFacts
+  #waiting = 0;
+
+  /**
+   * @param {{workbench: WorkbenchView, tool: Store<any>, asking: Waiting, problem: Element, statusLine: Element,
+   *   output: Element, isOpen: boolean, close: () => void}} bar
+   */
+  constructor(bar) {
+    const { workbench } = bar;
+    this.bar = bar;
+    this.workbench = workbench;
+    // the bar beside the curves tells it to screen readers, when they ask
+    this.count = el("span", { "aria-hidden": "true" });
+    this.figure = new Curves(byId("curves"), bar.tool, {
+      onPick: (spec) => this.#pick(spec),
+      onClose: () => bar.close(),
+    });
+    workbench.removal.follow(() => this.soon());
+    addEventListener("scheme", () => this.soon());
+    for (const subject of this.#subjects) {
+      subject.follow((now, before) => {
+        if (now.id !== before.id) this.#begin();
+        if (now.done && bar.isOpen) this.#ask(now);
+      });
+    }
+    // plates that come later, and texts that are cut anew, lose their tokens too
+    this.observer = new MutationObserver(() => this.soon());
+    this.observer.observe(byId("plates"), { childList: true, subtree: true });
+    this.#begin();
+    this.wake();
+  }
+
+  /** Ask about what is on show. */
+  wake() {
+    for (const { value } of this.#subjects) if (value.done) this.#ask(value);
+    this.soon();
+  }
+
+  /** Stop asking; what is answered already is kept. */
+  rest() {
+    for (const [id, trial] of this.#trials) {
+      if (!trial.isAsking) continue;
+      trial.drop();
+      this.#trials.set(id, new DeletionTest(trial));
+    }
+    this.#tell();
+  }
+
+  /** The explanations on show: the page's own, and that of another model beside it. */
+  get #subjects() {
+    return [this.workbench.subject, this.workbench.compared];
+  }
+
+  /** Draw once before the next frame. */
+  soon() {
+    this.#waiting ||= requestAnimationFrame(() => {
+      this.#waiting = 0;
+      this.draw();
+    });
+  }
+
+  /** Remove from every plate what the slider says. */
+  draw() {
+    const { removed, order } = this.workbench.removal.value;
+    this.paper = paperColour(byId("plates")); // read once, before anything is written
+    const sizes = new Set(
+      this.workbench.plateSet.tested
+        .map((plate) => this.#plate(plate, removed / 100, order))
+        .filter((tokens) => tokens !== null),
+    );
+    this.observer.takeRecords(); // what was written here is no reason to draw again
+    const [tokens] = sizes;
+    // prompts may be of different lengths, and models may cut in different ways
+    const many = sizes.size > 1 ? " of each" : "";
+    put(
+      this.bar.output,
+      sizes.size === 1
+        ? `${removed}\u2009% · ${countAt(removed / 100, tokens)} of ${tokens}`
+        : `${removed}\u2009%${many}`,
+    );
+    this.figure.mark(order, removed / 100);
+  }
+
+  /** Remove tokens from a plate; gives how many it has, null where it shows no map of an explanation on show. */
+  #plate(plate, share, order) {
+    if (!this.#facts.has(plate)) this.#facts.set(plate, factsOf(plate));
+    const facts = this.#facts.get(plate);
+    const { map } = plate;
+    const trial = map && this.#trials.get(plate.actions.id);
+    plate.removal = null;
+    if (!trial) {
+      put(facts.then.value, NOT_ASKED);
+      put(facts.rank.value, NOT_ASKED);
+      return null;
+    }
+    const tokens = trial.tokensInOrder(map, order);
+    const answer = trial.answers.get(map.target);
+    const most = Math.min(countAt(share, tokens.length), answer?.counts.at(-1) ?? tokens.length);
+    const removed = new Set(tokens.slice(0, most));
+    if (plate.mapCanvas) coverPatches(plate.mapCanvas, map.grid, removed, this.paper);
+    else strikeWords(plate, removed);
+    const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
+    plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere
+    const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === order);
+    if (curve) {
+      const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
+      const rows = answer.ranking.filter((row) => !row.control);
+      const row = answer.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
+      const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
+      const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
+      const rank = `${ordinal(row.rank)} of ${rows.length}`;
+      put(facts.then.term, term);
+      put(facts.then.value, then);
+      put(facts.rank.value, rank);
+      plate.removal.resultLine = `${term} ${then} · rank ${rank}`;
+    } else {
+      put(facts.then.value, NOT_ASKED);
+      put(facts.rank.value, NOT_ASKED);
+    }
+    return tokens.length;
+  }
+
+  /** Another explanation is on show, or another beside it. */
+  #begin() {
+    const before = this.#trials;
+    const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
+    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new DeletionTest(subject)]));
+    for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
+    showProblem(this.bar.problem, null);
+    this.#tell();
+    this.soon();
+  }
+
+  /** Ask for the curves of an explanation that is done. */
+  #ask({ id }) {
+    const onAnswer = () => {
+      this.#tell();
+      this.draw();
+    };
+    this.#trials
+      .get(id)
+      .ask(this.bar.asking, onAnswer, () => this.#tellProgress())
+      .catch((problem) => this.workbench.report(problem, this.bar.problem));
+  }
+
+  /** The name of a model, where there are two. */
+  #of(trial) {
+    return this.#trials.size < 2 ? null : this.workbench.models.shownName(trial.model);
+  }
+
+  /** Lay the figure of curves anew, and say what was asked. */
+  #tell() {
+    const trials = [...this.#trials.values()];
+    const names = new Map(this.workbench.plateSet.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
+    const entries = trials.flatMap((trial) =>
+      [...trial.answers.values()].map((answer) => ({
+        id: trial.id,
+        name: [this.#of(trial), answer.target].filter(Boolean).join(" · "),
+        answer,
+        names,
+      })),
+    );
+    const isAsking = trials.some((trial) => trial.isAsking);
+    this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
+    const summaries = trials.map(
+      (trial) => trial.summaryLine && [this.#of(trial), trial.summaryLine].filter(Boolean).join(": "),
+    );
+    if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
+    else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
+    this.#tellProgress();
+  }
+
+  /** How many inputs of how many the model has answered, beside the curves and in the deletion bar. */
+  #tellProgress() {
+    const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
+    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun);
+    put(this.count, progressLine);
+  }
+
+  /**
+   * The curves on show: {id, answer, names}; null while there are none.
+   * @returns {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>} | null}
+   */
+  get curves() {
+    return this.figure.shown;
+  }
+
+  #pick(spec) {
+    for (const plate of this.workbench.plateSet.tested)
+      plate.node.classList.toggle("picked", plate.variant.spec === spec);
+  }
+}

@@ -1,0 +1,226 @@
+// The picture that was given: as the model saw it, or the original with the crop marked; and the ways to give another.
+
+import { explanationPath, loadImage } from "../core/api.js";
+import { segment } from "../core/controls.js";
+import { el } from "../core/dom.js";
+import { followPointer, outline, patchName } from "../maps/mapcanvas.js";
+import { greyBase } from "../maps/heatmap.js";
+import { Input } from "./input.js";
+import { Lens } from "./lens.js";
+
+/**
+ * @import { Focus, Store, Subject, View } from "../core/state.js"
+ * @import { Grid, ModelInput } from "../core/types.js"
+ */
+
+const BASE = 448; // pixels of the longer side of the grey base
+
+const seenPath = (id) => `${explanationPath(id)}/input.png`;
+
+function grey(seen) {
+  const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
+  return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
+}
+
+/**
+ * What the model of explanation `id` saw, in grey, as maps are drawn on it.
+ * @param {string} id
+ * @returns {Promise<OffscreenCanvas>}
+ */
+export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
+
+/** The picture that is asked about. */
+export class PictureView {
+  #showing = 0;
+  #awaited = null; // the Input that is asked about
+  #laid = null; // the Input whose picture is on show before its answer
+  #seen = null; // the picture as the model saw it
+
+  /**
+   * @param {HTMLElement} root
+   * @param {{focus: Store<Focus>, view: Store<View>}} stores
+   */
+  constructor(root, { focus, view }) {
+    this.focus = focus;
+    this.view = view;
+    this.id = null;
+    this.input = null;
+    this.grid = null;
+    this.image = el("img", { alt: "" });
+    this.patch = el("div", { class: "patch", hidden: true });
+    this.region = el("div", { class: "region" }, this.patch);
+    this.sheet = el("div", { class: "sheet", hidden: true }, this.image, this.region);
+    this.text = el("span");
+    this.lens = new Lens({ focus, view });
+    const choice = segment(view, "shown", "Show", { seen: "as seen", original: "original" }, "seg small");
+    choice.querySelector("legend").className = "hidden";
+    root.append(
+      el("div", { class: "mount" }, this.sheet, this.lens.node),
+      el("div", { class: "caption" }, this.text, choice),
+    );
+    followPointer(this.region, focus, () => this.grid);
+    focus.follow(() => this.#mark());
+    view.follow((now, before) => now.shown !== before.shown && this.#draw());
+  }
+
+  /**
+   * Another explanation of the same picture is on show.
+   * @param {string} id
+   */
+  belongsTo(id) {
+    this.id = id;
+    this.lens.belongsTo(id);
+  }
+
+  /**
+   * Show the picture of an Input before its answer is there, and which model is asked. A file that the browser cannot
+   * read stays unseen.
+   * @param {Input} input
+   * @param {string} model
+   * @returns {Promise<void>}
+   */
+  async await(input, model) {
+    if (input === this.#awaited) return;
+    this.#awaited = input;
+    const image = (await input.sent().catch(() => null))?.image; // where it cannot be had, asking says so
+    if (!image || input !== this.#awaited) return;
+    const picture = await loadImage(URL.createObjectURL(image)).catch(() => null);
+    if (input !== this.#awaited) return;
+    this.#laid = input;
+    this.lens.show(this.id, this.input, null);
+    const isWhole = picture && this.view.value.shown === "original"; // else its middle, as most models see it
+    this.#lay(
+      picture?.src ?? "",
+      "The picture that the model is asked about",
+      isWhole ? picture.naturalWidth / picture.naturalHeight : 1,
+    );
+    this.sheet.style.visibility = picture ? "" : "hidden";
+    this.image.classList.remove("pixels");
+    this.region.classList.remove("crop");
+    this.caption = `asking ${model}\u2009…`;
+    this.#mark();
+  }
+
+  /** What was awaited is not answered: show the picture of the explanation on show again. */
+  restore() {
+    if (!this.#awaited) return;
+    this.#awaited = this.#laid = null;
+    this.sheet.hidden = !this.input;
+    this.sheet.style.visibility = "";
+    this.caption = "";
+    this.lens.show(this.id, this.input, this.input && this.#seen);
+    this.#draw();
+    this.#mark();
+  }
+
+  /**
+   * Show the input of explanation `id`, which was asked about as the Input `askedInput`; resolves to the grey base of the
+   * maps, or null if another came in between.
+   * @param {string} id
+   * @param {ModelInput} input
+   * @param {Input} askedInput
+   * @returns {Promise<OffscreenCanvas | null>}
+   */
+  async show(id, input, askedInput) {
+    const ticket = ++this.#showing;
+    if (this.#awaited === askedInput) this.#awaited = null;
+    this.id = id;
+    this.input = null;
+    this.lens.show(id, input, null);
+    if (!this.#awaited) {
+      // the picture before keeps its room, and is not taken for this one
+      if (this.#laid !== askedInput) this.sheet.style.visibility = "hidden";
+      this.caption = "";
+      this.#mark();
+    }
+    const seen = await loadImage(seenPath(id));
+    if (ticket !== this.#showing) return null;
+    this.input = input;
+    this.#seen = seen;
+    if (this.#awaited) return grey(seen); // a newer question is on show already
+    this.lens.show(this.id, input, seen);
+    this.#draw();
+    await this.image.decode().catch(() => {}); // another source took its place, or it is broken and says so itself
+    if (ticket === this.#showing) this.sheet.style.visibility = "";
+    return grey(seen);
+  }
+
+  /**
+   * The grid that the patches lie on, [rows, columns]; known with the first map.
+   * @param {Grid} grid
+   */
+  setGrid(grid) {
+    this.grid = grid;
+    this.lens.setGrid(grid);
+    this.#mark();
+  }
+
+  #draw() {
+    if (!this.input || this.#awaited) return;
+    const { width, height, crop, seen } = this.input;
+    const [x0, y0, x1, y1] = crop;
+    const original = this.view.value.shown === "original";
+    const aspect = original ? width / height : seen[0] / seen[1];
+    const alt = original
+      ? "The original picture; the part that the model saw is marked"
+      : "The picture as the model saw it";
+    this.#lay(`${explanationPath(this.id)}/${original ? "original.jpg" : "input.png"}`, alt, aspect);
+    // enlarged pixels stay squares
+    this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth);
+    const box = original ? [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height] : [0, 0, 1, 1];
+    ["left", "top", "width", "height"].forEach((side, i) => (this.region.style[side] = `${100 * box[i]}%`));
+    const whole = x0 === 0 && y0 === 0 && x1 === width && y1 === height;
+    this.region.classList.toggle("crop", original && !whole);
+    this.caption = original
+      ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
+      : `as the model saw it, ${seen[0]}×${seen[1]}`;
+    this.#mark();
+  }
+
+  #lay(src, alt, aspect) {
+    if (this.image.src.startsWith("blob:")) URL.revokeObjectURL(this.image.src);
+    Object.assign(this.image, { src, alt });
+    this.sheet.hidden = false;
+    this.sheet.style.width = aspect >= 1 ? "100%" : `${100 * aspect}%`;
+    this.sheet.style.aspectRatio = String(aspect);
+  }
+
+  #mark() {
+    const { locked } = this.focus.value;
+    const at = this.#awaited ? -1 : this.focus.value.at;
+    outline(this.patch, at, this.grid, locked);
+    this.text.textContent =
+      this.grid && at >= 0 ? patchName(at, this.grid) + (locked ? ", held" : "") : (this.caption ?? "");
+  }
+}
+
+/**
+ * A button that has the person choose the part of the picture on show that the model shall see, and asks the same about
+ * it.
+ * @param {HTMLElement} root
+ * @param {{subject: Store<Subject>, question: {input: Input | null}, ask: (change: {input: Input}) => Promise<void>,
+ *   report: (problem: unknown, place: Element) => void}} workbench
+ */
+export function partButton(root, workbench) {
+  const choose = async () => {
+    const { id, info } = workbench.subject.value;
+    const { choosePart } = await import("./crop.js");
+    const crop = await choosePart(id, info.input);
+    button.focus();
+    if (crop !== undefined)
+      workbench.ask({ input: new Input({ source: id, crop, sample: workbench.question.input.sample }) });
+  };
+  const button = el(
+    "button",
+    {
+      type: "button",
+      class: "act plain",
+      disabled: true,
+      title: "Choose the part of the picture that the model sees",
+      on: { click: () => choose().catch((problem) => workbench.report(problem, root.nextElementSibling)) },
+    },
+    "Crop",
+  );
+  workbench.subject.follow(({ id }) => (button.disabled = !id));
+  root.append(button);
+}

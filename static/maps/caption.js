@@ -1,0 +1,305 @@
+// The caption of a plate: what a reader needs to judge the map above it.
+
+import { coloursOf, ramp, twoSided } from "../core/colour.js";
+import { el, number, seconds } from "../core/dom.js";
+import { isMethod } from "../core/registry.js";
+import { ruleName } from "../core/rules.js";
+import { withTerms } from "../help/terms.js";
+
+/**
+ * @import { Ends } from "../core/colour.js"
+ * @import { Standing, Variant } from "../core/registry.js"
+ * @import { View } from "../core/state.js"
+ * @import { ScoreMap } from "../core/types.js"
+ */
+
+/**
+ * Who published a method, and when.
+ * @param {{by?: string, year?: number | null}} options
+ * @returns {string}
+ */
+export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
+
+/**
+ * The name of a method, which leads to its page.
+ * @param {Variant} variant
+ * @returns {HTMLHeadingElement}
+ */
+export const heading = (variant) =>
+  el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
+
+const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
+const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
+/**
+ * "1st", "2nd".
+ * @param {number} n
+ * @returns {string}
+ */
+export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
+
+/**
+ * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it
+ * (null), that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
+ * @param {{standing?: Standing | null, family?: string}} options
+ * @returns {HTMLParagraphElement | null}
+ */
+export function standingLine({ standing, family }) {
+  if (standing === undefined) return null;
+  if (!standing)
+    return el(
+      "p",
+      { class: "standing" },
+      isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
+    );
+  const { rank, of, value, low, high, tied, measured, model, metric, second, random } = standing;
+  const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);
+  const unit = metric.unit === "share" ? " %" : "";
+  const inputs = measured.replace(/ of .*/, ""); // "60 pictures of ..."
+  const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}”${second ? `, ties by “${second.title}”` : ""} on ${measured}, with ${model}`;
+  const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
+  const better = metric.direction === "lower" ? "Less is better." : "More is better.";
+  const title = `${place}: ${figures}. ${better}${tied ? " It cannot be told from the best." : ""}`;
+  return el(
+    "p",
+    { class: "standing", title },
+    el("b", {}, ordinal(rank)),
+    ` of ${of} with ${model}, tested on ${inputs}`,
+    el("span", { class: "hidden" }, `. ${title}`),
+  );
+}
+
+/**
+ * What a method shows, in plain words; what the deletion test says of the map takes their place.
+ * @param {{line?: string}} options
+ * @returns {HTMLDivElement}
+ */
+export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {}, withTerms(line)));
+
+const SAME = "The same map for every class.";
+
+/**
+ * Whether a note says that the map does not depend on the class.
+ * @param {string} note
+ * @returns {boolean}
+ */
+export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
+
+/**
+ * What the engine found wrong with these maps, in plain words, once each.
+ * @param {ScoreMap[]} maps
+ * @returns {string[]}
+ */
+export function warnings(maps) {
+  const equal = maps
+    .filter((map) => map.range[0] === map.range[1])
+    .map(() => "All scores are equal: this map tells nothing apart.");
+  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
+}
+
+/** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
+export class Notes {
+  /** @param {string | null} standing */
+  constructor(standing) {
+    this.standing = standing;
+    this.node = el("div", { class: "note" });
+    this.show([]);
+  }
+  /**
+   * What is wrong with the map, a line each.
+   * @param {string[]} texts
+   */
+  show(texts) {
+    const warning = (text) =>
+      el(
+        "p",
+        { class: "warning" },
+        el("span", { class: "sign", "aria-hidden": "true" }, "!"),
+        el("span", { class: "hidden" }, "Warning: "),
+        el("span", {}, text),
+      );
+    this.node.replaceChildren(...texts.map(warning), ...(this.standing ? [el("p", {}, this.standing)] : []));
+  }
+}
+
+/**
+ * What holds for every map of a method, whatever the input.
+ * @param {Variant} variant
+ * @param {string} [same]
+ * @returns {string}
+ */
+export const sameNote = (variant, same = SAME) => (variant.class_specific ? "" : same);
+
+/**
+ * Opens the fields of a method's options; null where it has none.
+ * @param {Variant} variant
+ * @returns {HTMLButtonElement | null}
+ */
+export const optionsButton = (variant) =>
+  variant.options?.length
+    ? el(
+        "button",
+        {
+          type: "button",
+          class: "options",
+          "aria-label": `${variant.title}: options`,
+          on: {
+            click: (event) =>
+              event.target.dispatchEvent(new CustomEvent("options", { bubbles: true, detail: variant.spec })),
+          },
+        },
+        "options",
+      )
+    : null;
+
+/**
+ * What the two ends of the colours stand for.
+ * @param {{signed: boolean}} options
+ * @returns {string[]}
+ */
+export const meaningOf = ({ signed }) => (signed ? ["against", "for"] : ["weak", "strong"]);
+
+/**
+ * What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other.
+ * @param {Ends} ends
+ * @param {boolean} signed
+ * @returns {string}
+ */
+export const oneSignNote = (ends, signed) =>
+  !signed || twoSided(ends, signed) || ends[0] === ends[1]
+    ? ""
+    : `Every patch or word is ${ends[1] > 0 ? "for" : "against"}, so the map is drawn as strength: only the order is meant.`;
+
+/** The colour bar with the values at its two ends. */
+export class Scale {
+  /** @param {boolean} signed */
+  constructor(signed) {
+    this.signed = signed;
+    this.low = el("span");
+    this.high = el("span");
+    this.zero = el("span", {}, "0");
+    this.ramp = el("div");
+    this.meaning = el("div", { class: "meaning", "aria-hidden": "true" });
+    this.note = el("p", { class: "order-only", hidden: true });
+    this.node = el(
+      "div",
+      { class: "scale" },
+      this.ramp,
+      this.meaning,
+      el("div", { class: "ends" }, this.low, this.zero, this.high),
+      this.note,
+    );
+    this.show(null);
+  }
+  /**
+   * `ends` null: not known yet. `view` says which colours.
+   * @param {Ends | null} ends
+   * @param {Partial<View>} [view]
+   */
+  show(ends, view = {}) {
+    const signed = ends ? twoSided(ends, this.signed) : this.signed;
+    const stops = ramp(signed, coloursOf(view, signed)).map((colour) => `rgb(${colour.join(" ")})`);
+    this.ramp.className = `ramp ${signed ? "signed" : "unsigned"}`;
+    this.ramp.style.setProperty("--ramp", stops.join(", "));
+    this.meaning.replaceChildren(...meaningOf({ signed }).map((text) => el("span", {}, text)));
+    this.zero.hidden = !signed;
+    this.note.textContent = ends ? oneSignNote(ends, this.signed) : "";
+    this.note.hidden = !this.note.textContent;
+    this.low.textContent = ends ? number(ends[0], 2) : "\u00a0";
+    this.high.textContent = ends ? number(ends[1], 2) : "\u00a0";
+  }
+}
+
+/**
+ * Where to read the paper: its page at arXiv, if the citation names one.
+ * @param {string | undefined} citation
+ * @returns {string | null}
+ */
+export function paperLink(citation) {
+  const id = /arXiv (\d{4}\.\d{4,5})/.exec(citation ?? "")?.[1];
+  return id ? `https://arxiv.org/abs/${id}` : null;
+}
+
+/** The lines that only a finished map fills; their room is kept from the start, so nothing moves when they arrive. */
+export class Facts {
+  /**
+   * `brief` leaves out what is the same for a whole row of maps.
+   * @param {Variant} variant
+   * @param {boolean} [brief]
+   */
+  constructor(variant, brief = false) {
+    const line = (name, title, text = "–") => {
+      const value = el("dd", {}, text);
+      this.rows.push(el("div", { title, class: name === "range" ? "range" : "" }, el("dt", {}, name), value));
+      return value;
+    };
+    this.rows = [];
+    if (!brief) line("rule", "How the signal travels back through the model", ruleName(variant.rule));
+    this.range = line("range", "Smallest and largest score");
+    if (!brief)
+      line("class-specific", "Whether the map can differ from class to class", variant.class_specific ? "yes" : "no");
+    this.variant = variant;
+    this.sum = line(
+      "sum is off by",
+      "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
+    );
+    this.seeds = line(
+      "two seeds",
+      "How much this map would correlate with that of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
+    );
+    this.seeds.parentNode.hidden = true; // of maps drawn at random alone
+    this.precision = line("precision", "");
+    this.precision.parentNode.hidden = true; // of maps of relevance alone
+    this.time = line("time", "Seconds that this map took");
+    this.node = el("dl", { class: "facts" }, this.rows);
+  }
+  /**
+   * What is known of this map; null: none is there.
+   * @param {ScoreMap | null} map
+   */
+  show(map) {
+    this.range.textContent = map ? `${number(map.range[0], 2)} … ${number(map.range[1], 2)}` : "–";
+    const error = map?.completeness_error;
+    const total = map?.adds_up_to === undefined ? this.variant.adds_up_to : map.adds_up_to;
+    this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
+    this.sum.dataset.promise = total ?? "";
+    if (map)
+      this.sum.parentNode.title = total
+        ? `The scores promise to add up to ${total}; they are off by this`
+        : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
+    const { precision, seed_correlation: seeds } = map ?? {};
+    this.seeds.parentNode.hidden = seeds === undefined;
+    this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
+    this.precision.parentNode.hidden = !precision;
+    this.precision.textContent = precision?.dtype ?? "–";
+    this.precision.parentNode.title = precision ? `The precision in which this map was computed. ${precision.why}` : "";
+    this.time.textContent = map?.seconds === undefined ? "–" : seconds(map.seconds);
+  }
+}
+
+/** What can be exported of a plate, its options, and its paper. `menu` is the menu of its export. */
+export class PlateActions {
+  id = null; // of the explanation that the map is from
+  /**
+   * @param {Variant} variant
+   * @param {Node} menu
+   * @param {boolean} [withPaper]
+   */
+  constructor(variant, menu, withPaper = true) {
+    const href = withPaper && paperLink(variant.paper);
+    const paper =
+      href &&
+      el(
+        "a",
+        {
+          class: "paper",
+          href,
+          title: variant.paper,
+          rel: "noreferrer",
+          target: "_blank",
+          "aria-label": `${variant.title}: the paper`,
+        },
+        "paper",
+      );
+    this.node = el("div", { class: "take" }, menu, withPaper ? optionsButton(variant) : null, paper);
+  }
+}

@@ -1,0 +1,209 @@
+// The canvas of a plate: one map over the picture, with the patch in focus outlined in every canvas at once.
+
+import { strengths } from "../core/colour.js";
+import { el, signedNumber, number } from "../core/dom.js";
+import { ValueTag, ranksByStrength, rankName } from "./valuetag.js";
+import { paint } from "./heatmap.js";
+
+/**
+ * @import { Focus, Store, View } from "../core/state.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { Drawable } from "./types.js"
+ */
+
+const WIDTH = 448; // pixels of the canvas; it is shown smaller
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/**
+ * The index of the strongest score.
+ * @param {number[]} scores
+ * @param {boolean} [sided] see `strengths`
+ * @returns {number}
+ */
+export const strongest = (scores, sided) =>
+  strengths(scores, sided).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
+
+/**
+ * A score as it is shown: with its sign where the method has one.
+ * @param {{scores: number[], signed: boolean}} map
+ * @param {number} i
+ * @returns {string}
+ */
+export const shownScore = (map, i) => (map.signed ? signedNumber : number)(map.scores[i]);
+
+/**
+ * "row 1, column 2".
+ * @param {number} i
+ * @param {Grid} grid
+ * @returns {string}
+ */
+export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
+
+/**
+ * Put the outline of patch `i` over a box that shows the whole grid.
+ * @param {HTMLElement} node
+ * @param {number} i
+ * @param {Grid | null} grid
+ * @param {boolean} locked
+ */
+export function outline(node, i, grid, locked) {
+  node.hidden = i < 0 || !grid || i >= grid[0] * grid[1];
+  if (node.hidden) return;
+  const [rows, columns] = grid;
+  node.style.left = `${((i % columns) / columns) * 100}%`;
+  node.style.top = `${(Math.floor(i / columns) / rows) * 100}%`;
+  node.style.width = `${100 / columns}%`;
+  node.style.height = `${100 / rows}%`;
+  node.classList.toggle("locked", locked);
+}
+
+/**
+ * Let the pointer choose the patch in focus over `node`; `grid()` gives [rows, columns] or null.
+ * @param {HTMLElement} node
+ * @param {Store<Focus>} focus
+ * @param {() => Grid | null} grid
+ */
+export function followPointer(node, focus, grid) {
+  const at = (event) => {
+    const box = node.getBoundingClientRect();
+    const [rows, columns] = grid();
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    return Math.min(rows - 1, Math.max(0, row)) * columns + Math.min(columns - 1, Math.max(0, column));
+  };
+  node.addEventListener("pointermove", (event) => {
+    if (grid() && !focus.value.locked) focus.set({ at: at(event) });
+  });
+  node.addEventListener("pointerleave", () => {
+    if (!focus.value.locked) focus.set({ at: -1 });
+  });
+  node.addEventListener("click", (event) => {
+    if (!grid()) return;
+    const patch = at(event);
+    focus.set(focus.value.locked && focus.value.at === patch ? { locked: false } : { at: patch, locked: true });
+  });
+}
+
+/** A map over its picture, with what is in focus. */
+export class MapCanvas {
+  /**
+   * `name` is what a screen reader calls the map; `focus` and `view` are the page's stores; `onRead` is told what the
+   * keyboard reached; `width` is that of the canvas in pixels.
+   * @param {{name: string, focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void,
+   *   width?: number}} options
+   */
+  constructor({ name, focus, view, onRead, width = WIDTH }) {
+    this.name = name;
+    this.focus = focus;
+    this.view = view;
+    this.onRead = onRead;
+    this.map = null;
+    this.pixels = null; // the same map at the pixels, once it is there
+    this.ranks = [];
+    this.base = null;
+    this.ends = [0, 0];
+    this.canvas = el("canvas", { width, height: width });
+    this.patch = el("div", { class: "patch", hidden: true });
+    this.valueTag = new ValueTag();
+    this.node = el(
+      "div",
+      { class: "map-canvas", tabIndex: 0, role: "application", "aria-roledescription": "map" },
+      this.canvas,
+      this.patch,
+      this.valueTag.node,
+    );
+    this.node.style.aspectRatio = "1";
+    followPointer(this.node, focus, () => this.map?.grid);
+    this.node.addEventListener("keydown", (event) => this.#walk(event));
+    this.describe();
+  }
+
+  /**
+   * The grey picture to draw on; null leaves it as it is until there is one.
+   * @param {OffscreenCanvas | null} base
+   */
+  setBase(base) {
+    this.base = base;
+    if (!base) return;
+    this.canvas.height = Math.round((this.canvas.width * base.height) / base.width);
+    this.node.style.aspectRatio = `${base.width} / ${base.height}`;
+    this.node.style.setProperty("--aspect", base.width / base.height);
+    this.draw();
+  }
+
+  /**
+   * The map; null takes it away. `draw` shows it.
+   * @param {Drawable | null} map
+   */
+  setMap(map) {
+    if (map !== this.map) this.pixels = null;
+    this.map = map;
+    this.ranks = map ? ranksByStrength(map.scores, map.sided) : [];
+    this.describe();
+  }
+
+  /**
+   * What is drawn as `view` asks for it, and how: the map, or its pixels as they are.
+   * @param {View} view
+   * @returns {[Drawable | null, View]}
+   */
+  look(view) {
+    return this.pixels && view.level === "pixels" ? [this.pixels, { ...view, grid: "patches" }] : [this.map, view];
+  }
+
+  /** Paint what there is. */
+  draw() {
+    const [map, view] = this.look(this.view.value);
+    if (this.base) paint(this.canvas, this.base, map, this.ends, view);
+    this.node.dataset.drawn = String(Boolean(this.base && this.map));
+  }
+
+  /**
+   * Show what is in focus, with its value and rank.
+   * @param {Focus} options
+   */
+  mark({ at, locked }) {
+    const grid = this.map?.grid;
+    outline(this.patch, at, grid, locked);
+    if (grid && at >= 0 && at < this.map.scores.length) this.valueTag.show(shownScore(this.map, at), this.rankOf(at));
+    else this.valueTag.show();
+  }
+
+  /**
+   * The rank of patch `i` by strength, in words.
+   * @param {number} i
+   * @returns {string}
+   */
+  rankOf(i) {
+    return rankName(this.ranks[i], this.ranks.length);
+  }
+
+  /** Tell screen readers where the map is strongest. */
+  describe() {
+    const { map } = this;
+    const best = map && strongest(map.scores, map.sided);
+    const where = map
+      ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
+      : "not there yet";
+    this.node.setAttribute("aria-label", `${this.name}: ${where}`);
+  }
+
+  #walk(event) {
+    if (!this.map || event.ctrlKey || event.metaKey || event.altKey) return;
+    const [rows, columns] = this.map.grid;
+    const { at } = this.focus.value;
+    let next = at;
+    if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
+    if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores, this.map.sided);
+    else if (event.key in STEPS) {
+      const [down, right] = STEPS[event.key];
+      const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));
+      next = row * columns + Math.min(columns - 1, Math.max(0, (at % columns) + right));
+    } else return;
+    event.preventDefault();
+    this.focus.set({ at: next, locked: true });
+    this.onRead?.(
+      `${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`,
+    );
+  }
+}

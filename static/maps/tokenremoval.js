@@ -1,0 +1,50 @@
+// What a plate shows of the tokens that the deletion test removed: holes in a picture, words struck out.
+
+import { el } from "../core/dom.js";
+
+/**
+ * @import { Grid } from "../core/types.js"
+ * @import { TextBase } from "./types.js"
+ */
+
+/**
+ * Cover the patches of `removed` on the canvas of a map with the colour of the paper.
+ * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} mapCanvas
+ * @param {Grid} grid
+ * @param {Set<number>} removed
+ * @param {string} paper
+ */
+export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
+  /** @type {HTMLCanvasElement | null} */
+  let canvas = mapCanvas.node.querySelector("canvas.cover");
+  if (!canvas) mapCanvas.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
+  if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
+  const context = canvas.getContext("2d", { willReadFrequently: true }); // a few small squares, which tests read
+  context.clearRect(0, 0, columns, rows);
+  context.fillStyle = paper;
+  for (const patch of removed) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);
+  canvas.dataset.removed = String(removed.size);
+}
+
+/**
+ * Strike out the words of a plate whose pieces are removed.
+ * @param {{spans: HTMLElement[], base: TextBase}} plate
+ * @param {Set<number>} removed
+ */
+export function strikeWords({ spans, base }, removed) {
+  spans.forEach((span, i) => {
+    const { tokens } = base.units[i];
+    const left = tokens.filter((token) => !removed.has(token)).length;
+    const state = left === 0 ? "all" : left < tokens.length ? "some" : undefined;
+    if (span.dataset.removed === state) return;
+    if (state) span.dataset.removed = state;
+    else delete span.dataset.removed;
+  });
+}
+
+/**
+ * The colour of the paper under a node.
+ * @param {Element} node
+ * @returns {string}
+ */
+export const paperColour = (node) => getComputedStyle(node).getPropertyValue("--paper");

@@ -1,0 +1,109 @@
+// What comes first: of each family the method that was measured as most trustworthy, then the others, the classic
+// baselines, and the control.
+
+import { el } from "../core/dom.js";
+import { countMethods, isMethod, leaders } from "../core/registry.js";
+import { isRecommended, recommendation } from "./recommendation.js";
+
+/**
+ * @import { Variant } from "../core/registry.js"
+ * @import { Store, View } from "../core/state.js"
+ */
+
+const FEW = 4; // so many plates are all large
+
+/**
+ * Plates in the order of the page, parted: {best, more, classic, control}. A few plates are all of the first rank.
+ * @param {Variant[]} variants
+ * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
+ */
+export function parted(variants) {
+  if (variants.length <= FEW) return { best: variants, more: [], classic: [], control: [] };
+  const control = variants.filter((variant) => !isMethod(variant));
+  const methods = variants.filter(isMethod);
+  const best = leaders(variants);
+  const rest = methods.filter((variant) => !best.includes(variant));
+  return {
+    best,
+    more: rest.filter(({ classic }) => !classic),
+    classic: rest.filter(({ classic }) => classic),
+    control,
+  };
+}
+
+/** The headings of a set of plates, and what is folded under them. */
+export class PlateGroups {
+  #folding = []; // what is shown or not
+  #rest = []; // the methods that it holds
+
+  /**
+   * Whether the rest is shown stands in the `view`, where it may be folded at all.
+   * @param {Store<View>} view
+   */
+  constructor(view) {
+    this.view = view;
+    this.isFoldable = false;
+    this.button = el("button", {
+      type: "button",
+      class: "act plain",
+      "aria-expanded": "false",
+      on: { click: () => view.set({ more: this.#isOpen ? "folded" : "shown" }) },
+    });
+    this.bar = el("div", { class: "unfold" }, this.button);
+    const head = (title, says) =>
+      el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
+    this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
+    this.advice = el("p", { class: "advice" }); // which plate to begin with, and why
+    this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
+    this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
+    this.heads = {
+      more: head("More methods", ""),
+      classic: head("Classic baselines", "what the others are held against"),
+      control: head("Control", "noise, not a method: a map that looks no better says nothing"),
+    };
+    view.follow((now, before) => now.more !== before.more && this.#fold());
+  }
+
+  get #isOpen() {
+    return !this.isFoldable || this.view.value.more === "shown";
+  }
+
+  /**
+   * The nodes of a set of plates with their headings; `nodeOf(variant)` gives that of one method.
+   * @param {Variant[]} variants
+   * @param {(variant: Variant) => HTMLElement} nodeOf
+   * @returns {HTMLElement[]}
+   */
+  nodes(variants, nodeOf) {
+    const { best, more, classic, control } = parted(variants);
+    const mark = (group) => (variant) => {
+      const node = nodeOf(variant);
+      node.dataset.group = group;
+      node.hidden = false;
+      return node;
+    };
+    const part = (group, listed) => (listed.length ? [this.heads[group], ...listed.map(mark(group))] : []);
+    const first = best.map(mark("best"));
+    this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
+    this.#rest = [...more, ...classic, ...control];
+    this.#fold();
+    this.#advise(best, first);
+    return [...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
+  }
+
+  /** Mark the first plate where it is the recommended one, and say why. */
+  #advise(variants, nodes) {
+    this.mark.remove();
+    nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
+    if (isRecommended(variants[0])) nodes[0].querySelector(".standing")?.prepend(this.mark, " ");
+    const advice = recommendation(variants);
+    this.advice.replaceChildren(...(advice ? [el("b", {}, advice.title), ` ${advice.says}`] : []));
+  }
+
+  #fold() {
+    for (const node of this.#folding) node.hidden = !this.#isOpen;
+    this.bar.hidden = !this.isFoldable;
+    this.button.setAttribute("aria-expanded", String(this.#isOpen));
+    this.button.textContent = this.#isOpen ? "Fewer methods" : countMethods(this.#rest, "more ");
+  }
+}

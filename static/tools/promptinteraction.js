@@ -1,0 +1,100 @@
+// The interaction of a prompt and a picture, each word and its patches: point at a word and the picture lights, point
+// at a patch and the words do.
+
+import { explanationPath } from "../core/api.js";
+import { el, number, styled } from "../core/dom.js";
+import { classOf } from "../core/targets.js";
+import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
+
+/**
+ * @import { Waiting } from "../progress/waiting.js"
+ * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ */
+
+/**
+ * The words of a prompt and their patches.
+ * @param {HTMLElement} root
+ * @param {WorkbenchView} workbench
+ * @param {Report} tell
+ * @param {Waiting} asking
+ * @returns {Promise<Tool>}
+ */
+export async function open(root, workbench, tell, asking) {
+  await styled("tools/interaction.css");
+  return new PromptInteraction(root, workbench, tell, asking);
+}
+
+class PromptInteraction {
+  #request = null;
+
+  constructor(root, workbench, tell, asking) {
+    this.asking = asking;
+    this.workbench = workbench;
+    this.tell = tell;
+    this.tool = workbench.toolStates.of("promptinteraction");
+    this.id = null;
+    this.select = el("select", {
+      id: "promptinteraction-prompt",
+      on: { change: () => this.#choose(this.select.value) },
+    });
+    const way = wayChoice("promptinteraction-way", this.tool, () => this.#ask().catch(this.tell));
+    this.busy = el("p", { class: "quiet", role: "status" });
+    this.result = el("div");
+    root.append(
+      el("div", { class: "pick" }, el("label", { for: "promptinteraction-prompt" }, "Words of"), this.select, ...way),
+      this.busy,
+      this.result,
+      el(
+        "p",
+        { class: "quiet" },
+        "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ",
+        el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
+        "). Red: they go together; blue: they speak against each other.",
+      ),
+    );
+  }
+
+  async show({ id, info }) {
+    const prompts = [...new Set(info.targets.flatMap((target) => [classOf(target), target.against]).filter(Boolean))];
+    this.select.replaceChildren(...prompts.map((prompt) => el("option", {}, prompt)));
+    this.select.value = prompts.includes(this.tool.value.prompt) ? this.tool.value.prompt : prompts[0];
+    this.id = id;
+    await this.#ask();
+  }
+
+  #choose(prompt) {
+    this.tool.set({ prompt });
+    this.#ask().catch(this.tell);
+  }
+
+  async #ask() {
+    this.#request?.abort();
+    this.#request = new AbortController();
+    const { signal } = this.#request;
+    const { id } = this;
+    this.busy.textContent = "Asking each word for its patches …";
+    this.result.inert = true;
+    try {
+      this.tell(null);
+      const interaction = await this.asking.ask(
+        `${explanationPath(id)}/interactions`,
+        { prompt: this.select.value, ...askedOf(this.tool) },
+        signal,
+      );
+      const view = new InteractionView(interaction, {
+        names: ["The prompt", "The picture"],
+        bases: [null, this.workbench.plateSet.base],
+        view: this.workbench.view,
+        hint: `Cosine ${number(interaction.cosine)}. Point at a word or at a patch; a click holds it.`,
+      });
+      this.result.replaceChildren(view.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
+      this.busy.textContent = "";
+    } catch (problem) {
+      if (signal.aborted) return;
+      this.busy.textContent = "";
+      throw problem;
+    } finally {
+      if (!signal.aborted) this.result.inert = false;
+    }
+  }
+}

@@ -1,0 +1,263 @@
+// The regions of several prompts: the picture painted by the prompt whose map wins each patch, and how much of it each
+// prompt wins.
+
+import { slider } from "../core/controls.js";
+import { el, number, percent, signedNumber } from "../core/dom.js";
+import { FEATURED_METHOD } from "../core/registry.js";
+import { onOneUnit } from "../core/stats.js";
+import { regionLinks } from "../export/export.js";
+import { SANS } from "../export/typefaces.js";
+import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
+import { drawnScores } from "../maps/heatmap.js";
+
+/**
+ * @import { Target } from "../core/types.js"
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
+
+// The colours of Okabe and Ito (2008), which people who see fewer colours can tell apart, and ink for an eighth prompt.
+/** @type {number[][]} */
+export const COLOURS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [0, 114, 178],
+  [213, 94, 0],
+  [204, 121, 167],
+  [28, 26, 21],
+];
+const COVER = 0.62; // of the paint over the picture
+export const LETTERS = "ABCDEFGH";
+/** @type {number} */
+export const NOBODY = -1;
+
+/**
+ * Which of several maps is the largest at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of the
+ * largest score of all of them: nothing there speaks for any prompt, or too little.
+ * @param {number[]} scores
+ * @param {number} threshold
+ * @param {number} most
+ * @returns {number}
+ */
+export function winner(scores, threshold, most) {
+  let best = 0;
+  for (let i = 1; i < scores.length; i++) if (scores[i] > scores[best]) best = i;
+  return scores[best] > Math.max(0, threshold * most) ? best : NOBODY;
+}
+
+/**
+ * The winner of every patch: `lists` are the scores of the prompts' maps on one unit.
+ * @param {number[][]} lists
+ * @param {number} threshold
+ * @returns {number[]}
+ */
+export function winners(lists, threshold) {
+  const most = Math.max(...lists.map((scores) => scores.reduce((a, b) => Math.max(a, b), -Infinity)));
+  return lists[0].map((_, i) =>
+    winner(
+      lists.map((scores) => scores[i]),
+      threshold,
+      most,
+    ),
+  );
+}
+
+/** The picture with its winners; walks, holds and tells patches as every other map does. */
+class Painting extends MapCanvas {
+  lists = null;
+  won = [];
+
+  /** `lists` are the scores of each prompt, `won` the place of each patch's winner; null where maps are missing. */
+  paint(lists, won, grid, signed) {
+    this.lists = lists;
+    this.won = won;
+    this.signed = signed;
+    const best = lists && won.map((at, i) => lists[at === NOBODY ? 0 : at][i]);
+    this.setMap(lists ? { scores: best, grid, signed } : null);
+    this.draw();
+    this.mark(this.focus.value);
+  }
+
+  draw() {
+    if (this.base) {
+      const context = this.canvas.getContext("2d");
+      context.drawImage(this.base, 0, 0, this.canvas.width, this.canvas.height);
+      if (this.lists) this.#colours(context);
+    }
+    this.node.dataset.drawn = String(Boolean(this.base && this.lists));
+  }
+
+  #colours(context) {
+    const [rows, columns] = this.map.grid;
+    const { grid, threshold } = this.view.value;
+    const drawn = this.lists.map((scores) => drawnScores(scores, [rows, columns], grid));
+    const { fine } = drawn[0];
+    const most = Math.max(...this.lists.flat());
+    const pixels = new ImageData(columns * fine, rows * fine);
+    for (let i = 0; i < drawn[0].scores.length; i++) {
+      const at = winner(
+        drawn.map(({ scores }) => scores[i]),
+        threshold / 100,
+        most,
+      );
+      if (at !== NOBODY) pixels.data.set([...COLOURS[at], 255 * COVER], 4 * i);
+    }
+    const layer = new OffscreenCanvas(pixels.width, pixels.height);
+    layer.getContext("2d").putImageData(pixels, 0, 0);
+    context.imageSmoothingEnabled = fine > 1;
+    context.drawImage(layer, 0, 0, this.canvas.width, this.canvas.height);
+    this.#letters(context, rows, columns);
+  }
+
+  /** The letter of each prompt on the patch where it is strongest of those that it wins. */
+  #letters(context, rows, columns) {
+    const size = Math.max(20, this.canvas.width / 20);
+    context.font = `700 ${size * 0.8}px ${SANS}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    this.lists.forEach((scores, at) => {
+      const wonPatches = this.won.map((wonBy, i) => (wonBy === at ? i : -1)).filter((i) => i >= 0);
+      if (!wonPatches.length) return;
+      const i = wonPatches.reduce((a, b) => (scores[b] > scores[a] ? b : a));
+      const x = (((i % columns) + 0.5) / columns) * this.canvas.width;
+      const y = ((Math.floor(i / columns) + 0.5) / rows) * this.canvas.height;
+      context.fillStyle = "rgb(28 26 21 / .85)";
+      context.fillRect(x - size / 2, y - size / 2, size, size);
+      context.fillStyle = "#fffefb";
+      context.fillText(LETTERS[at], x, y + 1);
+    });
+  }
+
+  mark(value) {
+    super.mark(value);
+    const { at } = value;
+    if (this.lists && at >= 0 && at < this.won.length)
+      this.valueTag.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
+  }
+}
+
+/** The picture painted by the prompts that win its patches. */
+export class Regions {
+  /**
+   * `root` is where it is drawn; `workbench` has the stores, the maps and the methods on show.
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   */
+  constructor(root, workbench) {
+    this.workbench = workbench;
+    this.targets = [];
+    const { focus, view } = workbench;
+    this.mapCanvas = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
+    this.method = el("select", {
+      id: "regions-method",
+      on: { change: () => view.set({ regions: this.method.value }) },
+    });
+    this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
+    this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
+    this.take = el("p", { class: "take" });
+    const threshold = slider(view, "threshold", "None below", { max: 50, step: 1 });
+    threshold.title =
+      "A patch belongs to no prompt where the largest score is below this share of the largest score on the picture";
+    this.side = el(
+      "div",
+      { class: "side waiting" },
+      el("div", { class: "pick" }, el("label", { for: "regions-method" }, "By the maps of"), this.method),
+      threshold,
+      this.legend,
+      this.reading,
+      this.take,
+    );
+    root.replaceChildren(el("div", { class: "painting" }, this.mapCanvas.node, this.side));
+    view.follow(
+      (now, before) => ["regions", "threshold", "grid"].some((name) => now[name] !== before[name]) && this.draw(),
+    );
+    focus.follow((value) => {
+      this.mapCanvas.mark(value);
+      this.#read();
+    });
+  }
+
+  /**
+   * The grey picture.
+   * @param {OffscreenCanvas | null} base
+   */
+  setBase(base) {
+    this.mapCanvas.setBase(base);
+  }
+
+  /**
+   * The spec whose maps are compared: the one of the address where it can be, else the usual one.
+   * @returns {string | undefined}
+   */
+  get spec() {
+    const able = this.#able().map((variant) => variant.spec);
+    const { regions } = this.workbench.view.value;
+    return able.includes(regions) ? regions : able.includes(FEATURED_METHOD) ? FEATURED_METHOD : able[0];
+  }
+
+  #able() {
+    return this.workbench.specs
+      .map((spec) => this.workbench.registry.plate(spec))
+      .filter((variant) => variant?.class_specific);
+  }
+
+  /**
+   * Draw what is there; `targets` are the prompts, where they are new.
+   * @param {Target[]} [targets]
+   */
+  draw(targets = this.targets) {
+    this.targets = targets;
+    this.side.classList.toggle("waiting", !targets.length);
+    const { spec } = this;
+    this.method.replaceChildren(
+      ...this.#able().map((variant) =>
+        el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),
+      ),
+    );
+    const maps = targets.map((target) =>
+      this.workbench.received.find((map) => map.method === spec && map.target === target.label),
+    );
+    const whole = maps.length > 0 && maps.every((map) => map?.grid);
+    const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
+    const won = whole ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
+    this.mapCanvas.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
+    this.#tell(won);
+    this.#read();
+    const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.threshold) : [];
+    this.take.replaceChildren(...links.map(({ text, href, download }) => el("a", { href, download }, text)));
+  }
+
+  #tell(won) {
+    const line = (mark, name, at) => {
+      const mine = won.filter((wonBy) => wonBy === at).length;
+      const share = won.length ? percent(mine / won.length) : "–";
+      return el(
+        "li",
+        { title: won.length ? `${mine} of ${won.length} patches` : "" },
+        mark,
+        el("span", {}, name),
+        el("span", { class: "num" }, share),
+      );
+    };
+    const swatch = (i) => {
+      const mark = el("b", { class: "swatch" }, LETTERS[i]);
+      mark.style.setProperty("--c", `rgb(${COLOURS[i].join(" ")})`);
+      return mark;
+    };
+    this.legend.replaceChildren(
+      ...this.targets.map((target, i) => line(swatch(i), target.label, i)),
+      line(el("b", { class: "swatch none" }), "none", NOBODY),
+    );
+  }
+
+  /** What the maps say of the patch in focus, largest first. */
+  #read() {
+    const { at } = this.workbench.focus.value;
+    const { lists, map } = this.mapCanvas;
+    if (!lists || at < 0 || at >= this.mapCanvas.won.length) return void (this.reading.textContent = "\u00a0");
+    const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);
+    const scoreTexts = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
+    this.reading.textContent = `${patchName(at, map.grid)}: ${scoreTexts.join(", ")}`;
+  }
+}

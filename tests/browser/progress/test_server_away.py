@@ -1,0 +1,144 @@
+"""A server that goes away while a question waits: the page says so at once, and gives the answer once it is back."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from server.jobs.worker import Worker
+from tests.browser.conftest import Visit, visit
+from tests.browser.serving import HTTP, played
+from tests.server.conftest import png
+from tests.server.fake_engine import FakeEngine
+
+LOST = "Connection lost, trying again"
+METHODS = "methods=rollout&methods=fullgrad_plus:libra&methods=rollout?start_layer=1"
+
+
+class Stage:
+    """A server that can be stopped and started again at the same address, and a page of it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.engine = FakeEngine()
+        self._running = ExitStack()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+
+    def start(self) -> str:
+        self.engine = FakeEngine()
+        return self._running.enter_context(played(self.home, self.engine, grace=1, port=self.port))
+
+    def stop(self) -> None:
+        """Stop it; what is held at a gate goes on once it is told to stop."""
+        stop = Worker.stop
+
+        def told(worker: Worker) -> None:
+            worker._stopping = True
+            for gate in self.engine.gates.values():
+                gate.open()
+            stop(worker)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Worker, "stop", told)
+            self._running.close()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    one = Stage(tmp_path)
+    one.start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def desk(browser: Browser, stage: Stage) -> Iterator[Visit]:
+    for visitor in visit(browser, f"http://127.0.0.1:{stage.port}", fresh=True):
+        yield visitor
+        visitor.complaints[:] = [text for text in visitor.complaints if "ERR_" not in text and "503" not in text]  # the browser's own
+
+
+def give(page: Page, seed: int) -> None:
+    page.get_by_label("Picture file").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": png(seed)})
+
+
+def finished(page: Page) -> None:
+    expect(page.locator("#status")).to_contain_text(" in ")
+
+
+def about(document: Any) -> Any:
+    """What was asked."""
+    sent = document["input"]["sha256"]
+    return sent, document["model"], [target["label"] for target in document["targets"]], document["methods"]
+
+
+def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> None:
+    page = desk.open(f"/image?{METHODS}", maps=False)
+    give(page, 1)
+    finished(page)
+    stage.engine.gate("fullgrad_plus:libra")
+    page.locator("#classes li button", has_text="elephant").click()
+    stage.engine.gate("fullgrad_plus:libra").wait()
+    expect(page.locator("#answer")).to_have_text("elephant")
+    waiting, asked = desk.id, about(desk.document())
+    stage.stop()
+    expect(page.locator(".over .waits").first).to_contain_text(LOST)
+    expect(page.locator("#status")).to_have_text(LOST)
+    stage.start()
+    page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=waiting)
+    finished(page)
+    expect(page.locator("#plates .plate[data-state=done]")).to_have_count(3)
+    expect(page.locator(".over .waits").first).to_be_hidden()
+    expect(page.locator("#results-problem")).to_be_empty()
+    assert about(desk.document()) == asked
+    assert "stopp" not in page.locator("body").inner_text()
+
+    # its own address, which somebody may have kept
+    page = desk.open(f"/image?id={waiting}", maps=False)
+    expect(page.locator("#results-problem")).to_contain_text("before this was done")
+    expect(page.locator("#overview")).not_to_contain_text("One moment")
+    page.get_by_role("button", name="Ask again").click()
+    finished(page)
+    assert about(desk.document()) == asked
+    expect(page.locator("#results-problem")).to_be_empty()
+    expect(page.locator("#answer")).to_have_text("elephant")
+
+
+def test_what_is_asked_while_it_is_away_is_answered_too(desk: Visit, stage: Stage) -> None:
+    page = desk.open(f"/image?{METHODS}", maps=False)
+    give(page, 1)
+    finished(page)
+    before = desk.id
+    stage.stop()
+    page.locator("#classes li button", has_text="dog").click()
+    expect(page.locator("#status")).to_have_text(LOST)
+    stage.start()
+    page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=before)
+    finished(page)
+    expect(page.locator("#answer")).to_have_text("dog")
+
+
+def test_what_waited_in_the_queue_is_asked_again_as_it_was(desk: Visit, stage: Stage) -> None:
+    """Nothing of it was known yet when the server stopped."""
+    gate = stage.engine.gate("rollout")
+    files = {"image": ("a.png", png(9))}
+    HTTP.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit", "methods": "rollout"}, files=files)
+    gate.wait()
+    page = desk.open("/text?methods=rollout", maps=False)
+    page.locator("#text").fill("one two three")
+    page.get_by_role("button", name="Explain this review").click()
+    page.wait_for_function("() => new URLSearchParams(location.search).has('id')")
+    waiting = desk.id
+    stage.stop()
+    stage.start()
+    page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=waiting)
+    finished(page)
+    assert desk.document()["input"]["text"] == "one two three"

@@ -1,0 +1,150 @@
+"""The sentence on what maps have in common: on maps whose correlations are known, on noise, and of an explanation."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from scipy.stats import spearmanr
+
+import explainers
+from explainers.analysis.agreement_sentence import TitledMap, sentence_of, titled
+from explainers.errors import ExplainerError
+
+GRID = (14, 14)
+Scores = NDArray[np.float64]
+
+
+def said(maps: dict[str, Scores], signed: bool = True, grid: tuple[int, int] = GRID) -> str:
+    return sentence_of([TitledMap(title, scores, signed) for title, scores in maps.items()], grid=grid)
+
+
+def noise(seed: int, size: int = 196) -> Scores:
+    drawn: Scores = np.random.default_rng(seed).normal(size=size)
+    return drawn
+
+
+def near(scores: Scores, seed: int, amount: float = 0.1) -> Scores:
+    """Scores in nearly the same order."""
+    return scores + amount * noise(seed, len(scores))
+
+
+def rho(a: Scores, b: Scores) -> float:
+    return float(spearmanr(a, b).statistic)
+
+
+def test_maps_that_agree_and_the_one_that_does_not() -> None:
+    base = noise(0)
+    alike = {name: near(base, seed) for seed, name in enumerate("ABCD", 1)}
+    least = min(rho(a, b) for a, b in itertools.combinations(alike.values(), 2))
+    text = said(alike)
+    assert text.startswith("All 4 methods order the patches alike: the rank correlation of any two is 0.9")
+    number = float(re.findall(r"is (\d\.\d\d) or more", text)[0])
+    assert least - 0.01 < number <= least
+    with_noise = {**alike, "Odd · Libra": noise(9)}
+    assert said(with_noise).startswith("4 of 5 methods order the patches alike")
+    most = max(rho(with_noise["Odd · Libra"], scores) for scores in alike.values())
+    found = re.findall(r"Odd · Libra stands apart \((−?\d\.\d\d) at most with each\)\.", said(with_noise))
+    assert most <= float(found[0].replace("−", "-")) < most + 0.01
+    assert "Odd puts them in reverse order (−0.9" in said({**alike, "Odd": -base})
+    # one that is a little less alike is not said to stand apart, nor are three
+    assert "apart" not in said({**alike, "E": near(base, 7, 1.2)})
+    assert "apart" not in said({**alike, "E": noise(5), "F": noise(6), "G": noise(7)})
+
+
+def test_maps_that_disagree_name_only_what_the_numbers_carry() -> None:
+    unlike = {name: noise(seed) for seed, name in enumerate("ABCD")}
+    most = max(rho(a, b) for a, b in itertools.combinations(unlike.values(), 2))
+    assert said(unlike) == f"No two of the 4 methods order the patches alike: the highest rank correlation is {most:.2f}."
+    pair = {**unlike, "E": near(unlike["A"], 11)}
+    assert "Over all patches the methods disagree: the median rank correlation of any two is " in said(pair)
+    assert f"Most alike are A and E ({rho(pair['A'], pair['E']):.2f})." in said(pair)
+    # two pairs that are equally alike: neither is named
+    assert "Most alike" not in said({**pair, "F": near(unlike["B"], 12)})
+    alone = {"A": noise(1), "B": near(noise(1), 2), "C": noise(3), "D": near(noise(3), 4), "E": noise(5)}
+    assert "E is like none of the others (" in said(alone)
+
+
+def test_two_maps() -> None:
+    base = noise(0)
+    assert said({"A": base, "B": 2 * base}).startswith("Both methods order the patches alike (rank correlation 1.00).")
+    assert said({"A": base, "B": -base}) == "The two methods order the patches in reverse order (rank correlation −1.00)."
+    assert said({"A": base, "B": noise(1)}) == (
+        f"The two methods order the patches differently (rank correlation {rho(base, noise(1)):.2f}).".replace("-", "−")
+    )
+
+
+def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
+    assert said({}) == said({"A": noise(0)}) == said({"A": noise(0), "flat": np.ones(196)}) == ""
+    few = {name: np.arange(9.0) for name in "ABC"}
+    assert "rank correlation" not in said(few, grid=(3, 3))
+
+
+def test_a_place_is_named_where_the_evidence_is_concentrated() -> None:
+    blob = np.zeros(GRID)
+    blob[4:7, 9:12] = 1
+    blob[0, 0], blob[13, 13] = -1, -0.5
+    spot = (blob + 0.01 * np.linspace(-1, 1, 196).reshape(GRID)).flatten()
+    place = "Half of what they find lies in rows "
+    found = said({"A": spot, "B": 3 * spot, "C": spot + 0.001})
+    rows, columns = (
+        re.findall(r"rows (\d+) to (\d+), columns (\d+) to (\d+) of 14 by 14", found)[0][:2],
+        re.findall(r"columns (\d+) to (\d+)", found)[0],
+    )
+    assert {*map(int, rows)} <= {5, 6, 7}
+    assert {*map(int, columns)} <= {10, 11, 12}
+    # a map of strength alone has a floor, which is no evidence
+    assert place in said({"A": spot + 5, "B": spot + 9}, signed=False)
+    # as much everywhere, and at random: there is no place
+    for seed in range(20):
+        shuffled = np.random.default_rng(seed).permutation(spot + 0.3 * np.abs(noise(seed)))
+        assert place not in said({"A": shuffled, "B": shuffled * 2})
+        assert place not in said({"A": noise(seed), "B": near(noise(seed), 99)})
+
+
+WORDS = ["It", "is", "brave", "and", "astonishing", "and", "astonishing", "and", "a", "long", "film", "."]
+
+
+def spoken(maps: dict[str, Scores], words: list[str] = WORDS) -> str:
+    return sentence_of(
+        [TitledMap(title, scores, True) for title, scores in maps.items()], words=[(word, [i]) for i, word in enumerate(words)]
+    )
+
+
+def test_words_are_named_once_and_only_where_most_methods_have_them() -> None:
+    strong = np.array([0, 0, 2, 0, 3, 0, 4, 0, 0, 0, 0, 0], float)
+    alike = {name: strong + 0.01 * noise(seed, 12) for seed, name in enumerate("ABCDEFGHIJKL")}
+    assert spoken(alike).startswith("“astonishing” and “brave” are among the 3 strongest words of all 12 methods.")
+    odd = {**alike, "Odd": -strong + 0.01 * noise(9, 12)}
+    assert spoken(odd).startswith("“astonishing” and “brave” are among the 3 strongest words of at least 12 of 13 methods.")
+    assert spoken({"A": strong, "B": -strong}).startswith("The two methods")  # two of two is chance
+
+
+def test_of_random_maps_words_are_hardly_ever_named() -> None:
+    words = [f"word{i}" for i in range(40)]
+    named = sum(
+        "strongest" in spoken({name: noise(100 * seed + i, 40) for i, name in enumerate("ABCDEFGHIJK")}, words) for seed in range(200)
+    )
+    assert named <= 20  # one text of twenty, doubled
+
+
+def test_of_an_explanation_by_the_names_of_the_plates() -> None:
+    model = explainers.load("scenes-vit")
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8))
+    specs = ["random", "raw_attention", "input_x_gradient:libra"]
+    result = explainers.explain(model, image, ["zebra", "elephant"], specs)
+    maps = [result[spec, "elephant"] for spec in specs[1:]]
+    value = rho(*(one.scores[one.content].double().numpy() for one in maps))
+    sentence = explainers.agreement_sentence(result, "elephant")
+    assert f"(rank correlation {value:.2f})".replace("-", "−") in sentence  # the control is left out
+    with pytest.raises(ExplainerError, match="'horse' was not explained"):
+        explainers.agreement_sentence(result, "horse")
+    assert titled("Occlusion", "occlusion?window=3", torch.zeros(4), True).title == "Occlusion (window=3)"
+    film = "A brave, astonishing and astonishing film."
+    text = explainers.explain(explainers.load("reviews-bert"), film)
+    assert explainers.agreement_sentence(text).count("“astonishing”") == 1

@@ -1,0 +1,101 @@
+"""Maps of CLIP that compare each patch with the prompt, against the published code of six repositories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.autograd.signals import AttentionParts
+from explainers.methods import parse
+from explainers.methods.readouts.similarity import neighbourhood, patch_logits, scores_of, with_last
+from explainers.records.targets import ResolvedTarget
+from explainers.records.trace import Trace
+from tests.explainers.support.golden import Case
+
+PROMPTS = 3
+TOLERANCE = 1e-9
+
+
+@cache
+def case() -> Case:
+    return Case("clip-dense")
+
+
+def trace_of(prompt: int) -> Trace:
+    """The pass of the case, asked about one of its prompts."""
+    model, tensors = case().model, case().inputs
+    recording = Recording(model, tensors)
+    chosen = ResolvedTarget((f"prompt {prompt}",), torch.tensor([prompt]))
+
+    def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
+        return model.forward({name: change(name, tensor) for name, tensor in tensors.items()})
+
+    return Trace(recording, chosen, None, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("array", "spec"),
+    [
+        ("maskclip", "maskclip"),
+        ("maskclip_attention_only", "maskclip?after=attention"),
+        ("sclip", "sclip"),
+        ("sclip_attention_only", "sclip?after=attention"),
+        ("clearclip", "clearclip"),
+        ("clearclip_whole_block", "clearclip?after=block"),
+        ("naclip", "naclip"),
+        ("naclip_std1", "naclip?std=1"),
+        ("naclip_whole_block", "naclip?after=block"),
+        ("gem", "gem"),
+        ("gem_depth4", "gem?layers=3"),
+        ("gem_iterations2", "gem?iterations=2"),
+        ("gem_inverse_temperature5", "gem?inverse_temperature=5"),
+        ("gem_depth2_iterations0", "gem?layers=1&iterations=0"),
+        ("clip_surgery_architecture", "clip_surgery?features=false"),
+        ("clip_surgery", "clip_surgery"),
+    ],
+)
+def test_maps_are_those_of_the_published_code(array: str, spec: str) -> None:
+    theirs = case().published[f"map|{array}"][0]
+    for prompt in range(PROMPTS):
+        trace = trace_of(prompt)
+        request = parse(spec)
+        scores = request.read(trace).scores[0, trace.content[0]]
+        assert float((scores - theirs[prompt]).abs().max()) < TOLERANCE
+
+
+def last_block(name: str, trace: Trace, parts: AttentionParts) -> Tensor:
+    """Attention of the last block in the ablations of NACLIP's code, and the model's own."""
+    window = neighbourhood(trace, 5).to(parts.key)
+    lengths = parts.query.norm(dim=-1)[..., :, None] * parts.key.norm(dim=-1)[..., None, :] * parts.key.shape[-1] ** -0.5
+    return {
+        "vanilla": parts.weights,
+        "kk": (parts.key @ parts.key.mT * parts.key.shape[-1] ** -0.5).softmax(-1),
+        "neighbours_only": (lengths.mean() * window).softmax(-1).expand_as(parts.weights),
+    }[name]
+
+
+@pytest.mark.parametrize(("name", "after"), [("vanilla", "block"), ("kk", "attention"), ("neighbours_only", "attention")])
+def test_ablations_and_the_model_as_it_is(name: str, after: str) -> None:
+    """The same way to the prompts with attention that no read-out has."""
+    for prompt in range(PROMPTS):
+        trace = trace_of(prompt)
+        tokens = with_last(lambda parts, trace=trace: last_block(name, trace, parts), after)  # type: ignore[misc]
+        scores = scores_of(trace, patch_logits(trace, name, tokens))[0, trace.content[0]]
+        assert float((scores - case().published[f"map|{name}"][0, prompt]).abs().max()) < TOLERANCE
+
+
+def test_a_redundant_prompt_is_a_contrast_without_feature_surgery() -> None:
+    trace = trace_of(0)
+    trace.chosen = ResolvedTarget(("contrast",), torch.tensor([0]), torch.tensor([PROMPTS - 1]))
+    scores = parse("clip_surgery?features=false").read(trace).scores[0, trace.content[0]]
+    assert float((scores - case().published["map|clip_surgery_redundant_last_prompt"][0, 0]).abs().max()) < TOLERANCE
+
+
+def test_logits() -> None:
+    recording = trace_of(0).recording
+    assert float((recording.logits.detach() - case().published["logits_per_image"]).abs().max()) < TOLERANCE

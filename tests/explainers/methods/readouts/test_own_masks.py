@@ -1,0 +1,42 @@
+"""TIS and ViT-CX on models that know something: what they need, what they say, and that one seed gives one map."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explainers
+from explainers import ExplainerError
+from explainers.methods.readouts.own_masks import mean_of_masks, scaled, token_masks
+from tests.explainers.support.explained import image_model, picture
+from tests.explainers.support.wrapped import wrapped
+
+SPECS = ["tis?masks=24", "vit_cx?distance=0.3"]
+
+
+def test_masks_keep_the_largest_and_a_token_in_none_has_score_0() -> None:
+    masks = token_masks(torch.tensor([[3.0, 1.0, 2.0, 0.0], [0.0, 1.0, 5.0, 5.0]]), (0.5,))
+    assert masks.tolist() == [[True, False, True, False], [False, False, True, True]]
+    assert mean_of_masks(torch.tensor([0.2, 0.6]), masks).tolist() == pytest.approx([0.2, 0.0, 0.4, 0.6])
+    assert len(scaled(torch.stack([torch.eye(3), torch.ones(3, 3)]))) == 1  # what is the same everywhere is no mask
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_run_gives_the_same_map(spec: str) -> None:
+    """What is random in them, the start of the clusters and the noise, is drawn alike each time."""
+    maps = [explainers.explain(image_model(), picture(), methods=[spec], seed=seed)[spec] for seed in (0, 0, 1)]
+    assert torch.equal(maps[0].scores, maps[1].scores)
+    assert torch.equal(maps[0].scores, maps[2].scores)
+    assert bool((maps[0].scores[maps[0].content] != 0).any())
+    assert not bool(maps[0].scores[~maps[0].content].any())
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_words_are_refused(spec: str) -> None:
+    with pytest.raises(ExplainerError, match="reads words here, and this is for images"):
+        explainers.explain(wrapped("bert", torch.float32), {"input_ids": torch.tensor([[1, 2, 3]])}, methods=[spec])
+
+
+def test_patches_in_no_mask_are_told() -> None:
+    found = explainers.explain(image_model(), picture(), methods=["tis?masks=2&keep=0.2"])["tis?masks=2&keep=0.2"]
+    assert any("Some patches are in no mask" in note for note in found.notes)
