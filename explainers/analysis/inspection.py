@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.rules import RULES
+from explainers.autograd.signals import fields_of
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, parse
 from explainers.pipeline.precision import choose_trace
@@ -151,6 +152,9 @@ def head_maps(
     if quantity not in QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(QUANTITIES)}.")
     chosen, rule = _first(session), QUANTITIES[quantity].rule
+    numbers_shown = _numbers(len(session.recording.block_inputs), block, "block")
+    if rule == "gradient":  # how relevance rounds is judged by all blocks
+        session.plan([(RULES[rule], fields_of(f"attentions[{number}]" for number in numbers_shown))])
     read = QUANTITIES[quantity].read
 
     def numbers(trace: Trace) -> MethodOutput:
@@ -160,13 +164,14 @@ def head_maps(
     trace = choose_trace(session, chosen, None if rule is None else RULES[rule], numbers)
     maps = read(trace)
     session.forget_signals()
-    if all(block_maps is None for block_maps in maps):
+    known = _attention(trace)
+    if all(weights is None for weights in known):
         raise ExplainerError(f"{session.model.name} has no block with an attention map over all its tokens: there are no heads to look at.")
     real = trace.mask[0]
     content = trace.content[0][real].cpu()
     origin, place = _origin(trace, real, content, token)
     shown: dict[int, Tensor | None] = {}
-    for number in _numbers(len(maps), block, "block"):
+    for number in numbers_shown:
         block_maps = maps[number]
         if block_maps is None:
             shown[number] = None
@@ -174,7 +179,7 @@ def head_maps(
         square = block_maps[0].detach()[:, real][:, :, real].float().cpu()
         rows = square.mean(1) if place is None else square[:, place]
         shown[number] = rows[_numbers(len(rows), head, "head")]
-    heads = tuple(None if block_maps is None else block_maps.shape[1] for block_maps in maps)
+    heads = tuple(None if weights is None else weights.shape[1] for weights in known)
     return HeadMaps(quantity, chosen.labels[0], shown, origin, place, content, trace.layout.grid, heads)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from explainers.autograd.observed.biases import BiasTerms
+from explainers.autograd.nodes import Nodes
 from explainers.autograd.rules import Rule
-from explainers.autograd.signals import Signals
+from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
+from explainers.autograd.structure.biases import BiasTerms
+from explainers.autograd.structure.model_structure import Structure
 
 #: What tokens and biases may miss, in epsilons of the sum of the sizes of their terms: 3 was the most on 60 families and trained models.
 ROUNDING_OF_ACCOUNT = 16.0
@@ -29,8 +33,55 @@ class BackwardPass:
     unruled: set[str] = field(default_factory=set)
 
 
+#: Of each field of signals, the tensors at which it has what arrived; None where a block has none, or where it was not asked for.
+Places = dict[str, list[Tensor | None]]
+
+
+def places_of(nodes: Nodes, structure: Structure, pixels: Tensor | None, fields: Fields) -> Places:
+    """Where what ``fields`` ask for arrives. What nobody asks for is not looked for either."""
+    where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
+        "block_inputs": lambda: [block.input for block in nodes.blocks],
+        "block_outputs": lambda: [block.output for block in nodes.blocks],
+        "attentions": lambda: structure.attentions,
+        "contexts": lambda: [None if parts is None else parts.output for parts in structure.parts],
+        "class_attentions": lambda: structure.class_attention.attentions,
+        "class_contexts": lambda: [None if parts is None else parts.output for parts in structure.class_attention.parts],
+        "pooling": lambda: [structure.pooling],
+        "placed": lambda: [None if structure.positions is None else structure.positions[1]],
+        "pixels": lambda: [pixels],
+    }
+    names = {field.partition("[")[0] for field in fields}
+    places: Places = {}
+    for name, find in where.items():
+        known = find() if name in names else ()
+        places[name] = [place if is_among(fields, name, block, len(known)) else None for block, place in enumerate(known)]
+    return places
+
+
+def signals_at(places: Places, arrived: list[Tensor], fields: Fields, under_way: BackwardPass, seconds: float) -> Signals:
+    """What ``arrived`` at the places, in their order."""
+    left = iter(arrived)
+    values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
+    per_block: dict[str, Any] = {name: values[name] for name in PER_BLOCK}
+    pooling, placed, pixels = (values[name][0] if values[name] else None for name in ("pooling", "placed", "pixels"))
+    biases = under_way.biases
+    return Signals(
+        **per_block,
+        pooling=pooling,
+        placed=placed,
+        pixels=pixels,
+        bias=None if biases is None else biases.by_token,
+        unplaced=None if biases is None else biases.unplaced,
+        unruled=frozenset(under_way.unruled),
+        seconds=seconds,
+        fields=fields,
+    )
+
+
 def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
     """What tokens ``x`` and biases miss of what the backward pass began with (B,), 0 where that is rounding."""
+    assert signals.bias is not None
+    assert signals.unplaced is not None
     terms = (x * signals.block_inputs[0]).flatten(1)
     missing = begun - (terms.sum(1) + signals.bias.sum(1) + signals.unplaced)
     size = terms.abs().sum(1) + signals.bias.abs().sum(1) + signals.unplaced.abs()

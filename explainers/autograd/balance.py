@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.autograd.dispatch import role
 from explainers.autograd.integration import Rerun
-from explainers.autograd.operators import MatMul, Mul, Softmax, Weights
+from explainers.autograd.operators import DynamicLinear, MatMul, Mul, Softmax, Weights
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
@@ -63,14 +62,15 @@ class BalancedRecording(Recording):
             stack.enter_context(super()._hooks())
             yield
 
-    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
         """Apply an operator, and have it note what its backward loses."""
-        out = super().run(operator, *arguments)
+        out = super().run(operator, *arguments, role=role)
         if out.grad_fn is None or not self.entered:
             return out
         title, place = operator.title, self._place[-1] if self._place else ""
         given = [a.detach().clone() if a.requires_grad else a for a in arguments if isinstance(a, Tensor)]
-        weighs = [operator in (MatMul, Mul) and role(a) == "weights" for a in arguments if isinstance(a, Tensor)]
+        roles = [node and node.role for node in self.nodes.ran[-1].inputs]
+        weighs = [operator in (MatMul, DynamicLinear, Mul) and of == "weights" for of in roles]
         value, of_weights = out.detach().clone(), ("a softmax", place)
 
         def before(signals: tuple[Tensor | None, ...]) -> None:

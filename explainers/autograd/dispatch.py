@@ -5,28 +5,26 @@ input calls ``func`` unchanged. Functions without a handler are called unchanged
 ``TRANSPARENT`` have no rule of ours, which the
 recording reports if a signal other than the ordinary gradient passes through them.
 
-A tensor that scales or gates others carries a role, an attribute that follows it through reshapes and scalar
-arithmetic, so that hand-written normalisations
-(``x * rsqrt(...)``) and gates (``x * sigmoid(1.702 * x)``) get the rule of their kind.
+A node of the recording says what role its tensor has, where it scales or gates others or is part of attention. A role goes on through
+reshapes and scalar arithmetic, so that hand-written normalisations (``x * rsqrt(...)``) and gates (``x * sigmoid(1.702 * x)``) get the
+rule of their kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
 from torch import Tensor
 
+from explainers.autograd.nodes import Kind, Move, Node, Unruled
 from explainers.autograd.recorder import Recorder
 
 Handler = Callable[..., Any]
 TorchFunction = Callable[..., Tensor]
 H = TypeVar("H", bound=Handler)
 _HANDLERS: dict[Callable[..., Any], Handler] = {}
-_ROLE = "_vitrine_role"
-_FACTOR = "_vitrine_factor"
-_PRODUCT_OF = "_vitrine_product_of"
 
 #: Functions that move, select or copy numbers: their ordinary gradient is right under every rule.
 TRANSPARENT = frozenset(
@@ -176,51 +174,32 @@ def active(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def role(value: Any) -> str | None:
+def role(rec: Recorder, value: Any) -> str | None:
     """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
     of two paths, such as queries and keys), ``curved`` (scores after another curve than
     softmax: weights if they meet values), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives),
     ``unnormalised`` (what linear attention gives before its normaliser), ``pixels`` (of the image) or None.
     """
-    return getattr(value, _ROLE, None)
+    node = rec.nodes.of(value)
+    return None if node is None else node.role
 
 
-def give_role(out: Tensor, name: str | None) -> Tensor:
-    """Mark ``out`` (a tensor) with a role; returns it."""
-    if name is not None:
-        setattr(out, _ROLE, name)
+def note(rec: Recorder, out: Tensor, kind: Kind, given: Any, role: str | None = None, name: str = "") -> Tensor:
+    """Put a call without an operator, of the function ``name``, on the list: it ``given`` these arguments gave ``out``; returns that."""
+    first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
+    others = [
+        rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if active(tensor)
+    ]
+    rec.nodes.add(Node(kind, (*first, *others), {"function": name}, out.shape, role=role), out)
     return out
 
 
-def factor(value: Any) -> float:
-    """The number that ``value`` was multiplied by after the last function that did more than move its numbers: 1 if none was."""
-    return getattr(value, _FACTOR, 1.0)
-
-
-def give_factor(out: Tensor, number: float) -> Tensor:
-    """Mark ``out`` as multiplied by ``number``; returns it."""
-    if number != factor(out):
-        setattr(out, _FACTOR, number)
-    return out
-
-
-def product_of(value: Any) -> tuple[Tensor, Tensor] | None:
-    """The two paths that ``value`` is the matrix product of, where it is nothing but that times its :func:`factor`; else None."""
-    return getattr(value, _PRODUCT_OF, None)
-
-
-def give_product_of(out: Tensor, paths: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Mark ``out`` as the matrix product of two paths, if any; returns it."""
-    if paths is not None:
-        setattr(out, _PRODUCT_OF, paths)
-    return out
-
-
-def make_scale(rec: Recorder, out: Tensor, name: str) -> Tensor:
+def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
     """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
     if active(out):
         rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
-    return give_role(out, "scale")
+        note(rec, out, Unruled, given, "scale", name)
+    return out
 
 
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -240,8 +219,13 @@ def place_of_inplace(func: Callable[..., Any]) -> int | None:
     return names.index("inplace") if "inplace" in names else None
 
 
-def _any_active(values: Any) -> bool:
-    return any(_any_active(value) if isinstance(value, list | tuple) else active(value) for value in values)
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in arguments or results, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors_in(each)
 
 
 def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -250,20 +234,16 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     name = getattr(func, "__name__", str(func))
     if name not in _ROLE_KEEPING and not name.endswith("__"):
         name = name.rstrip("_")  # in place or not
-    given = [tensor for tensor in (out if isinstance(out, tuple | list) else (out,)) if isinstance(tensor, Tensor)]
-    inherited = role(args[0]) if args and name in _ROLE_KEEPING else None
-    if inherited == "turned" or (inherited in ("scores", "curved", "weights", "attended") and name not in TRANSPARENT):
+    inherited, moves = role(rec, args[0]) if args and name in _ROLE_KEEPING else None, name in TRANSPARENT
+    if inherited == "turned" or (inherited in ("scores", "curved", "weights", "attended") and not moves):
         inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
-    for tensor in given:
-        if inherited and (tensor is out or active(tensor)):  # of several, such as the largest weights and their places, those on the path
-            give_role(tensor, inherited)
-        if name in TRANSPARENT and args and active(tensor):
-            give_factor(tensor, factor(args[0]))
-    if name in TRANSPARENT or (inherited and isinstance(out, Tensor)):
-        return out
-    for tensor in given:
-        if active(tensor) and not role(tensor) and _any_active((*args, *kwargs.values())):
-            rec.watch(tensor, name)
+    given = (*args, *kwargs.values())
+    unruled = not moves and not (inherited and isinstance(out, Tensor)) and any(map(active, tensors_in(given)))
+    for tensor in out if isinstance(out, tuple | list) else (out,):
+        if active(tensor):
+            note(rec, tensor, Move if moves else Unruled, given, inherited, name)
+            if unruled and not inherited:
+                rec.watch(tensor, name)
     return out
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
-from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul
+from explainers.autograd.operators import Add, DynamicLinear, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.model import Model
@@ -82,10 +82,10 @@ class Comparison(Recording):
         self._exact = exact
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
-    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
         """Apply an operator, and note what it gives, of a linear map what it takes."""
-        out = super().run(operator, *arguments)
-        if operator not in (Add, MatMul, LinearAttention, LinearMap):
+        out = super().run(operator, *arguments, role=role)
+        if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
             return out
         value = (arguments[0] if operator is LinearMap else out).detach()
         if self._exact is None:

@@ -84,8 +84,8 @@ def _weighted(signals: Signals, shares: Tensor, batch: int) -> Signals:
         class_attentions=tuple(mean(values) for values in signals.class_attentions),
         class_contexts=means(signals.class_contexts),
         pooling=None if signals.pooling is None else mean(signals.pooling),
-        bias=mean(signals.bias),
-        unplaced=mean(signals.unplaced),
+        bias=None if signals.bias is None else mean(signals.bias),
+        unplaced=None if signals.unplaced is None else mean(signals.unplaced),
         pixels=None,
         unruled=signals.unruled,
         seconds=signals.seconds,
@@ -97,6 +97,10 @@ def _total(parts: list[Signals]) -> Signals:
         columns = zip(*(getattr(part, name) for part in parts), strict=True)
         return tuple(None if column[0] is None else torch.stack(column).sum(0) for column in columns)
 
+    def whole(name: str) -> Tensor | None:
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else torch.stack(values).sum(0)
+
     return Signals(
         block_inputs=several("block_inputs"),  # type: ignore[arg-type]  # the stream has a signal in every block
         block_outputs=several("block_outputs"),  # type: ignore[arg-type]
@@ -104,9 +108,9 @@ def _total(parts: list[Signals]) -> Signals:
         contexts=several("contexts"),
         class_attentions=several("class_attentions"),  # type: ignore[arg-type]
         class_contexts=several("class_contexts"),
-        pooling=None if parts[0].pooling is None else torch.stack([part.pooling for part in parts if part.pooling is not None]).sum(0),
-        bias=torch.stack([part.bias for part in parts]).sum(0),
-        unplaced=torch.stack([part.unplaced for part in parts]).sum(0),
+        pooling=whole("pooling"),
+        bias=whole("bias"),
+        unplaced=whole("unplaced"),
         pixels=None,
         unruled=frozenset().union(*(part.unruled for part in parts)),
         seconds=sum(part.seconds for part in parts),

@@ -9,11 +9,14 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
-from explainers.autograd.dispatch import call_through, handler_of, writes_into_first
-from explainers.autograd.opaque import kept_beside, mark_seen, needs_gradient, on_path, without_gradient
+from explainers.autograd.dispatch import TRANSPARENT, active, call_through, handler_of, note, role, tensors_in, writes_into_first
+from explainers.autograd.nodes import Move, Unruled
+from explainers.autograd.opaque import kept_beside, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.saved_values import SavedValues
 
+#: Functions besides the transparent ones that only move numbers; they have handlers.
+_JOINING = frozenset(["cat", "concat", "concatenate", "stack"])
 _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 
 
@@ -35,12 +38,15 @@ class RecordingMode(TorchFunctionMode):
         kwargs = {k: on_path(self.recording, v) for k, v in kwargs.items()}
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if writes and args and isinstance(args[0], Tensor):
-                self._saved.before_write(args[0])
+            written = args[0] if writes and args and isinstance(args[0], Tensor) else None
+            before = self.recording.nodes.of(written)
+            if written is not None:
+                self._saved.before_write(written)
             with self._saved.hooks:
-                out = mark_seen(self._in_type(func, args, kwargs))
-            if writes:  # what was written into a constant, or into a view of one, depends on the input now
-                mark_seen([args[0], args[0]._base] if isinstance(args[0], Tensor) and args[0]._is_view() else args[0])
+                out = self._in_type(func, args, kwargs)
+            self._note(name, (*args, *kwargs.values()), out)
+            if written is not None and self.recording.nodes.of(written) is before:
+                self._note_write(name, written, (*args, *kwargs.values()))
             return out
 
         insides = self.recording.insides
@@ -50,6 +56,18 @@ class RecordingMode(TorchFunctionMode):
             return without_gradient(self.recording, call, args, kwargs, writes)
         out = call(args, kwargs)
         return kept_beside(self.recording, out) if insides.in_checkpoint else out
+
+    def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
+        """Put on the list what no handler has."""
+        for tensor in tensors_in(out):
+            if active(tensor) and self.recording.nodes.of(tensor) is None:
+                note(self.recording, tensor, Move if name in TRANSPARENT or name in _JOINING else Unruled, given, name=name)
+
+    def _note_write(self, name: str, written: Tensor, given: tuple[Any, ...]) -> None:
+        """What was written into a constant, or into a view of one, depends on the input now."""
+        for tensor in (written, written._base) if written._is_view() else (written,):
+            if tensor is not None and active(tensor):
+                note(self.recording, tensor, Move, (tensor, *given), role(self.recording, tensor), name)
 
     def _in_type(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.recording.double:
@@ -65,7 +83,9 @@ class RecordingMode(TorchFunctionMode):
             into = kwargs["out"]
             if into is None or isinstance(into, Tensor):
                 result = self._call(func, args, rest)
-                return result if into is None else into.resize_(result.shape).copy_(result)
+                if into is None:
+                    return result
+                return self.recording.nodes.move(into.resize_(result.shape).copy_(result), result, role(self.recording, result))
         handler = handler_of(func)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)

@@ -4,28 +4,29 @@ A ``torch.autograd.Function`` runs its ``forward`` without gradient and has a ba
 its part again. Their torch calls are seen all the same. So while gradients are off, calls on what depends on the input are recorded beside
 the plain ones, and what the function gives is replaced by what was recorded, if both have the same gradient: a function whose backward is
 no derivative of its forward (a reversed gradient, a straight-through estimate) is left as it is. Scripted functions and ``torch.vmap`` are
-not seen at all. Whatever reaches a torch call, needs a gradient and was made by none that was seen is such code.
+not seen at all. Whatever reaches a torch call, needs a gradient and is on no node of the list is such code.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointFunction
+from torch.utils.weak import WeakTensorKeyDictionary
 
+from explainers.autograd.dispatch import role, tensors_in
+from explainers.autograd.nodes import Node, Unruled
 from explainers.autograd.recorder import Operator, Recorder
 from explainers.errors import ExplainerError
 
-_SEEN = "_vitrine_seen"
-_INSIDE = "_vitrine_inside"
 #: Whether the gradient of a function was that of what it computes when it was last recorded.
 _EXACT: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
@@ -34,16 +35,20 @@ class Insides:
     """What one forward pass recorded inside opaque code, until it ends."""
 
     def __init__(self) -> None:
-        self._marked: list[ref[Tensor]] = []
+        self._beside = WeakTensorKeyDictionary()  # by plain tensors, what was recorded beside them
         self._replaced: dict[int, Tensor] = {}  # by the id of what was recorded, what it stands for
         self._unasked: list[tuple[Tensor, Inside]] = []
         self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
 
     def keep(self, bare: Tensor, inside: Inside) -> Tensor:
         """Note what was recorded beside a plain tensor; returns that."""
-        setattr(bare, _INSIDE, inside)
-        self._marked.append(ref(bare))
+        self._beside[bare] = inside
         return bare
+
+    def beside(self, value: Tensor) -> Inside | None:
+        """What was recorded beside a plain tensor, or None."""
+        known: Inside | None = self._beside.get(value) if len(self._beside) else None
+        return known
 
     def replace(self, value: Tensor, inside: Inside) -> Tensor:
         """What is taken in the place of an opaque ``value``."""
@@ -83,10 +88,7 @@ class Insides:
                     f"{title_of(value)} stands in a checkpoint, where it cannot be explained: switch checkpointing off, for instance with "
                     "model.set_grad_checkpointing(False)."
                 )
-        for marked in self._marked:
-            if (tensor := marked()) is not None and hasattr(tensor, _INSIDE):
-                delattr(tensor, _INSIDE)
-        self._marked.clear()
+        self._beside.clear()
         self._replaced.clear()
         self._unasked.clear()
         self._checkpoints.clear()
@@ -105,21 +107,13 @@ class Inside:
     exact: bool | None = None
 
 
-def mark_seen(value: Any) -> Any:
-    """Note that a recorded call made what ``value`` holds; returns it."""
-    for tensor in _tensors(value):
-        if tensor.requires_grad:
-            setattr(tensor, _SEEN, True)
-    return value
-
-
-def _is_seen(value: Tensor) -> bool:
-    """Whether a recorded call made ``value``, and no function has written over it since."""
-    seen = getattr(value, _SEEN, None)
-    if seen is None:
+def _is_on_list(rec: Recorder, value: Tensor) -> bool:
+    """Whether a node of the list gave ``value``, and no function has written over it since."""
+    node = rec.nodes.of(value)
+    if node is None:
         return False
     function = getattr(type(value.grad_fn), "_forward_cls", None)
-    return function is None or issubclass(function, Operator) or seen is value.grad_fn
+    return function is None or issubclass(function, Operator) or node.settings.get("gradient") is value.grad_fn
 
 
 def on_path(rec: Recorder, value: Any) -> Any:
@@ -127,7 +121,7 @@ def on_path(rec: Recorder, value: Any) -> Any:
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
             return value.detach()
-        return _known(rec, value) if value.requires_grad and not _is_seen(value) else value
+        return _known(rec, value) if value.requires_grad and not _is_on_list(rec, value) else value
     if type(value) in (list, tuple) and any(isinstance(v, Tensor | list | tuple) for v in value):
         return type(value)(on_path(rec, v) for v in value)
     return value
@@ -135,20 +129,20 @@ def on_path(rec: Recorder, value: Any) -> Any:
 
 def needs_gradient(values: Any) -> bool:
     """Whether a tensor in ``values`` needs a gradient."""
-    return any(tensor.requires_grad for tensor in _tensors(values))
+    return any(tensor.requires_grad for tensor in tensors_in(values))
 
 
 def recorded_inside(rec: Recorder, value: Tensor) -> Tensor:
     """A tensor that a module takes or gives, as a node of the graph, also where gradients are off around it."""
-    inside: Inside | None = getattr(value, _INSIDE, None)
+    inside: Inside | None = rec.insides.beside(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
 def kept_beside(rec: Recorder, value: Any) -> Any:
     """In a checkpointed function, keep what was recorded beside what is passed on: torch gives the last of it a backward of its own."""
-    for tensor in _tensors(value):
-        if tensor.requires_grad and tensor.grad_fn is not None and not hasattr(tensor, _INSIDE):
-            rec.insides.keep(tensor, Inside(mark_seen(tensor.clone()), ()))
+    for tensor in tensors_in(value):
+        if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.beside(tensor) is None:
+            rec.insides.keep(tensor, Inside(rec.nodes.move(tensor.clone(), tensor, role(rec, tensor)), ()))
     return value
 
 
@@ -157,8 +151,8 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
 
     ``writes``: whether the call changes its first argument.
     """
-    given = tuple(_tensors((args, tuple(kwargs.values()))))
-    insides = {id(t): inside for t in given if not t.requires_grad and (inside := getattr(t, _INSIDE, None)) is not None}
+    given = tuple(tensors_in((args, tuple(kwargs.values()))))
+    insides = {id(t): inside for t in given if not t.requires_grad and (inside := rec.insides.beside(t)) is not None}
     paths = [t for t in given if t.requires_grad]
     if not (insides or paths) or (writes and id(args[0]) not in insides):
         return call(args, kwargs)
@@ -182,27 +176,20 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
     return tree_map(plain, out)
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-
-
 def _known(rec: Recorder, value: Tensor) -> Tensor:
     """What no recorded call made, though it needs a gradient."""
-    inside: Inside | None = getattr(value, _INSIDE, None)
+    inside: Inside | None = rec.insides.beside(value)
     if inside is not None:
         if inside.exact is None:
             inside.exact = _is_exact(rec, value, inside)
         if inside.exact:
             recorded: Tensor = rec.insides.replace(value, inside)
             return recorded
-    if value.grad_fn is None or not depends_on(value, rec.starts if rec.is_differentiated else None):
+    if value.grad_fn is None or not depends_on(rec, value):
         return value.detach()  # a weight
     rec.watch(value, title_of(value))
-    setattr(value, _SEEN, value.grad_fn)
+    settings = {"function": title_of(value), "gradient": value.grad_fn}
+    rec.nodes.add(Node(Unruled, (rec.nodes.of(value),), settings, value.shape), value)
     return value
 
 
@@ -244,16 +231,14 @@ def _alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> bool
     return float((ours - theirs).abs().max()) <= tolerance * float(theirs.abs().max())
 
 
-def depends_on(value: Tensor, starts: Iterable[Tensor] | None) -> bool:
-    """Whether the graph of ``value`` reaches one of the ``starts``; None: anything that a recorded call made."""
-    leaves, nodes = set(), set()
-    for start in starts or ():
-        nodes.add(start.grad_fn) if start.grad_fn is not None else leaves.add(id(start))
+def depends_on(rec: Recorder, value: Tensor) -> bool:
+    """Whether autograd's graph of ``value`` reaches what the list starts from."""
+    nodes = {start.grad_fn for start in rec.starts if start.grad_fn is not None}
+    leaves = {id(start) for start in rec.starts if start.grad_fn is None}
     waiting, seen = [value.grad_fn], set()
     while waiting:
         node: Any = waiting.pop()
-        leaf = getattr(node, "variable", None)
-        if node in nodes or id(leaf) in leaves or (starts is None and hasattr(leaf, _SEEN)):
+        if node in nodes or id(getattr(node, "variable", None)) in leaves:
             return True
         if node is not None and node not in seen:
             seen.add(node)

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.observed.class_attention import as_taken
-from explainers.autograd.opaque import mark_seen
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
+from explainers.autograd.structure.attention import over_tokens
+from explainers.autograd.structure.class_attention import as_taken, attentions_behind
+from explainers.autograd.structure.model_structure import Structure
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
 from explainers.models.structure.spans import Span
@@ -68,10 +70,12 @@ class Propagation(Recording):
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
         self.unruled: set[str] = set()  # what the copies passed that is not linear and has no constants
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
-        self._entry = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
+        self.nodes.end()
+        self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 
     @property
     def rule(self) -> Rule:
@@ -93,48 +97,52 @@ class Propagation(Recording):
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         replaced = super()._before_block(module, args, kwargs)
-        if self._block is None or len(self.block_inputs) - 1 != self._block:
+        if self._block is None or len(self.nodes.blocks) - 1 != self._block:
             return replaced
         self.norms = []
-        x = self._isolate(self.block_inputs[-1]).requires_grad_()
+        block = self.nodes.blocks[-1]
+        x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
-        self.block_inputs[-1] = x
+        block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
         return self.model.block_io.with_taken(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
-        if self._block is not None and len(self.block_outputs) - 1 == self._block:
+        if self._block is not None and len(self.nodes.blocks) - 1 == self._block:
             raise _ReachedError
         # of the blocks before the one of interest nothing is read again, and there is a copy for each source
-        self.attentions[-1] = self.parts[-1] = self.mid_residuals[-1] = self.projections[-1] = None
-        self.sums[-1] = []
+        self.nodes.let_go()
         self.norms = []
         return replaced
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         super()._before_class_block(module, args, kwargs)
-        if self._of_classes is None or self.behind.count - 1 != self._of_classes:
+        if self._of_classes is None or len(self.nodes.class_blocks) - 1 != self._of_classes:
             return None
-        x = self._isolate(self.behind.blocks_begun[-1].input).requires_grad_()
+        block = self.nodes.class_blocks[-1]
+        x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
-        self.behind.replace_input(x)
+        block.input, block.start = x, self.nodes.of(x)
         return as_taken(x, args, kwargs)
 
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super()._after_class_block(module, args, kwargs, output)
-        if self._of_classes is not None and self.behind.count - 1 == self._of_classes:
+        if self._of_classes is not None and len(self.nodes.class_blocks) - 1 == self._of_classes:
             raise _ReachedError
 
     def _class_tokens(self) -> Tensor | None:
         """Not looked for: that takes a way back."""
         return None
 
-    def saw_values(self, value: Tensor) -> None:
-        """Weights over channels are none over tokens."""
-        if not self._inside:
-            super().saw_values(value)
-        elif self._over_channels:
-            self.attentions[-1] = None
+    @cached_property
+    def structure(self) -> Structure:
+        """What the list of nodes says of the model, with what is known of its attention."""
+        return self._structure(self._over_channels)
+
+    @property
+    def starts(self) -> list[Tensor]:
+        """What all that depends on the input hangs on."""
+        return [*super().starts, self._mark]
 
     def real(self, x: Tensor) -> Tensor:
         """The real copy of each sample at the place of all its copies."""
@@ -146,17 +154,17 @@ class Propagation(Recording):
         """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
         first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
         first[0] = True
-        rows = first.repeat_interleave(self._rows(y)).repeat(len(self._x1) // self.copies)
+        rows = first.repeat_interleave(self._rows(y)).repeat(self._samples // self.copies)
         return rows.view(-1, *[1] * (y.dim() - 1))
 
     def _rows(self, x: Tensor) -> int:
         """How many rows of ``x`` belong to each copy. Raises ExplainerError where samples do not come first."""
-        if len(x) % len(self._x1):
+        if len(x) % self._samples:
             raise ExplainerError(
                 f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
                 "propagated through it: choose a method that goes backward, such as fullgrad_plus:libra."
             )
-        return len(x) // len(self._x1)
+        return len(x) // self._samples
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
@@ -169,7 +177,8 @@ class Propagation(Recording):
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         if y.dim() == 3 and y.shape[:2] == kept.shape:
             return y + bias * kept[:, :, None]
-        channels, shape = self.model.block_io.channels, self._stream
+        running = self.nodes.running
+        channels, shape = self.model.block_io.channels, None if running is None else running.stream
         is_map = y.dim() == 4 and channels != 2 and len(y) == len(kept)
         if is_map and shape is not None and map_size(y.shape, channels) == map_size(shape, channels):
             return y + bias * as_given(kept[:, :, None], y.shape, channels)
@@ -177,20 +186,29 @@ class Propagation(Recording):
 
     def _before_attention(self) -> bool:
         if self._of_classes is not None:
-            return self.behind.inside and not self.behind.blocks_begun[-1].attends
-        return self._inside and self.attentions[-1] is None
+            running = self.nodes.running_class_block
+            behind = [] if running is None else attentions_behind(self.nodes, lambda value, left: True)
+            return running is not None and not any(attention.softmax.place >= running.first for attention in behind)
+        running = self.nodes.running
+        return running is not None and (self._over_channels or not over_tokens(self.nodes, running))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
         if fits is None and self.entered:
             self.unruled.add(name)
 
-    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
+    @property
+    def _samples(self) -> int:
+        """How many rows x^1 has, all copies counted."""
+        assert self.passing.x1 is not None
+        return len(self.passing.x1)
+
+    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
-        path: Tensor = _OnPath.apply(alone, mark_seen(torch.zeros((), requires_grad=True)))  # type: ignore[no-untyped-call]
-        return path
+        path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
+        return self._listed(operator, arguments, path, role)
 
 
 class _OnPath(Operator):

@@ -1,14 +1,15 @@
-"""What an operator is, and what operators and handlers may ask of a recording, and tell it."""
+"""What an operator is, and what operators and handlers may ask of a recording."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 from torch.autograd import Function
 
+from explainers.autograd.nodes import Nodes
 from explainers.autograd.rules import Rule
 
 
@@ -17,9 +18,13 @@ class Operator(Function):
 
     ``forward(ctx, *arguments, rec)`` computes what torch computes, for a :class:`Recorder`;
     ``propagate(rec, *arguments)`` is its linear form, for a :class:`Propagator`. ``title`` is what to call it, with its article.
+
+    keeps_operands  whether its node keeps what it took, which is saved for the way back all the same; ``keeps_output`` likewise
     """
 
     title: str
+    keeps_operands: ClassVar[bool] = False
+    keeps_output: ClassVar[bool] = False
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
@@ -30,18 +35,26 @@ class Operator(Function):
 class Recorder(Protocol):
     """A forward pass while it is recorded, and the backward passes over it.
 
-    entered   whether the forward pass has reached the explained tokens: biases before them are part of them
     double    whether everything is computed in float64
+    nodes     what has run so far
     is_differentiated  whether backward passes go over it; else contributions are sent forward
-    insides   what was recorded inside opaque code: :class:`explainers.autograd.opaque.Insides`
-    position  how many operators were applied since the explained tokens; before them, less than zero
     """
 
-    entered: bool
     double: bool
     is_differentiated: bool
-    position: int
-    insides: Any
+    nodes: Nodes
+
+    @property
+    def entered(self) -> bool:
+        """Whether the forward pass has reached the explained tokens: biases before them are part of them."""
+
+    @property
+    def position(self) -> int:
+        """How many operators were applied since the explained tokens; before them, less than zero."""
+
+    @property
+    def insides(self) -> Any:
+        """What was recorded inside opaque code: :class:`explainers.autograd.opaque.Insides`."""
 
     @property
     def rule(self) -> Rule:
@@ -60,16 +73,18 @@ class Recorder(Protocol):
     def gathered(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
 
+    def is_projection(self, position: int) -> bool:
+        """Whether the linear map at ``position`` makes queries, keys or values of attention."""
+
+    def is_normalised(self, position: int) -> bool:
+        """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
+
     @property
     def single_head(self) -> bool:
         """Whether the attention computed now is to have one head."""
 
-    @property
-    def last_attention(self) -> Tensor:
-        """The attention map computed last."""
-
-    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
-        """Apply an operator."""
+    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+        """Apply an operator; ``role`` is what the result is to attention or to a normalisation."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
@@ -78,30 +93,6 @@ class Recorder(Protocol):
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the bias term signal * bias."""
-
-    def saw_attention(self, weights: Tensor) -> None:
-        """Take note of a softmax over keys: (B, H, queries, keys)."""
-
-    def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
-        """Take note of what one attention was made of."""
-
-    def saw_product(self, a: Tensor, b: Tensor, product: Tensor, attended: bool) -> None:
-        """Take note of a product of two paths: of attention weights and values where ``attended``."""
-
-    def saw_values(self, value: Tensor) -> None:
-        """Take note of what attention weights multiply."""
-
-    def saw_attended(self, *paths: Tensor) -> None:
-        """Take note of the factors of attention's products: queries, keys, values."""
-
-    def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        """Take note of a linear layer."""
-
-    def saw_constant(self, constant: Tensor, total: Tensor) -> None:
-        """Take note of a constant that was added to a path, and of their sum."""
-
-    def saw_sum(self, total: Tensor) -> None:
-        """Take note of a sum of two paths."""
 
 
 class Propagator(Protocol):

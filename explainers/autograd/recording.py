@@ -8,42 +8,71 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.backward_pass import BackwardPass, missing_of
-from explainers.autograd.dispatch import give_role
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.mode import RecordingMode, doubled
-from explainers.autograd.observed import projections
-from explainers.autograd.observed.biases import BiasTerms
-from explainers.autograd.observed.class_attention import ClassAttention
-from explainers.autograd.opaque import Insides, mark_seen, on_path, recorded_inside
-from explainers.autograd.operators.arithmetic import Add
+from explainers.autograd.nodes import Block, Node, Nodes
+from explainers.autograd.opaque import Insides, on_path, recorded_inside
+from explainers.autograd.operators import Add
+from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.structure.biases import BiasTerms
+from explainers.autograd.structure.class_attention import class_first, tokens_among
+from explainers.autograd.structure.model_structure import Structure
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.spans import Span
 from explainers.models.structure.watching import NO_GRADIENT
-from explainers.models.tokens import mask_of, rows_mix_tokens
+from explainers.models.tokens import mask_of
 
 Change = Callable[[Tensor], Tensor]
+
+
+@cache
+def _names(operator: type[Operator]) -> tuple[str, ...]:
+    """What an operator calls its arguments."""
+    return tuple(signature(operator.forward).parameters)[1:-1]
+
+
+@dataclass(eq=False)
+class ForwardPass:
+    """What a recording knows of its forward pass until that ends.
+
+    exit_block, exit_through  what the head reads instead of the last block's output
+    position  how many operators were applied: up to x^1 counted downwards, from there upwards
+    x1        the explained tokens, once they are reached
+    """
+
+    entry: Change | None
+    exit_block: int | None
+    exit_through: Change | None
+    single_head: bool
+    position: int = 0
+    x1: Tensor | None = None
+    insides: Insides = field(default_factory=Insides)
+    saved: SavedValues = field(default_factory=SavedValues)
+    thread: int = field(default_factory=threading.get_ident)
 
 
 class Recording:
     """Run ``model`` once on ``tensors`` (batch first) and keep what every operator saw.
 
     After construction: ``logits`` (B, C), ``layout``, ``mask`` (B, S), ``class_tokens`` (B,), the place of the token that the head read in
-    each sample (None where it pools), and per block ``block_inputs``, ``block_outputs`` and ``mid_residuals`` (the residual stream after
-    attention), all (B, S, D), ``attentions`` (B, H, S, S) and ``parts``.
+    each sample (None where it pools), and per block ``block_inputs`` and ``block_outputs``, (B, S, D). What the model is made of is asked
+    of ``structure``; :attr:`attentions`, :attr:`parts` and :attr:`mid_residuals` are some of that.
 
     pixels        start the graph at ``pixel_values`` instead of x^1
     entry         changes x^1 on its way in: the path of Integrated Gradients, noise, removal
@@ -72,64 +101,66 @@ class Recording:
         self.model = model
         self.double = double
         self.layout: Layout = model.layout_of(tensors)
-        self.block_inputs: list[Tensor] = []
-        self.block_outputs: list[Tensor] = []
-        self.attentions: list[Tensor | None] = []
+        self.nodes = Nodes()
         self.under_way = BackwardPass(Rule())
-        self.entered = False  # whether the forward pass has reached x^1: biases before it are part of x^1
-        self.parts: list[AttentionParts | None] = []
-        self.mid_residuals: list[Tensor | None] = []
-        self.projections: list[tuple[Tensor, Tensor | None] | None] = []
-        self._entry = entry
-        self._exit = (exit_block, exit_through)
-        self._single_head = single_head
-        self._inside = False
-        self.position = 0  # how many operators were applied: up to x^1 counted downwards, from there upwards
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
-        self.class_tokens: Tensor | None = None
-        self.positions: tuple[Tensor, Tensor] | None = None  # recorded from the pixels: position embeddings, and tokens with them added
-        self.rotary = False  # whether attention in the blocks rotates queries and keys by position
-        self.pooling: Tensor | None = None  # (B, H, queries, S): attention with which a head pools the tokens
-        self.behind = ClassAttention()  # what was seen of a class token that joins the tokens behind the blocks
-        self.over_channels = False  # whether attention in the blocks is over channels
-        self.sums: list[list[Tensor]] = []  # per block, the residual stream after each sum of two paths
-        self._left: Tensor  # what the block that ran last gives on: at the end, what the head reads
-        self._last_attention: Tensor | None = None
-        self._thread = threading.get_ident()
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
+        self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head)
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
-        self.insides, self._saved = Insides(), SavedValues()
         if pixels and "pixel_values" in tensors and not model.reads_text:
-            self.pixels = tensors["pixel_values"] = give_role(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
-            mark_seen(self.pixels)
-        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), RecordingMode(self, self._saved):
+            self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
+        mode = RecordingMode(self, self.passing.saved)
+        with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = on_path(self, model.forward(tensors))
         self._end_forward()
-        if not self.block_inputs:
+        if not self.nodes.blocks:
             raise ExplainerError("None of the model's blocks ran: pass blocks=[...] to wrap() with those of the explained tower.")
         if not self.logits.requires_grad:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
         model.block_io.check(x)
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        self.class_tokens = self._class_tokens()
+        self.class_tokens: Tensor | None = self._class_tokens()
 
     def _end_forward(self) -> None:
         """The forward pass is over: what is kept belongs to its graph alone."""
-        self.insides.end(self)
-        self._saved.forget()
+        self.passing.insides.end(self)
+        self.nodes.end()
+        self._forward = None
 
     # --- forward ------------------------------------------------------------------------------------------------------
+
+    @property
+    def passing(self) -> ForwardPass:
+        """The forward pass that is under way."""
+        assert self._forward is not None
+        return self._forward
+
+    @property
+    def insides(self) -> Insides:
+        """What was recorded inside opaque code."""
+        return self.passing.insides
+
+    @property
+    def entered(self) -> bool:
+        """Whether the forward pass has reached x^1: biases before it are part of x^1."""
+        return self.nodes.entry is not None
+
+    @property
+    def position(self) -> int:
+        """How many operators were applied: up to x^1 counted downwards, from there upwards."""
+        return self.passing.position
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
         """Forward hooks on the entry and on the blocks for the time of the pass; they answer only to this thread."""
+        thread = self.passing.thread
 
         def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *args: hook(*args) if threading.get_ident() == self._thread else None
+            return lambda *args: hook(*args) if threading.get_ident() == thread else None
 
         handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
         of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
@@ -153,168 +184,142 @@ class Recording:
         x = recorded_inside(self, block_io.taken(args, kwargs))
         if self.pixels is None:
             x = x.detach()
-        if self._entry is not None:
-            x = self._entry(x)
+        if self.passing.entry is not None:
+            x = self.passing.entry(x)
         if not x.requires_grad:
-            x = x.requires_grad_()
-        self.entered, self.position = True, 0
-        self._x1: Tensor = x
+            x = self.nodes.start(x.requires_grad_())
+        self.nodes.entry, self.passing.position = len(self.nodes.ran), 0
+        self.passing.x1 = x
         return block_io.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        first, block_io = not self.block_inputs, self.model.block_io
-        self._stream, x = block_io.stream_shape(args, kwargs), recorded_inside(self, block_io.taken(args, kwargs))
-        self.block_inputs.append(self._x1 if first and self.entered else x)
-        self.attentions.append(None)
-        self.parts.append(None)
-        self.mid_residuals.append(None)
-        self.projections.append(None)
-        self.sums.append([])
-        self._inside = True
+        first, block_io = not self.nodes.blocks, self.model.block_io
+        stream, x = block_io.stream_shape(args, kwargs), recorded_inside(self, block_io.taken(args, kwargs))
+        if first and self.passing.x1 is not None:
+            x1 = self.passing.x1
+            self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
+            return None
+        self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
         return None if first or isinstance(module, Span) else block_io.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        self._inside = False
-        block_io = self.model.block_io
-        self.block_outputs.append(recorded_inside(self, block_io.given(output)))
-        block, through = self._exit
-        shown = self.block_outputs[-1]
-        if block is not None and len(self.block_outputs) == len(self.model.blocks):
-            shown = self.block_outputs[block]
-            shown = shown if through is None else through(shown)
-        self._left = shown
-        if isinstance(module, Span) and len(self.block_outputs) < len(self.model.blocks):
+        block_io, block, passing = self.model.block_io, self.nodes.blocks[-1], self.passing
+        block.end = len(self.nodes.ran)
+        block.output = recorded_inside(self, block_io.given(output))
+        shown = block.output
+        if passing.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
+            shown = self.block_outputs[passing.exit_block]
+            shown = shown if passing.exit_through is None else passing.exit_through(shown)
+        block.left, block.left_by = shown, self.nodes.of(shown)
+        if isinstance(module, Span) and len(self.nodes.blocks) < len(self.model.blocks):
             return None  # the residual beside the next block's first part is not in reach
-        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not self.block_outputs[-1] or not block_io.is_row:
+        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_io.is_row:
             return block_io.with_given(output, shown.clone())
         return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.behind.enter(args, kwargs)
+        x = class_first(tokens_among(args, kwargs))
+        self.nodes.class_blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x)))
         return None
 
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        self.behind.leave(output)
-
-    @property
-    def class_attentions(self) -> list[Tensor]:
-        """(B, H, 1, 1 + S) each: attention behind the blocks, where a class token joins their S tokens."""
-        return self.behind.attentions
-
-    def saw_attention(self, weights: Tensor) -> None:
-        """Called by the operators with every softmax over keys: (B, H, queries, keys)."""
-        self._last_attention = weights
-        if not self._inside and self.block_outputs and weights.dim() == 4 and weights.shape[-2] < weights.shape[-1]:
-            self.pooling = weights if weights.shape[-1] == self.block_outputs[-1].shape[1] else None
-        if not self._inside or weights.dim() != 4:
-            return
-        tokens = self.block_inputs[-1].shape[1]
-        if weights.shape[-1] == weights.shape[-2] == tokens and weights.shape[0] == self.block_inputs[-1].shape[0]:
-            self.attentions[-1] = weights
-
-    def saw_parts(self, query: Tensor, key: Tensor, value: Tensor, weights: Tensor, output: Tensor) -> None:
-        """Called by the operators with what one attention was made of."""
-        self.saw_values(value)
-        parts = AttentionParts(query, key, value, weights, output)
-        if self._inside and self.attentions[-1] is weights:
-            self.parts[-1] = parts
-        elif not self._inside:
-            self.behind.saw_parts(parts)
-
-    def saw_product(self, a: Tensor, b: Tensor, product: Tensor, attended: bool) -> None:
-        """Called by the operators with every product of two paths: of attention weights and values where ``attended``."""
-        if self._inside or not self.block_outputs:
-            return
-        if attended:
-            self.behind.saw_output(b, product)
-        else:
-            self.behind.saw_factors(a, b)
-
-    def saw_values(self, value: Tensor) -> None:
-        """Called by the operators with what attention weights multiply: weights over channels (XCiT's) are none over tokens; of one query
-        behind the blocks, over their tokens and one before these that is the same for every image, they are a class token's.
-        """
-        if not self._inside and self.block_outputs:
-            self._saw_behind(value)
-            return
-        if not self._inside or self.attentions[-1] is None or not value.requires_grad:
-            return
-        x = self.block_inputs[-1]
-        if 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:  # else the shape of the weights has told
-            with self.ordinary_gradient():
-                mixes = rows_mix_tokens(value, x)
-            if mixes:
-                self.attentions[-1] = None
-                self.over_channels = True
-
-    def _saw_behind(self, value: Tensor) -> None:
-        weights, tokens = self._last_attention, 1 + self._left.shape[1]
-        if self.model.reads_text or weights is None or weights.dim() != 4 or len(weights) != len(self._left):
-            return
-        one_query = weights.shape[-2:] == (1, tokens) and value.shape[-2] == tokens
-        if one_query and (self.class_attentions or self._is_alone(value[..., 0, :])):
-            self.behind.saw_attention(weights)
-
-    def _is_alone(self, value: Tensor) -> bool:
-        """Whether a value behind the blocks depends on none of what they gave."""
-        signal = self.pull(Rule(), value, self._left, torch.ones_like(value))
-        return signal is None or not bool(signal.any())
-
-    def saw_attended(self, *paths: Tensor) -> None:
-        """Called by the operators with the factors of attention's products: the linear layers that made them are its projections."""
-        rotated = projections.tell(paths, self.block_inputs[-1] if self._inside else self._left if self.block_outputs else None)
-        self.rotary = self.rotary or (rotated and self._inside)
-
-    def saw_linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        """Called by the operators with every linear layer: the first after attention is its output projection."""
-        if not self._inside:
-            self.behind.saw_linear(x, weight, bias)
-            return
-        parts = self.parts[-1]
-        if parts is not None and self.projections[-1] is None and x.shape[-1] == parts.output.shape[1] * parts.output.shape[3]:
-            self.projections[-1] = (weight, bias)
-
-    def saw_constant(self, constant: Tensor, total: Tensor) -> None:
-        """Called by the operators with constants added to a path: before x^1, one for each token, or patch, is the position embedding."""
-        self.behind.saw_sum(total, constant)
-        tokens = math.prod(self.layout.grid or (0,))
-        by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + self.layout.prefix)
-        several = self.model.block_io.has_streams  # each has positions, of which only some are embeddings of the grid's patches
-        if not self.entered and by_token and not several and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
-            self.positions = (constant, total)
-
-    def saw_sum(self, total: Tensor) -> None:
-        """Called by the operators with every sum of two paths: the first in a block over all its tokens is the stream after attention."""
-        if not self._inside:
-            self.behind.saw_sum(total)
-        elif total.shape == self._stream:
-            self.sums[-1].append(self.model.block_io.row_of(total))
-            if self.mid_residuals[-1] is None:
-                self.mid_residuals[-1] = self.sums[-1][0]
+        block = self.nodes.class_blocks[-1]
+        block.end = len(self.nodes.ran)
+        block.output = output if isinstance(output, Tensor) else output[0]
 
     @property
     def single_head(self) -> bool:
         """Whether the attention computed now is to have one head."""
-        if self.model.class_blocks:
-            return self._single_head and self.behind.inside and self.behind.count == len(self.model.class_blocks)
-        return self._single_head and self._inside and len(self.block_inputs) == len(self.model.blocks)
+        running = self.nodes.running_class_block if self.model.class_blocks else self.nodes.running
+        several = (self.nodes.class_blocks, self.model.class_blocks) if self.model.class_blocks else (self.nodes.blocks, self.model.blocks)
+        return self.passing.single_head and running is not None and len(several[0]) == len(several[1])
+
+    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+        """Apply an operator, whose backward will ask this recording for the rule."""
+        self.passing.position += 1 if self.entered else -1
+        given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
+        if turned:  # relevance of a sum is shared within each sample
+            given = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
+        # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
+        out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
+        return self._listed(operator, arguments, out.transpose(0, 1) if turned else out, role)
+
+    def _has_tokens_first(self, x: Tensor) -> bool:
+        """Whether the tokens of x lie along its first dimension, its samples along the second."""
+        x1 = self.passing.x1
+        return self.model.block_io.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
+
+    def _listed(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: str | None) -> Tensor:
+        """Put an operator on the list."""
+        inputs, settings = [], {}
+        for name, argument in zip(_names(operator), arguments, strict=True):
+            is_path = isinstance(argument, Tensor) and argument.requires_grad
+            if isinstance(argument, Tensor):
+                inputs.append(self.nodes.of(argument) if is_path else None)
+            if not is_path:
+                settings[name] = argument
+        node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
+        if operator.keeps_operands:
+            node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
+        if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION):
+            node.output = out
+        self.nodes.add(node, out)
+        return out
+
+    # --- what the model is made of ------------------------------------------------------------------------------------
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the list of nodes says of the model."""
+        return self._structure(None)
+
+    def _structure(self, over_channels: bool | None) -> Structure:
+        recording = weakref.proxy(self)  # no cycle: see run
+
+        def gradient(of: Tensor, at: Tensor) -> Tensor | None:
+            signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
+            return signal
+
+        return Structure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
 
     @property
-    def last_attention(self) -> Tensor:
-        """The attention map computed last."""
-        assert self._last_attention is not None
-        return self._last_attention
+    def block_inputs(self) -> list[Tensor]:
+        """Per block (B, S, D); the first is x^1."""
+        return [block.input for block in self.nodes.blocks]
 
-    def run(self, operator: type[Operator], *arguments: Any) -> Tensor:
-        """Apply an operator, whose backward will ask this recording for the rule."""
-        self.position += 1 if self.entered else -1
-        turned = operator is Add and self.entered and self.model.block_io.tokens_first and arguments[0].shape[:2] == self._x1.shape[1::-1]
-        if turned:  # relevance of a sum is shared within each sample
-            arguments = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
-        # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
-        out: Tensor = operator.apply(*arguments, weakref.proxy(self))  # type: ignore[no-untyped-call]
-        return out.transpose(0, 1) if turned else out
+    @property
+    def block_outputs(self) -> list[Tensor]:
+        """Per block (B, S, D)."""
+        return [block.output for block in self.nodes.blocks if block.output is not None]
+
+    @property
+    def attentions(self) -> list[Tensor | None]:
+        """Per block (B, H, S, S), None where it has no attention over its tokens."""
+        return self.structure.attentions
+
+    @property
+    def class_attentions(self) -> tuple[Tensor, ...]:
+        """(B, H, 1, 1 + S) each: attention behind the blocks, where a class token joins their S tokens."""
+        return self.structure.class_attention.attentions
+
+    @property
+    def parts(self) -> list[AttentionParts | None]:
+        """Per block what its attention was made of."""
+        return self.structure.parts
+
+    @property
+    def mid_residuals(self) -> list[Tensor | None]:
+        """Per block (B, S, D): the residual stream after attention, None where there is none."""
+        return self.structure.mid_residuals
+
+    def is_projection(self, position: int) -> bool:
+        """Whether the linear map at ``position`` makes queries, keys or values of attention."""
+        return position in self.structure.projections
+
+    def is_normalised(self, position: int) -> bool:
+        """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
+        return position in self.structure.normalised
 
     def gathered(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
@@ -325,7 +330,8 @@ class Recording:
 
     def _class_tokens(self) -> Tensor | None:
         """Where the head reads one token, and which depends on the text: the one token of the last block that the logits depend on."""
-        token, x = self.layout.class_token, self._left
+        token, x = self.layout.class_token, self.nodes.blocks[-1].left
+        assert x is not None
         if token is None or token >= 0:
             return None if token is None else torch.full((len(x),), token, device=x.device)
         weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=x.dtype, device=x.device)
@@ -336,11 +342,11 @@ class Recording:
     @property
     def starts(self) -> list[Tensor]:
         """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
-        return [*([] if self.pixels is None else [self.pixels]), *([self._x1] if self.entered else [])]
+        return [start for start in (self.pixels, self.passing.x1) if start is not None]
 
     def before_write(self, tensor: Tensor) -> None:
         """Called by handlers that write into ``tensor``."""
-        self._saved.before_write(tensor)
+        self.passing.saved.before_write(tensor)
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""
@@ -386,61 +392,42 @@ class Recording:
         if self.under_way.biases is not None:
             self.under_way.biases.add(signal, bias)
 
-    def signals(self, rule: Rule, seed: Tensor) -> Signals:
+    def signals(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """:meth:`backward`, and what it brought back is kept: the same question is answered once."""
-        key = (rule, seed.detach().cpu().to(torch.float64).numpy().tobytes())
-        if key not in self._cache:
-            self._cache[key] = self.backward(rule, seed)
-        return self._cache[key]
+        key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
+        known = self._cache.get(key)
+        if known is None or not covers(known.fields, fields):
+            known = self._cache[key] = self.backward(rule, output_gradient, fields if known is None else fields | known.fields)
+        return known
 
     def forget_signals(self) -> None:
         """Let go of all signals kept."""
         self._cache.clear()
 
-    def backward(self, rule: Rule, output_gradient: Tensor) -> Signals:
-        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits."""
+    def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
+        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. A rule that
+        accounts for the answer goes back to x^1.
+        """
         started = self._now()
-        under_way = BackwardPass(rule, BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io))
-        attentions = [a for a in self.attentions if a is not None]
-        contexts = [p.output for p in (*self.parts, *self.behind.parts) if p is not None]
-        placed = None if self.positions is None else self.positions[1]
-        ends = [end for end in (self.pooling, placed, self.pixels) if end is not None]
-        wanted = [*self.block_inputs, *self.block_outputs, *attentions, *contexts, *self.class_attentions, *ends]
+        if rule.accounts or "bias" in fields:
+            fields |= {"block_inputs[0]", "bias"}
+        biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io) if "bias" in fields else None
+        under_way, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
+        ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
         start = seeded(start) if estimated else start
         with self._follow(under_way):
-            grads = torch.autograd.grad(self.logits, wanted, start, retain_graph=True, allow_unused=True)
+            arrived = torch.autograd.grad(self.logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         seconds = self._now() - started
-        values = [torch.zeros_like(w) if f is None else value_of(f) for w, f in zip(wanted, grads, strict=True)]
-        signals = self._signals(values, under_way, seconds)
+        values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
+        signals = signals_at(places, values, fields, under_way, seconds)
         if rule.accounts:
             begun = (output_gradient * self.logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals
-        errors = [torch.zeros_like(w) if f is None else error_of(f) for w, f in zip(wanted, grads, strict=True)]
-        return replace(signals, errors=self._signals(errors, under_way, seconds))
-
-    def _signals(self, filled: list[Tensor], under_way: BackwardPass, seconds: float) -> Signals:
-        """Put together from what arrived at the inputs and outputs of blocks, attentions, contexts, and the ends of the graph."""
-        blocks = len(self.block_inputs)
-        maps = iter(filled[2 * blocks :])
-        assert under_way.biases is not None
-        return Signals(
-            block_inputs=tuple(filled[:blocks]),
-            block_outputs=tuple(filled[blocks : 2 * blocks]),
-            attentions=tuple(None if a is None else next(maps) for a in self.attentions),
-            contexts=tuple(None if p is None else next(maps) for p in self.parts),
-            class_contexts=tuple(None if p is None else next(maps) for p in self.behind.parts),
-            class_attentions=tuple(next(maps) for _ in self.class_attentions),
-            pooling=None if self.pooling is None else next(maps),
-            placed=None if self.positions is None else next(maps),
-            bias=under_way.biases.by_token,
-            unplaced=under_way.biases.unplaced,
-            pixels=filled[-1] if self.pixels is not None else None,
-            unruled=frozenset(under_way.unruled),
-            seconds=seconds,
-        )
+        errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
+        return replace(signals, errors=signals_at(places, errors, fields, under_way, seconds))
 
     def _now(self) -> float:
         """Seconds on a clock, all work on the device done."""

@@ -56,7 +56,7 @@ class _MeasuredRecording(Recording):
     sizes: dict[int, int]
 
     def _end_forward(self) -> None:
-        self.sizes = self._saved.sizes()
+        self.sizes = self.passing.saved.sizes()
         super()._end_forward()
 
 

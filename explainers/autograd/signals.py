@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+#: Fields of :class:`Signals` that a backward pass can be asked for: the name of one, or of one block alone: ``attentions[-1]``.
+Fields = frozenset[str]
+PER_BLOCK = ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions", "class_contexts")
+ALL: Fields = frozenset([*PER_BLOCK, "pooling", "placed", "pixels", "bias"])
+
+
+def fields_of(names: Iterable[str]) -> Fields:
+    """``names`` as fields. Raises ValueError for what is none."""
+    fields = frozenset(names)
+    for field in fields:
+        name, _, block = field.partition("[")
+        if name not in ALL or (block and (name not in PER_BLOCK or not re.fullmatch(r"-?\d+\]", block))):
+            raise ValueError(
+                f"Signals have no field {field!r}; there are {', '.join(sorted(ALL))}, and of one block for instance attentions[-1]."
+            )
+    return fields
+
+
+def covers(fields: Fields, others: Fields) -> bool:
+    """Whether ``others`` are among the fields."""
+    return all(field in fields or field.partition("[")[0] in fields for field in others)
+
+
+def is_among(fields: Fields, name: str, block: int, blocks: int) -> bool:
+    """Whether a field of a block, of so many, is asked for."""
+    return bool(fields & {name, f"{name}[{block}]", f"{name}[{block - blocks}]"})
+
 
 @dataclass(frozen=True)
 class Signals:
     """What one backward pass brought back for one target. A signal is a gradient, or under a relevance rule a relevance.
+
+    What was not asked for is None: see ``fields``.
 
     block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
     block_outputs per block (B, S, D)
@@ -30,6 +61,7 @@ class Signals:
                   None of other rules
     errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
                   fields, without bias); else None
+    fields        what was asked for
     """
 
     block_inputs: tuple[Tensor, ...]
@@ -37,8 +69,8 @@ class Signals:
     attentions: tuple[Tensor | None, ...]
     contexts: tuple[Tensor | None, ...]
     pooling: Tensor | None
-    bias: Tensor
-    unplaced: Tensor
+    bias: Tensor | None
+    unplaced: Tensor | None
     pixels: Tensor | None
     unruled: frozenset[str]
     seconds: float
@@ -47,6 +79,7 @@ class Signals:
     class_contexts: tuple[Tensor | None, ...] = ()
     missing: Tensor | None = None
     errors: Signals | None = None
+    fields: Fields = ALL
 
     def moved(self, seed: int) -> Signals:
         """The relevance moved by its errors, their signs drawn at random, as it is read. Raises ValueError where no errors are known."""

@@ -13,9 +13,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explainers.autograd.observed.class_attention import ClassBlock
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.structure.class_attention import ClassBlock
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.records.trace import Trace, parts_of_last
@@ -40,6 +40,14 @@ class ClassAttentionTrace(Trace):
     def signals(self) -> Signals:
         """Those of the trace that this was made of."""
         return self._trace.signals
+
+    def signals_with(self, field: str) -> Signals:
+        """Likewise."""
+        return self._trace.signals_with(field)
+
+    def attention_grad(self, block: int) -> Tensor:
+        """Signal at the attention weights of one block, class attention last."""
+        return self.attention_grads[block]
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
@@ -71,15 +79,15 @@ class ClassAttentionTrace(Trace):
     def attention_grads(self) -> list[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
-        behind = (a.to(self.type_of_attention) for a in self.signals.class_attentions)
+        behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)
         return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in behind)]
 
     @property
-    def class_blocks(self) -> list[ClassBlock]:
+    def class_blocks(self) -> tuple[ClassBlock, ...]:
         """The blocks of class attention. Raises ExplainerError where their streams are not known."""
-        if not self.recording.behind.is_whole:
+        if not self.recording.structure.class_attention.is_whole:
             raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
-        return self.recording.behind.blocks
+        return self.recording.structure.class_attention.blocks
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -111,7 +119,7 @@ class ClassAttentionTrace(Trace):
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
         """Those of the last class attention, which has one query."""
-        return parts_of_last(recording.behind.parts, recording.behind.projections)
+        return parts_of_last(recording.structure.class_attention.parts, recording.structure.class_attention.projections)
 
     def last_context(self, signals: Signals) -> Tensor:
         """(B, H, 1, d)."""

@@ -35,7 +35,7 @@ class PatchFeatures:
         self.model, self._trace, self._sample, self._prompts = recording.model, trace, sample, prompts or {}
         row = slice(sample, sample + 1)
         self.inputs = [x[row].detach() for x in recording.block_inputs]
-        self._parts, self._projections = recording.parts, recording.projections
+        self._parts, self._projections = recording.parts, recording.structure.output_projections
         self._modules: list[tuple[nn.Module, Tensor]] | None = None
 
     def part(self, block: int) -> AttentionParts:

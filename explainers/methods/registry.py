@@ -11,6 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import ALL, Fields, fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
@@ -66,6 +67,9 @@ class Method:
     class_attention  whether it can read the classification token's row in class attention behind the blocks: ``all`` where it multiplies
               the attention of all blocks, ``last`` where it reads the last block alone, ``streams`` where it follows tokens through all
               blocks and reads no attention; None: not
+    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further.
+              At the pixels those of the pixels, and along a path all, are read instead
+    reads_under  by the names of other rules, those that it reads of a trace under them
     """
 
     name: str
@@ -90,6 +94,8 @@ class Method:
     options: Mapping[str, Option]
     refuses: Refusal | None
     class_attention: ClassAttentionUse | None = None
+    reads: Fields = ALL
+    reads_under: Mapping[str, Fields] = field(default_factory=dict)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -152,6 +158,14 @@ class Request:
     def pixels(self) -> bool:
         """Whether it goes back to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
+
+    @property
+    def fields(self) -> dict[Rule, Fields]:
+        """What it reads of the signals under each rule."""
+        if self.rule is None:
+            return {}
+        fields = self.method.reads | (frozenset(["pixels"]) if self.pixels else frozenset())
+        return {self.rule: fields} | {RULES[name]: others for name, others in self.method.reads_under.items()}
 
     def read(self, trace: Trace) -> MethodOutput:
         """What the method finds in a trace."""
@@ -265,6 +279,8 @@ def method(
     options: Mapping[str, Option] | None = None,
     refuses: Refusal | None = None,
     class_attention: ClassAttentionUse | None = None,
+    reads: Iterable[str] = ALL,
+    reads_under: Mapping[str, Iterable[str]] | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
     docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
@@ -315,6 +331,8 @@ def method(
             options={**(options or {}), **({"row": ROW} if "class_token" in needs and "row" not in (options or {}) else {})},
             refuses=refuses,
             class_attention=class_attention,
+            reads=fields_of(reads),
+            reads_under={rule_name: fields_of(names) for rule_name, names in (reads_under or {}).items()},
         )
         return function
 

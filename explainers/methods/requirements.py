@@ -53,7 +53,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     if any(a is None for a in recording.attentions):
         lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens" + (
             ": their attention is over channels, the same for every token."
-            if recording.over_channels
+            if recording.structure.over_channels
             else ": each branch attends to its own."
             if recording.model.block_io.branches
             else "."
@@ -76,12 +76,12 @@ def lacks_of(recording: Recording) -> dict[str, str]:
                 f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
                 "attention alone does to the residual stream cannot be read."
             )
-    if recording.parts[-1] is None or recording.projections[-1] is None:
+    if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = (
             f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
-    if recording.positions is None and (recording.pixels is not None or recording.model.reads_text):
+    if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{recording.model.name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a "
             "rule too, are not."
@@ -111,7 +111,7 @@ def _no_patch_features(recording: Recording) -> str | None:
             f"The head of {model.name} pools its patches by attention or a mean (as SigLIP's does) and reads no classification token, in "
             "whose place a patch could be put."
         )
-    if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.projections):
+    if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.structure.output_projections):
         return f"{model.name} has blocks whose queries, keys, values and output projection cannot be read."
     if not model.block_io.is_row or recording.layout.coarser:
         return f"{model.name} has blocks that take more than one row of tokens."
@@ -120,7 +120,7 @@ def _no_patch_features(recording: Recording) -> str | None:
 
 def _lacks_behind(recording: Recording) -> dict[str, str]:
     """What a model without a classification token in its blocks lacks behind them."""
-    name, behind = recording.model.name, recording.behind
+    name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
         return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
     lacks = {

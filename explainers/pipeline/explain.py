@@ -120,6 +120,7 @@ def explain(
         session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
         lacks = lacks_of(session.recording)
         requests, left_out = (requests, []) if requests else _usual(lacks, session.targets)
+        session.plan(read for request in requests for read in request.fields.items())
         _refuse(requests, lacks, session)
         explanations = _predictions(session, requests, spellings)
         for explanation in explanations:

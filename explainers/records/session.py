@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -15,6 +15,7 @@ from explainers.autograd.integration import Rerun
 from explainers.autograd.recording import Recording
 from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
 from explainers.autograd.rules import Rule
+from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.input_sizes import naming_size
@@ -97,6 +98,7 @@ class Session:
         for name, tensor in self.tensors.items():
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
+        self._fields: dict[Rule, Fields] = {}
         self._check()
         check_room(model, self.tensors)
         with naming_size(model, self.tensors):
@@ -145,6 +147,12 @@ class Session:
         rows = len(self.labels)
         return [(ResolvedTarget(tuple(self.labels), torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
 
+    def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
+        """Say what will be read under each rule, so that one backward pass brings all of it and nothing else. Of what is not said, all."""
+        self._fields = {}
+        for rule, several in fields:
+            self._fields[rule] = self._fields.get(rule, frozenset()) | several
+
     def trace(self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None) -> Trace:
         """What a method reads under ``rule``; of the recording in the model's own precision unless another is given."""
         return Trace(
@@ -156,6 +164,7 @@ class Session:
             answer=self._answer,
             content=self._content,
             rows=self._rows,
+            fields=self._fields,
         )
 
     @cached_property

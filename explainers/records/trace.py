@@ -17,7 +17,7 @@ from explainers.autograd.balance import Loss, losses_of
 from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
-from explainers.autograd.signals import AttentionParts, Signals
+from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
 from explainers.errors import ExplainerError
 from explainers.models.branches import on_grid
 from explainers.models.layout import Layout
@@ -87,6 +87,7 @@ class Trace:
         answer: Answer | None = None,
         content: Tensor | None = None,
         rows: Callable[[int, int, bool, int], int] | None = None,
+        fields: Mapping[Rule, Fields] | None = None,
     ) -> None:
         self.recording = recording
         self.chosen = chosen
@@ -96,6 +97,8 @@ class Trace:
         self._answer = answer
         self._content = content
         self._rows = rows
+        self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
+        self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
         self.row: str | None = None  # whose row is read where the head pools: class_token, mean, or None where nobody said
         self.draw: int | None = None  # relevance is read moved by its estimated errors, this being their draw; None: as it is
@@ -154,7 +157,7 @@ class Trace:
         if self.integrated:
             signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
         else:
-            signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule))
+            signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule), self._fields)
         self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)
@@ -166,6 +169,13 @@ class Trace:
         if signals.missing is not None and bool(signals.missing.any()):
             self._say_missing(signals, signals.missing)
         return signals
+
+    def signals_with(self, field: str) -> Signals:
+        """The signals, this field of them among what is asked for: what no method declared takes a backward pass of its own."""
+        if not covers(self._fields, frozenset([field])):
+            self._fields |= {field}
+            self.__dict__.pop("signals", None)
+        return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
         """Say of each sample what the rule's account of its answer misses, and at which operators."""
@@ -202,7 +212,7 @@ class Trace:
 
         Raises ExplainerError where they cannot be read.
         """
-        return parts_of_last(recording.parts, recording.projections)
+        return parts_of_last(recording.parts, recording.structure.output_projections)
 
     def last_context(self, signals: Signals) -> Tensor:
         """Signal at what the last attention gives, before its projection: (B, H, S, d)."""
@@ -213,19 +223,23 @@ class Trace:
     @property
     def block_input_grads(self) -> tuple[Tensor, ...]:
         """Signal at each block's input, (B, S, D)."""
-        return self.signals.block_inputs
+        return self.signals_with("block_inputs").block_inputs
 
     @property
     def bias(self) -> Tensor:
         """FullGrad's bias terms by token (B, S); zero under a rule that leaves them out."""
         assert self.rule is not None
-        return self.signals.bias if self.rule.bias else torch.zeros_like(self.signals.bias)
+        bias = self.signals_with("bias").bias
+        assert bias is not None
+        return bias if self.rule.bias else torch.zeros_like(bias)
 
     @property
     def unplaced(self) -> Tensor:
         """Bias terms that belong to no token (B,)."""
         assert self.rule is not None
-        return self.signals.unplaced if self.rule.bias else torch.zeros_like(self.signals.unplaced)
+        unplaced = self.signals_with("bias").unplaced
+        assert unplaced is not None
+        return unplaced if self.rule.bias else torch.zeros_like(unplaced)
 
     @property
     def pixel_values(self) -> Tensor:
@@ -239,7 +253,7 @@ class Trace:
         """Signal at the pixels (B, C, height, width)."""
         if self.integrated:
             raise ExplainerError("integrated= averages gradients at the embedded tokens; leave at=pixels out, or use integrated_gradients.")
-        pixels = self.signals.pixels
+        pixels = self.signals_with("pixels").pixels
         if pixels is None:
             raise ExplainerError("There are no pixels here: at=pixels is for images.")
         return pixels
@@ -247,12 +261,21 @@ class Trace:
     @property
     def block_output_grads(self) -> tuple[Tensor, ...]:
         """Signal at each block's output, (B, S, D)."""
-        return self.signals.block_outputs
+        return self.signals_with("block_outputs").block_outputs
 
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
-        return [_present(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals.attentions)]
+        return [_present(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
+
+    def block_input_grad(self, block: int) -> Tensor:
+        """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
+        return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
+
+    def attention_grad(self, block: int) -> Tensor:
+        """Signal at the attention weights of one block, counted likewise, (B, H, S, S)."""
+        signals = self.signals_with(f"attentions[{block}]")
+        return _present(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
@@ -265,6 +288,7 @@ class Trace:
             answer=self._answer,
             content=self._content,
             rows=self._rows,
+            fields=self._fields_by_rule,
         )
         other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
         other.notes_of_samples = self.notes_of_samples

@@ -56,7 +56,7 @@ def test_maps_come_as_wished_and_are_the_same() -> None:
 
 def test_with_several_targets_a_method_is_made_for_all_of_them_and_its_rule_goes_back_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     passes, back = [], Recording.backward
-    monkeypatch.setattr(Recording, "backward", lambda self, rule, start: (passes.append(rule.name), back(self, rule, start))[1])
+    monkeypatch.setattr(Recording, "backward", lambda self, rule, *how: (passes.append(rule.name), back(self, rule, *how))[1])
     model, order = image_model(), Order()
     how: dict[str, Any] = {"target": ["dog", "fork"], "methods": METHODS}
     result = explain(model, picture(), observer=order, next_method=wishes, **how)

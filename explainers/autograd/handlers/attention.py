@@ -10,26 +10,27 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, give_role, handles
+from explainers.autograd.dispatch import TorchFunction, active, handles
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder) -> Tensor:
-    """softmax(Q K^T scale + mask) V, written out so that the attention map is a node of the graph.
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder) -> tuple[Tensor, Tensor]:
+    """softmax(Q K^T scale + mask) V and its weights, written out so that the attention map is a node of the graph.
 
     query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
     A query that may attend nothing gives zeros.
     """
-    heads = query.shape[-3]
+    heads, move = query.shape[-3], rec.nodes.move
     if rec.single_head:
-        query, key, value = (t.transpose(-3, -2).flatten(-2).unsqueeze(-3) for t in (query, key, value))
+        query, key, value = (move(t.transpose(-3, -2).flatten(-2).unsqueeze(-3), t) for t in (query, key, value))
         scale = None
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    turned = move(key.mT, key)
     products = (
-        rec.run(op.MatMul, query, key.mT)
+        rec.run(op.MatMul, query, turned)
         if query.requires_grad
-        else rec.run(op.LinearMap, key.mT, query, None, op.swapped, op.swapped_back, None)
+        else rec.run(op.LinearMap, turned, query, None, op.swapped, op.swapped_back, None)
     )
     scores: Tensor = rec.run(op.Scale, products, factor)
     if mask is not None:
@@ -38,17 +39,16 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         )
         # A row without any allowed key would be 0/0: lift its mask, and take its output away below, as the fused kernel does.
         closed = (additive == -math.inf).all(-1, keepdim=True)
-        scores = scores + torch.where(closed, 0.0, additive)
+        scores = move(scores + torch.where(closed, 0.0, additive), scores)
     else:
         closed = None
-    weights = give_role(rec.run(op.Softmax, scores, -1, None), "weights")
-    rec.saw_attention(weights)
-    rec.saw_attended(query, key, value)
-    out: Tensor = rec.run(op.MatMul, weights, value)
-    rec.saw_parts(query, key, value, weights, out)
+    weights = rec.run(op.Softmax, scores, -1, None, role="weights")
+    out: Tensor = rec.run(op.MatMul, weights, value, role="attended")
     if rec.single_head:
-        out = out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2)
-    return give_role(out if closed is None or not bool(closed.any()) else out.masked_fill(closed, 0.0), "attended")
+        out = move(out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2), out, "attended")
+    if closed is not None and bool(closed.any()):
+        out = move(out.masked_fill(closed, 0.0), out, "attended")
+    return out, weights
 
 
 @handles(F.scaled_dot_product_attention)
@@ -68,10 +68,10 @@ def _sdpa(
         return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         repeats = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+        key, value = (rec.nodes.move(t.repeat_interleave(repeats, -3), t) for t in (key, value))
     if is_causal:
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-    return attention(query, key, value, attn_mask, scale, rec)
+    return attention(query, key, value, attn_mask, scale, rec)[0]
 
 
 @handles(F.multi_head_attention_forward)
@@ -111,8 +111,8 @@ def _multi_head(
         if active(attended):
             rec.watch(attended, "attention with keys of its own (add_zero_attn or add_bias_kv)")
         return attended, shown
-    batched = query.dim() == 3
-    q, k, v = (t.transpose(0, 1) if batched else t.unsqueeze(0) for t in (query, key, value))  # (B, tokens, width)
+    batched, move = query.dim() == 3, rec.nodes.move
+    q, k, v = (move(t.transpose(0, 1) if batched else t.unsqueeze(0), t) for t in (query, key, value))  # (B, tokens, width)
     if in_proj_weight is not None and not use_separate_proj_weight:
         weights = in_proj_weight.chunk(3)
     else:
@@ -121,9 +121,8 @@ def _multi_head(
         assert v_proj_weight is not None
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None, None, None)
-    q, k, v = (
-        op.linear(t, w, b, rec).unflatten(-1, (num_heads, -1)).transpose(1, 2) for t, w, b in zip((q, k, v), weights, biases, strict=True)
-    )
+    projected = [op.linear(t, w, b, rec) for t, w, b in zip((q, k, v), weights, biases, strict=True)]
+    q, k, v = (move(t.unflatten(-1, (num_heads, -1)).transpose(1, 2), t) for t in projected)
     mask = None
     for given_mask in (
         attn_mask if attn_mask is None or attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, num_heads)),
@@ -136,12 +135,11 @@ def _multi_head(
                 else given_mask
             )
             mask = additive if mask is None else mask + additive
-    out = attention(q, k, v, mask, None, rec).transpose(1, 2).flatten(2)
-    out = op.linear(out, out_proj_weight, out_proj_bias, rec, "attention")
+    attended, attention_weights = attention(q, k, v, mask, None, rec)
+    out = op.linear(move(attended.transpose(1, 2).flatten(2), attended), out_proj_weight, out_proj_bias, rec, "attention")
     shown = None
     if need_weights:
-        shown = rec.last_attention
-        shown = rec.run(Mean, shown, (1,), False, 1 / num_heads) if average_attn_weights else shown
+        shown = rec.run(Mean, attention_weights, (1,), False, 1 / num_heads) if average_attn_weights else attention_weights
         shown = shown if batched else shown.squeeze(0)
     return (out.transpose(0, 1) if batched else out.squeeze(0)), shown
 
@@ -152,6 +150,4 @@ def _softmax(
 ) -> Tensor:
     if not active(input):
         return torch.softmax(input, dim, dtype=dtype)
-    weights: Tensor = rec.run(op.Softmax, input, dim, dtype)
-    rec.saw_attention(weights)
-    return give_role(weights, "weights")
+    return rec.run(op.Softmax, input, dim, dtype, role="weights")

@@ -14,35 +14,31 @@ from explainers.autograd.dispatch import (
     TorchFunction,
     active,
     call_through,
-    factor,
-    give_factor,
-    give_product_of,
-    give_role,
     handles,
     make_scale,
     place_of_inplace,
-    product_of,
     role,
     writes_into_first,
 )
 from explainers.autograd.recorder import Recorder
 
 
-def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """An element-wise function with act(0) = 0."""
+def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: str | None = None, **kwargs: Any) -> Tensor:
+    """An element-wise function with act(0) = 0; ``gives`` is the role of what it gives, unless it curves scores."""
     if not active(input):
         return func(input, *args, **kwargs)
     in_place = writes_into_first(func, (input, *args), kwargs)
     act, place = _OUT_OF_PLACE.get(func, func), place_of_inplace(func)
     kwargs.pop("inplace", None)
     args = args if place is None else args[: place - 1]  # it is the last of them
-    out = rec.run(op.Activation, input.clone() if in_place else input, lambda x: act(x, *args, **kwargs), False)
-    return give_role(input.copy_(out) if in_place else out, _curved(input))
+    before = rec.nodes.move(input.clone(), input) if in_place else input
+    out = rec.run(op.Activation, before, lambda x: act(x, *args, **kwargs), False, role=_curved(rec, input) or gives)
+    return rec.nodes.move(input.copy_(out), out, role(rec, out)) if in_place else out
 
 
-def _curved(input: Tensor) -> str | None:
+def _curved(rec: Recorder, input: Tensor) -> str | None:
     """The role of what a curve makes of ``input``."""
-    return "curved" if role(input) in ("scores", "curved") else None
+    return "curved" if role(rec, input) in ("scores", "curved") else None
 
 
 _OUT_OF_PLACE: dict[Any, Any] = {
@@ -82,16 +78,14 @@ def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) ->
 
 @handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
 def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    curved = _curved(input)
-    out = activation(rec, func, input)
-    return give_role(out, curved or "gate") if active(input) else out
+    return activation(rec, func, input, gives="gate")
 
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
 def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """With zero within its bounds an activation, such as a rectifier written out; of a scale or a gate no more than its bounds."""
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
-    plain = active(input) and role(input) in (None, "scores", "curved", "attended") and not any(isinstance(b, Tensor) for b in bounds)
+    plain = active(input) and role(rec, input) in (None, "scores", "curved", "attended") and not any(isinstance(b, Tensor) for b in bounds)
     if plain and float(func(torch.zeros(()), *args, **kwargs)) == 0:
         return activation(rec, func, input, *args, **kwargs)
     return call_through(rec, func, (input, *args), kwargs)
@@ -102,17 +96,18 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
     """A bounded gate."""
     if not active(input):
         return func(input)
-    out, curved = rec.run(op.Gate, input, func), _curved(input)
+    curved = _curved(rec, input)
+    out = rec.run(op.Gate, input, func, role=curved or "gate")
     if curved:  # AttnLRP has no rule for it
         rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
-    return give_role(out, curved or "gate")
+    return out
 
 
 @handles(F.glu)
 def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Tensor:
     if not active(input):
         return func(input, dim)
-    value, gated = input.chunk(2, dim)
+    value, gated = (rec.nodes.move(half, input) for half in input.chunk(2, dim))
     out: Tensor = mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gated))
     return out
 
@@ -127,15 +122,11 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
         return plain
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
-    kept = (role(a) if role(a) == role(b) == "scores" else None) if active(a) and active(b) else role(tensor)
+    both = active(a) and active(b)
+    kept = ("scores" if role(rec, a) == role(rec, b) == "scores" else None) if both else role(rec, tensor)
     if kept == "unnormalised" and (b if active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
-    total = rec.run(op.Add, a, b, kept)
-    if active(a) and active(b):
-        rec.saw_sum(total)
-    else:
-        rec.saw_constant(b if active(a) else a, total)
-    return give_role(total, kept)
+    return rec.run(op.Add, a, b, kept, role=kept)
 
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
@@ -156,18 +147,11 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """a b, element-wise."""
     if active(input) and active(other):
-        return rec.run(op.Mul, input, other, (role(input), role(other)))
+        return rec.run(op.Mul, input, other, (role(rec, input), role(rec, other)))
     if not (active(input) or active(other)):
         return input * other
     x, c = (input, other) if active(input) else (other, input)
-    return _scaled(rec, x, c)
-
-
-def _scaled(rec: Recorder, x: Tensor, c: Any) -> Tensor:
-    """x c, c a constant."""
-    out = give_role(rec.run(op.Scale, x, c), role(x))
-    single = not isinstance(c, Tensor) or c.dim() == 0
-    return give_product_of(give_factor(out, factor(x) * float(c)), product_of(x)) if single and c != 0 else out
+    return rec.run(op.Scale, x, c, role=role(rec, x))
 
 
 @handles(torch.neg, Tensor.neg, Tensor.__neg__, torch.negative, Tensor.negative)
@@ -183,14 +167,14 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if not active(other):
         if isinstance(other, Tensor) and not other.is_floating_point():
             other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
-        return _scaled(rec, input, 1 / other)
+        return rec.run(op.Scale, input, 1 / other, role=role(rec, input))
     if not active(input):
-        return make_scale(rec, input / other, "div")
-    if role(input) == "unnormalised" and role(other) in ("unnormalised", "scores"):
-        op.mark_normalised(input)
-        return give_role(rec.run(op.Normaliser, input, other, role(other) == "scores"), "attended")
-    kept = role(input) if role(input) in ("scale", "weights") else None  # weights over their sum, as of experts that were chosen
-    return give_role(rec.run(op.Div, input, other), kept)
+        return make_scale(rec, input / other, "div", input, other)
+    over, under = role(rec, input), role(rec, other)
+    if over == "unnormalised" and under in ("unnormalised", "scores"):
+        return rec.run(op.Normaliser, input, other, under == "scores", role="attended")
+    kept = over if over in ("scale", "weights") else None  # weights over their sum, as of experts that were chosen
+    return rec.run(op.Div, input, other, role=kept)
 
 
 @handles(Tensor.__rtruediv__, Tensor.__rdiv__)
@@ -209,10 +193,10 @@ def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not any(active(a) for a in (input, *args)):
             return function(input, *args, **kwargs)
-        before = give_role(give_factor(input.clone(), factor(input)), role(input))
+        before = rec.nodes.move(input.clone(), input, role(rec, input))
         out = handler(rec, func, before, *args, **kwargs)
         rec.before_write(input)  # it may be another operand, too
-        return give_role(give_factor(input.copy_(out), factor(out)), role(out))
+        return rec.nodes.move(input.copy_(out), out, role(rec, out))
 
     return handle
 

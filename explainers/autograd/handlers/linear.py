@@ -5,34 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, call_through, factor, give_product_of, give_role, handles, product_of, role
+from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
 from explainers.autograd.handlers.elementwise import add, mul
+from explainers.autograd.products import factor, product_of
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.operands import Map, Role
 
 
-def role_of(x: Tensor) -> Role:
+def role_of(rec: Recorder, x: Tensor) -> Role:
     """What a linear map of ``x`` is."""
-    return {"pixels": "pixels", "attended": "attention", "unnormalised": "attention"}.get(role(x) or "")  # type: ignore[return-value]
+    return {"pixels": "pixels", "attended": "attention", "unnormalised": "attention"}.get(role(rec, x) or "")  # type: ignore[return-value]
 
 
 @handles(F.linear)
 def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if active(weight):
-        out = rec.run(op.MatMul, input, weight.mT)
+        out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)
     if not active(input):
         return func(input, weight, bias)
-    if role(input) != "weights":
-        return op.linear(input, weight, bias, rec, role_of(input))
+    if role(rec, input) != "weights":
+        return op.linear(input, weight, bias, rec, role_of(rec, input))
     # over the heads of attention weights: a constant there is no additive term of the tokens
-    out = give_role(op.linear(input, weight, None, rec), "weights")
+    out = rec.run(op.LinearMap, input, weight, None, F.linear, torch.matmul, None, role="weights")
     return out if bias is None else add(rec, torch.add, out, bias)
 
 
@@ -40,7 +41,7 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
 def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if active(mat1) and not (active(mat2) or active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
-        return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(mat1))
+        return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(rec, mat1))
     product = matmul(rec, torch.matmul, mat1, mat2)
     return add(rec, torch.add, mul(rec, torch.mul, product, alpha), mul(rec, torch.mul, input, beta))
 
@@ -88,35 +89,28 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     if not (active(input) or active(other)):
         return func(input, other)
     if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again
-        left = input.unsqueeze(0) if input.dim() == 1 else input
-        right = other.unsqueeze(-1) if other.dim() == 1 else other
+        left = rec.nodes.move(input.unsqueeze(0), input) if input.dim() == 1 else input
+        right = rec.nodes.move(other.unsqueeze(-1), other) if other.dim() == 1 else other
         out = matmul(rec, func, left, right)
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
-        if role(input) == "curved":
-            weights = give_role(rec.run(op.Weights, input), "weights")
-            return matmul(rec, func, weights, other)
-        if role(input) == "weights":
-            rec.saw_values(other)
-        inner = product_of(other)
+        if role(rec, input) == "curved":
+            return matmul(rec, func, rec.run(op.Weights, input, role="weights"), other)
+        inner = product_of(rec.nodes.of(other))
         if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
-            rec.saw_attended(input, *inner)
-            key, value = inner
-            key = key if factor(other) == 1 else mul(rec, torch.mul, key, factor(other))
-            return give_role(rec.run(op.LinearAttention, input, key, value, other.detach()), "unnormalised")
-        rec.saw_attended(input, other)
-        out = rec.run(op.MatMul, input, other)
-        rec.saw_product(input, other, out, attended=role(input) == "weights")
-        if "scores" in (role(input), role(other)):  # three paths of another kind, which no rule knows how to share
+            (key, value), times = inner, factor(rec.nodes.of(other))
+            key = key if times == 1 else mul(rec, torch.mul, key, times)
+            return rec.run(op.LinearAttention, input, key, value, other.detach(), role="unnormalised")
+        roles = (role(rec, input), role(rec, other))
+        out = rec.run(op.MatMul, input, other, role="attended" if "weights" in roles else "scores")
+        if "scores" in roles:  # three paths of another kind, which no rule knows how to share
             rec.watch(out, "attention without a softmax", _differentiates_attention)
-        if "weights" in (role(input), role(other)):
-            return give_role(out, "attended")
-        return give_product_of(give_role(out, "scores"), (input, other))
+        return out
     if active(input):
-        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input), role_of(input))
-    out = rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other), role_of(other))
-    return give_role(out, "turned" if out.dim() == 2 else None)
+        return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input.shape), role_of(rec, input))
+    turned = "turned" if input.dim() == other.dim() == 2 else None
+    return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
 
 
 def _differentiates_attention(rule: Rule) -> bool:
@@ -128,12 +122,12 @@ def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) ->
     return matmul(rec, torch.matmul, other, self)
 
 
-def _unmatmul_left(x: Tensor) -> Map:
-    return lambda signal, w: (signal @ w.mT).sum_to_size(x.shape)
+def _unmatmul_left(shape: Size) -> Map:
+    return lambda signal, w: (signal @ w.mT).sum_to_size(shape)
 
 
-def _unmatmul_right(x: Tensor) -> Map:
-    return lambda signal, w: (w.mT @ signal).sum_to_size(x.shape)
+def _unmatmul_right(shape: Size) -> Map:
+    return lambda signal, w: (w.mT @ signal).sum_to_size(shape)
 
 
 def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
@@ -161,21 +155,21 @@ def _conv(
     if not active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
-        padded = _padded(input, weight, padding, dilation)
+        padded = rec.nodes.move(_padded(input, weight, padding, dilation), input, role(rec, input))
         return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
     pull: TorchFunction = transposes[func]
-    options = (stride, padding, dilation, groups)
+    options, shape = (stride, padding, dilation, groups), input.shape
 
     def forward(x: Tensor, w: Tensor) -> Tensor:
         return func(x, w, None, *options)
 
     def backward(signal: Tensor, w: Tensor) -> Tensor:
-        return pull(input.shape, w, signal, *options)
+        return pull(shape, w, signal, *options)
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    if role(input) != "weights":
-        return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(input))
+    if role(rec, input) != "weights":
+        return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
     # over the heads of attention weights, as in _linear
-    out = give_role(rec.run(op.LinearMap, input, weight, None, forward, backward, None), "weights")
+    out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role="weights")
     return out if shaped is None else add(rec, torch.add, out, shaped)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, call_through, give_role, handles, make_scale, role
+from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
 from explainers.autograd.handlers.elementwise import mul
 from explainers.autograd.recorder import Recorder
 
@@ -31,9 +31,8 @@ def _layer_norm(
 
     if not active(input):
         return whole(input)
-    out: Tensor = rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole)
-    between = role(input) in ("attended", "unnormalised")  # attention and its projection
-    return give_role(out, "attended" if between else None)
+    between = role(rec, input) in ("attended", "unnormalised")  # attention and its projection
+    return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, role="attended" if between else None)
 
 
 @handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
@@ -64,14 +63,14 @@ def _group_norm(
     """LayerNorm over the channels of each group and all places; the bias is added after it, where places are still told apart."""
     if not active(input):
         return F.group_norm(input, num_groups, weight, bias, eps)
-    grouped = input.unflatten(1, (num_groups, -1))
+    grouped = rec.nodes.move(input.unflatten(1, (num_groups, -1)), input)
     shape = (num_groups, -1, *[1] * (input.dim() - 2))
 
     def whole(x: Tensor) -> Tensor:
         return F.group_norm(x.flatten(1, 2), num_groups, weight, None, eps).view_as(x)
 
     normed = rec.run(op.Norm, grouped, None if weight is None else weight.view(shape), None, grouped.dim() - 2, eps, True, whole)
-    out: Tensor = normed.flatten(1, 2)
+    out: Tensor = rec.nodes.move(normed.flatten(1, 2), normed)
     return out if bias is None else rec.run(op.Add, out, bias.view(shape[1:]), "shift")
 
 
@@ -121,7 +120,7 @@ def _normalize(
 ) -> Tensor:
     if not active(input):
         return func(input, p, dim, eps)
-    return rec.run(op.Div, input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input))
+    return rec.run(op.Div, input, rec.nodes.move(input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), input))
 
 
 @handles(
@@ -141,7 +140,7 @@ def _normalize(
     Tensor.std,
 )
 def _scale_maker(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
-    return make_scale(rec, func(*args, **kwargs), func.__name__)
+    return make_scale(rec, func(*args, **kwargs), func.__name__, *args, *kwargs.values())
 
 
 @handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
@@ -149,6 +148,6 @@ def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kw
     if not active(input) or isinstance(exponent, Tensor):
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
-        return make_scale(rec, torch.pow(input, exponent), "pow")
-    out: Tensor = rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True)
-    return give_role(out, "curved" if role(input) == "curved" else None)
+        return make_scale(rec, torch.pow(input, exponent), "pow", input)
+    curved = "curved" if role(rec, input) == "curved" else None
+    return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True, role=curved)

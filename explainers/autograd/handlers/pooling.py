@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.dispatch import TorchFunction, active, call_through, give_role, handles, role
+from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
 
@@ -20,7 +20,7 @@ def _mean(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
     dim = kwargs.pop("axis", dim)
     if not active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
-    x = input if kwargs.get("dtype") is None else input.to(kwargs["dtype"])
+    x = input if kwargs.get("dtype") is None else rec.nodes.move(input.to(kwargs["dtype"]), input)
     dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     scale = 1 / math.prod(x.shape[d] for d in dims) if func in (torch.mean, Tensor.mean) else 1.0
     return rec.run(Mean, x, dims, keepdim, scale)
@@ -56,8 +56,8 @@ def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kw
     """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
     it gets, whatever the rule.
     """
-    if role(input) == "pixels":
-        return give_role(func(input, *args, **kwargs), "pixels")
+    if role(rec, input) == "pixels":
+        return rec.nodes.move(func(input, *args, **kwargs), input, "pixels")
     out: Tensor = call_through(rec, func, (input, *args), kwargs)
     return out
 
@@ -77,7 +77,7 @@ def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kw
 def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     if not active(input) or kwargs.get("return_indices"):
         return call_through(rec, func, (input, *args), kwargs)
-    return give_role(rec.run(Pick, input, lambda x: func(x, *args, **kwargs)), role(input))
+    return rec.run(Pick, input, lambda x: func(x, *args, **kwargs), role=role(rec, input))
 
 
 @handles(torch.max, Tensor.max, torch.min, Tensor.min)

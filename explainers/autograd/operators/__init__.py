@@ -11,7 +11,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 
 from explainers.autograd.operators.activation import Activation, Gate
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
-from explainers.autograd.operators.attention import LinearAttention, MatMul, Normaliser, Softmax, Weights, mark_normalised
+from explainers.autograd.operators.attention import DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
 from explainers.autograd.operators.linear import LinearMap, linear, swapped, swapped_back
 from explainers.autograd.operators.norm import Div, Norm
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
@@ -21,6 +21,7 @@ __all__ = [
     "Add",
     "Constant",
     "Div",
+    "DynamicLinear",
     "Gate",
     "LinearAttention",
     "LinearMap",
@@ -35,7 +36,6 @@ __all__ = [
     "Softmax",
     "Weights",
     "linear",
-    "mark_normalised",
     "swapped",
     "swapped_back",
 ]

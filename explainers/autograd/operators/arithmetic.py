@@ -26,6 +26,7 @@ class Add(Operator):
     """
 
     title = "a sum"
+    keeps_output = True
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recorder) -> Tensor:

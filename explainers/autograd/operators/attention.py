@@ -16,6 +16,8 @@ class MatMul(Operator):
     """a @ b of two paths: queries with keys, attention with values. Batch dimensions must agree."""
 
     title = "a matrix product of two paths"
+    keeps_operands = True
+    keeps_output = True
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recorder) -> Tensor:
@@ -45,10 +47,15 @@ class MatMul(Operator):
         return a @ b  # a holds the real attention weights; the product of queries and keys is read of the real copy alone
 
 
+class DynamicLinear(MatMul):
+    """x W^T with a weight that depends on the input: no scores of attention."""
+
+
 class Softmax(Operator):
     """Softmax over ``dim``: the attention weights."""
 
     title = "a softmax"
+    keeps_output = True
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int, dtype: torch.dtype | None, rec: Recorder) -> Tensor:
@@ -108,7 +115,7 @@ class LinearAttention(Operator):
         ctx.set_materialize_grads(False)
         y = query @ kv
         ctx.save_for_backward(query, key, value, kv, y)
-        ctx.rec, ctx.position, ctx.normalised = rec, rec.position, False
+        ctx.rec, ctx.position = rec, rec.position
         return y
 
     @staticmethod
@@ -118,26 +125,14 @@ class LinearAttention(Operator):
             return (None,) * 5
         rule = ctx.rec.rule
         query, key, value, kv, y = ctx.saved_tensors
-        attention = operands.LinearAttention(query, key, value, kv, y, ctx.normalised, lambda: ctx.rec.gathered(ctx.position))
+        position = ctx.position
+        known_later = (lambda: ctx.rec.is_normalised(position), lambda: ctx.rec.gathered(position))
+        attention = operands.LinearAttention(query, key, value, kv, y, *known_later)
         return *rule.choice("attention").linear_attention(attention, g, rule.choice("linear")), None, None
 
     @staticmethod
     def propagate(rec: Propagator, query: Tensor, key: Tensor, value: Tensor, kv: Tensor) -> Tensor:
         return rec.real(query) @ (rec.real(key) @ value)
-
-
-def mark_normalised(attended: Tensor) -> None:
-    """Note that ``attended``, numbers that linear attention gave, is divided by its normaliser, which stabilises in its place."""
-    waiting, seen = [attended.grad_fn], set()
-    while waiting:
-        node: Any = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if type(node).__name__ == "LinearAttentionBackward":
-            node.normalised = True
-        else:
-            waiting += [before for before, _ in node.next_functions]
 
 
 class Normaliser(Operator):

@@ -18,7 +18,7 @@ class LinearMap(Operator):
     """y = forward(x, w) + b, for any map that is linear in x and in w: F.linear, convolution, x @ constant.
 
     ``role``: ``pixels``, x are the pixels themselves, to which the z^B rule applies under a relevance rule; ``attention``, it projects
-    what attention gives. What makes queries, keys and values is told later, by :func:`explainers.autograd.projections.tell`.
+    what attention gives. What makes queries, keys and values is known when the pass has ended.
     """
 
     title = "a linear map"
@@ -26,7 +26,7 @@ class LinearMap(Operator):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.maps, ctx.role, ctx.rec, ctx.biased = (forward, backward), role, rec, rec.entered
+        ctx.maps, ctx.role, ctx.rec, ctx.biased, ctx.position = (forward, backward), role, rec, rec.entered, rec.position
         y = forward(x, w)
         ctx.save_for_backward(x, w, b, None if b is None else y)  # without a bias y is what others may write into
         return y if b is None else y + b
@@ -40,7 +40,7 @@ class LinearMap(Operator):
         account = account_of(ctx.rec, ctx.biased and choice.counts_biases)
         x, w, b, y = ctx.saved_tensors
         forward, backward = ctx.maps
-        linear = operands.LinearMap(x, w, b, y, forward, backward, ctx.role, ctx.rec.double, account)
+        linear = operands.LinearMap(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account)
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod
@@ -49,9 +49,12 @@ class LinearMap(Operator):
         return y if b is None else rec.with_bias(y, b)
 
 
+def _role(ctx: Any) -> Role:
+    return "attention" if ctx.rec.is_projection(ctx.position) else ctx.role
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: Role = None) -> Tensor:
     """x W^T + b."""
-    rec.saw_linear(x, weight, bias)
     return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, role)
 
 

@@ -111,7 +111,7 @@ class Sum:
 class LinearMap:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
-    ``product`` is forward(x, weight), where it was kept; ``double``: all is computed in float64.
+    ``product`` is forward(x, weight), where it was kept; ``role()`` is asked of the whole pass; ``double``: all is computed in float64.
     """
 
     x: Tensor
@@ -120,7 +120,7 @@ class LinearMap:
     product: Tensor | None
     forward: Map
     backward: Map
-    role: Role
+    role: Callable[[], Role]
     double: bool
     account: Account
 
@@ -172,14 +172,14 @@ class MatrixProduct:
 
 @dataclass(slots=True)
 class LinearAttention:
-    """Q (K V), ``kv`` the product K V. ``normalised``: the output is divided by its normaliser, which stabilises in its place."""
+    """Q (K V), ``kv`` the product K V. ``normalised()``: the output is divided by its normaliser, which stabilises in its place."""
 
     query: Tensor
     key: Tensor
     value: Tensor
     kv: Tensor
     output: Tensor
-    normalised: bool
+    normalised: Callable[[], bool]
     gathered: Gathered
 
 

@@ -100,6 +100,7 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     class_attention="last",
     default=True,
     options={"integrated": INTEGRATED},
+    reads=("attentions[-1]", "class_attentions"),
 )
 def gradcam_attention(trace: Trace) -> Tensor:
     """Attention of the last block, each head weighted by its mean gradient, negative values cut off.
@@ -108,7 +109,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     the real tokens, and the entry of [CLS] is 0.
     Scores are max(0, mean_h w_h a_h), and 0 where all are negative.
     """
-    a, g = trace.attentions[-1], trace.attention_grads[-1]
+    a, g = trace.attentions[-1], trace.attention_grad(-1)
     row = trace.class_row(a)
     if trace.layout.grid is not None:
         weights = trace.class_row(g)[..., trace.layout.prefix :].mean(-1)
@@ -130,6 +131,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     class_attention="all",
     default=True,
     options={"integrated": INTEGRATED, "start_layer": START_LAYER},
+    reads=("attentions", "class_attentions"),
 )
 def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     """Attention times its gradient, positive part, multiplied through the blocks (eq. 5 and 6: the product of I + mean_h
@@ -158,6 +160,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
             bool, False, "pair each block's attention with its input, as AttCAT's own code does, instead of its output"
         ),
     },
+    reads=("block_inputs", "block_outputs"),
 )
 def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     """Token times its gradient, weighted by the attention the token receives, summed over the blocks.

@@ -36,7 +36,7 @@ def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int
     inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
-        how = {"sources": sources, "rule": rule, "block": block, "behind": behind, "over_channels": trace.recording.over_channels}
+        how = {"sources": sources, "rule": rule, "block": block, "behind": behind, "over_channels": trace.recording.structure.over_channels}
         propagation = trace.rerun(1 + len(sources), kind=Propagation, **how)
         assert isinstance(propagation, Propagation)
         for name in sorted(propagation.unruled):
@@ -65,6 +65,8 @@ def _moving(rule: Rule) -> str | None:
     slow=True,
     passes="tokens + 1 forward",
     refuses=_moving,
+    reads=(),
+    reads_under={"libra": ("bias",)},
 )
 def decompx(trace: Trace) -> Tensor:
     """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.
@@ -117,7 +119,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     place = _last_mixing_sum(trace, block)
 
     def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
-        middle = propagation.sums[block][place]
+        middle = propagation.structure.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
         if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
@@ -142,12 +144,12 @@ def _last_mixing_sum(trace: Trace, block: int) -> int:
     (XCiT's), and convolutions after it reach further.
     """
     recording = trace.recording
-    if not recording.sums[block]:
+    if not recording.structure.sums[block]:
         raise ExplainerError("This model's blocks do not add attention to a residual stream.")
     if recording.attentions[block] is not None:
         return 0
     x, reached = recording.block_inputs[block], []
-    for total in recording.sums[block]:
+    for total in recording.structure.sums[block]:
         begun = torch.zeros_like(total)
         begun[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
         signal = recording.pull(RULES["libra"], total, x, begun)
@@ -162,7 +164,7 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     """
 
     def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
-        middle = propagation.behind.blocks[block].mid_residual
+        middle = propagation.structure.class_attention.blocks[block].mid_residual
         assert middle is not None
         groups = middle.detach().unflatten(0, (-1, 1 + count))
         return groups[:, 1:], groups[:, 0].clone()

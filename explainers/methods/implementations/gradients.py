@@ -44,12 +44,13 @@ AT = Option(
         "cp-lrp-gamma": Name("CP-LRP with γ", RULES["cp-lrp-gamma"].source),
     },
     options={"integrated": INTEGRATED, "at": AT},
+    reads=("block_inputs[0]",),
 )
 def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
     if at == "pixels":
         return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
-    return inner_products(trace.block_inputs[0], trace.block_input_grads[0])
+    return inner_products(trace.block_inputs[0], trace.block_input_grad(0))
 
 
 @method(
@@ -63,6 +64,7 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     also=GRADIENT_ALSO,
     signed=True,
     options={"integrated": INTEGRATED},
+    reads=("block_inputs[-1]",),
 )
 def hirescam(trace: Trace) -> MethodOutput:
     """Each token at the last block's input times its gradient, summed over the width.
@@ -70,7 +72,7 @@ def hirescam(trace: Trace) -> MethodOutput:
     Where the head reads one token, the others reach it through the LayerNorm of the last block alone, whose input times its ordinary
     gradient is zero but for its epsilon: a note on such a map says so.
     """
-    return inner_products(trace.block_inputs[-1], trace.block_input_grads[-1])
+    return inner_products(trace.block_inputs[-1], trace.block_input_grad(-1))
 
 
 @method(
@@ -83,12 +85,13 @@ def hirescam(trace: Trace) -> MethodOutput:
     also=GRADIENT_ALSO,
     signed=False,
     options={"integrated": INTEGRATED, "at": AT},
+    reads=("block_inputs[0]",),
 )
 def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
     if at == "pixels":
         return from_pixels(trace, trace.pixel_grads.abs().sum(1))
-    return trace.block_input_grads[0].abs().sum(-1)
+    return trace.block_input_grad(0).abs().sum(-1)
 
 
 @method(
@@ -101,6 +104,7 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     signed=True,
     summed=True,
     options={"integrated": INTEGRATED},
+    reads=("block_inputs",),
 )
 def gradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
@@ -118,6 +122,7 @@ def gradcam_plus(trace: Trace) -> MethodOutput:
     signed=True,
     summed=True,
     options={"integrated": INTEGRATED},
+    reads=("block_inputs",),
 )
 def xgradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
@@ -144,6 +149,7 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
     promise=Promise(("libra",), "the explained number", unplaced=True),
     named={"libra": Name("FullGrad · Libra", LIBRA)},
     options={"integrated": INTEGRATED},
+    reads=("block_inputs[0]", "bias"),
 )
 def fullgrad(trace: Trace) -> Tensor:
     """Input times gradient plus every bias times its gradient, at the token where it acts.
@@ -152,7 +158,7 @@ def fullgrad(trace: Trace) -> Tensor:
     without a token (of the head)
     go to the first prefix token; where there is none they stay outside the map, and are counted only in the completeness error.
     """
-    return (trace.block_inputs[0] * trace.block_input_grads[0]).sum(-1) + trace.bias
+    return (trace.block_inputs[0] * trace.block_input_grad(0)).sum(-1) + trace.bias
 
 
 @method(
@@ -166,6 +172,7 @@ def fullgrad(trace: Trace) -> Tensor:
     summed=True,
     named={"libra": Name("FullGrad+ · Libra", LIBRA, default=True)},
     options={"integrated": INTEGRATED},
+    reads=("block_inputs", "bias"),
 )
 def fullgrad_plus(trace: Trace) -> MethodOutput:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
@@ -36,6 +37,7 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
     needs=("attention", "class_token", "residual"),
     class_attention="all",
     options={"integrated": INTEGRATED},
+    reads=("attentions", "class_attentions"),
 )
 def token_tm(trace: Trace) -> Tensor:
     """Attention and its gradient through the blocks, each token weighted by how its length and direction change.
@@ -70,6 +72,7 @@ def token_tm(trace: Trace) -> Tensor:
     needs=("attention",),
     passes="layers + 1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
+    reads=(),
 )
 def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
     """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.
@@ -89,9 +92,10 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
     rows = trace.mask.to(trace.block_inputs[0].dtype)
     terms = []
     for block in range(blocks - layers, blocks):
-        by_attention = trace.recording.pooling is not None
+        by_attention = trace.recording.structure.pooling is not None
         recording = trace.rerun(exit_block=block, exit_through=None if by_attention else pooled)
-        signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule))
+        fields = fields_of(["pooling", f"attentions[{block}]"])
+        signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule), fields)
         if signals.pooling is not None:
             terms.append(signals.pooling.clamp(min=0).mean(1)[:, 0])
             continue
@@ -119,6 +123,7 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
             "let the last block attend with one head over its whole width, as the published code does; the model then says something else",
         ),
     },
+    reads=("contexts[-1]", "class_contexts"),
 )
 def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     """Values of the last block weighted by the gradient of its attention output, and by how like its query each key is.
@@ -136,7 +141,8 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     parts, projection = trace.last_parts(recording)
     if single_head and parts.query.shape[1] != 1:
         raise ExplainerError("single_head: this model writes its last attention out step by step, so its heads stay; leave it out.")
-    signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule)) if single_head else trace.signals
+    fields = fields_of(["contexts[-1]", "class_contexts"])
+    signals = recording.signals(trace.rule, trace.chosen.seed(recording.logits, trace.rule), fields) if single_head else trace.signals
     weighted = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
     query, key = (_projected(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)

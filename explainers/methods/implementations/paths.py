@@ -10,6 +10,7 @@ from torch import Tensor
 
 from explainers.autograd import integration
 from explainers.autograd.integration import INNER_BATCH
+from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.implementations.gradients import AT
@@ -39,7 +40,8 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
             recording = trace.rerun(number, pixels=True, change=lambda name, t, moved=moved: moved(t) if name == "pixel_values" else t)
         else:
             recording = trace.rerun(number, entry=moved)
-        signals = recording.signals(trace.rule, trace.chosen.repeat(number).seed(recording.logits, trace.rule))
+        fields = fields_of(["pixels" if at == "pixels" else "block_inputs[0]"])
+        signals = recording.signals(trace.rule, trace.chosen.repeat(number).seed(recording.logits, trace.rule), fields)
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
         assert signal is not None
         parts.append(signal.unflatten(0, (batch, number)))

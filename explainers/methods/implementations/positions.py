@@ -34,6 +34,7 @@ ROTARY = (
     needs=("positions",),
     pixels=True,
     options={"part": PART},
+    reads=("placed",),
 )
 def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.
@@ -42,10 +43,10 @@ def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     back to the pixels. Relevance begins with 1 at the explained number. Each pixel gets its own relevance, summed over colours, and an
     equal part of R(P) of its patch, summed over the width; what is negative is set to 0, as in the authors' code.
     """
-    positions = trace.recording.positions
+    positions = trace.recording.structure.positions
     assert positions is not None  # needs
     assert trace.signals.placed is not None
-    if trace.recording.rotary and part != "pixels":
+    if trace.recording.structure.rotary and part != "pixels":
         trace.note(ROTARY)
     rows, columns = trace.layout.grid or (0, 0)
     of_pixels = (trace.pixel_values * trace.pixel_grads).sum(1)

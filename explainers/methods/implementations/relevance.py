@@ -21,6 +21,11 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     return [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 
 
+def _weighted(trace: Trace, block: int) -> Tensor:
+    """The same of one block."""
+    return (trace.under("gradient").attention_grad(block) * trace.attention_grad(block)).clamp(min=0).mean(1)
+
+
 @method(
     "transformer_attribution",
     title="Transformer Attribution",
@@ -42,6 +47,8 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
             "normalised, [CLS] set to the smallest score",
         ),
     },
+    reads=("attentions", "class_attentions"),
+    reads_under={"gradient": ("attentions", "class_attentions")},
 )
 def transformer_attribution(trace: Trace, start_layer: int | None = None, published_code: bool = False) -> Tensor:
     """Attention relevance times attention gradient, positive part, multiplied through the blocks.
@@ -79,6 +86,7 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
         "start_layer": START_LAYER,
         "published_code": Option(bool, False, "relevance alone, as the published code has it, instead of attention times relevance"),
     },
+    reads=("attentions", "class_attentions"),
 )
 def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = False) -> Tensor:
     """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks."""
@@ -99,10 +107,12 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     needs=("attention", "class_token"),
     class_attention="last",
     passes="1 forward, 2 backward",
+    reads=("attentions[-1]", "class_attentions"),
+    reads_under={"gradient": ("attentions[-1]", "class_attentions")},
 )
 def last_block(trace: Trace) -> Tensor:
     """Attention relevance times attention gradient of the block nearest the output, positive part, mean of the heads."""
-    return trace.class_row(_gradient_times_relevance(trace)[-1])
+    return trace.class_row(_weighted(trace, -1))
 
 
 @method(
@@ -115,14 +125,15 @@ def last_block(trace: Trace) -> Tensor:
     signed=False,
     needs=("attention", "class_token"),
     passes="1 forward, 2 backward",
+    reads=("attentions[0]", "attentions[1]"),
+    reads_under={"gradient": ("attentions[0]", "attentions[1]")},
 )
 def second_block(trace: Trace) -> Tensor:
     """Attention relevance times attention gradient of the second block from the input, positive part, mean of the heads.
 
     The paper counts that block as B-1 from the output.
     """
-    maps = _gradient_times_relevance(trace)
-    return trace.class_row(maps[min(1, len(maps) - 1)])
+    return trace.class_row(_weighted(trace, min(1, len(trace.recording.block_inputs) - 1)))
 
 
 @method(
@@ -141,10 +152,11 @@ def second_block(trace: Trace) -> Tensor:
     needs=("attention", "class_token"),
     class_attention="last",
     passes="1 forward, 1 backward",
+    reads=("attentions[-1]", "class_attentions"),
 )
 def partial_lrp(trace: Trace) -> Tensor:
     """Relevance of the attention map of the last block: positive part, mean of the heads, row of the classification token."""
-    row = trace.class_row(trace.attention_grads[-1].clamp(min=0).mean(1))
+    row = trace.class_row(trace.attention_grad(-1).clamp(min=0).mean(1))
     return row if trace.layout.grid is not None else without_class_token(trace, row)
 
 
@@ -162,6 +174,7 @@ def partial_lrp(trace: Trace) -> Tensor:
     also=("deep_taylor",),
     signed=True,
     pixels=True,
+    reads=("block_inputs[0]",),
 )
 def lrp(trace: Trace) -> Tensor | MethodOutput:
     """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.
@@ -170,7 +183,7 @@ def lrp(trace: Trace) -> Tensor | MethodOutput:
     patch. Prefix tokens and texts: relevance of x^1
     summed over its width.
     """
-    tokens = trace.block_input_grads[0].sum(-1)
+    tokens = trace.block_input_grad(0).sum(-1)
     pixels = trace.signals.pixels
     if pixels is None:
         return tokens

@@ -215,18 +215,11 @@ def test_only_maps_of_attention_say_between_what() -> None:
 
 def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("tnt"))
-    assert set(lacks) == {"residual", "parts", "positions", "patch_features"}
+    assert set(lacks) == {"residual", "positions", "patch_features"}
     assert "what attention alone does to the residual stream cannot be read" in lacks["residual"]
     assert "also to other tokens of the same places" in lacks["positions"]
     refused = {v.readout for v in variants(wrapped("tnt")) if v.reason}
-    assert refused == {
-        "token_tm",
-        "globenc",
-        "alti",
-        "grad_eclip",
-        "pa_lrp",
-        *(m.name for m in METHODS.values() if m.family == "similarity"),
-    }
+    assert refused == {"token_tm", "globenc", "alti", "pa_lrp", *(m.name for m in METHODS.values() if m.family == "similarity")}
     with pytest.raises(ExplainerError, match="before attention is added"):
         explainers.explain(wrapped("tnt"), inputs("tnt"), methods=["token_tm"])
 

@@ -92,11 +92,11 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     seen: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not seen and model.form.branches:
+        if not seen and model.block_io.branches:
             seen.extend(x.detach().requires_grad_() for x in args[0])
             return ([x * 1 for x in seen], *args[1:]), kwargs
         if not seen:
-            count = 2 if model.form.is_nested else 1
+            count = 2 if model.block_io.is_nested else 1
             seen.extend(x.detach().requires_grad_() for x in args[:count])
             return (*(x * 1 for x in seen), *args[count:]), kwargs  # a block may write into what it is given
         return None
@@ -108,12 +108,12 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     finally:
         handle.remove()
     *inner, expected = torch.autograd.grad(logits, seen, one_hot(recording))
-    if inner and model.form.branches:  # of CrossViT, 1 + 25 tokens of width 24, and 1 + 9 of width 16 in further columns
+    if inner and model.block_io.branches:  # of CrossViT, 1 + 25 tokens of width 24, and 1 + 9 of width 16 in further columns
         fine, coarse = torch.nn.functional.pad(inner[0], (0, 16)), torch.nn.functional.pad(expected, (24, 0))
         expected = torch.cat([fine[:, :1], coarse[:, :1], fine[:, 1:], coarse[:, 1:]], 1)
     elif inner:  # of TNT, 2 x 12 patches with 4 tokens of width 8 each, beside the patches; none beside the classification token
         expected = torch.cat([expected, torch.nn.functional.pad(inner[0].view(2, 12, 32), (0, 0, 1, 0))], 2)
-    assert relative(signals.block_inputs[0], as_tokens(expected, model.form.channels)) < 1e-9
+    assert relative(signals.block_inputs[0], as_tokens(expected, model.block_io.channels)) < 1e-9
 
 
 @pytest.mark.slow

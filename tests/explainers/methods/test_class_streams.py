@@ -61,7 +61,7 @@ def test_the_blocks_of_class_attention_are_found(name: str) -> None:
 def test_other_models_have_none(name: str) -> None:
     model = wrapped(name)
     assert list(model.class_blocks) == []
-    assert Recording(model, inputs(name)).behind.blocks == []
+    assert Recording(model, inputs(name)).structure.class_attention.blocks == ()
 
 
 @every_name
@@ -78,7 +78,7 @@ def test_contributions_and_constants_are_the_class_tokens_stream(name: str) -> N
         close(shares.vectors, given.vectors)
         close(shares.vectors.sum(2) + given.constants, shares.whole)
         close(shares.whole, given.stream)
-        stream = trace.recording.behind.blocks[i].mid_residual
+        stream = trace.recording.structure.class_attention.blocks[i].mid_residual
         assert stream is not None
         close(stream.detach(), given.stream)
 

@@ -150,4 +150,4 @@ def test_a_map_says_that_rotations_are_not_in_it(name: str, rotary: bool) -> Non
 
 @pytest.mark.parametrize(("name", "rotary"), [("dinov3", True), ("llama", True), ("beitv2", False), ("swin", False), ("bert", False)])
 def test_rotations_are_seen_in_the_pass(name: str, rotary: bool) -> None:
-    assert Recording(wrapped(name), inputs(name, 1)).rotary == rotary
+    assert Recording(wrapped(name), inputs(name, 1)).structure.rotary == rotary

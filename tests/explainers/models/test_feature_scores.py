@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.models.calibration import Calibration, Line
+from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.feature_scores import FEATURE_SCORES_FILE, feature_score, read_directions, token_means
 from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import TEXT, text_model
@@ -37,7 +37,7 @@ def test_a_text_without_evidence_for_an_opinion_holds_none(text: str) -> None:
     direction = torch.randn(len(features) + 1, generator=generator)
     score = float(features @ direction[:-1] + direction[-1])
     for line, kind in ((score + 1e-3, "no_opinion"), (score - 1e-3, None)):
-        calibration = Calibration(1.0, (Line("no_opinion", "opinion_evidence", line, True, "On nothing."),))
+        calibration = Calibration(1.0, (AbstentionThreshold("no_opinion", "opinion_evidence", line, True, "On nothing."),))
         said = explain(
             replace(model, calibration=calibration, directions={"opinion_evidence": direction}), text, methods="random"
         ).abstention

@@ -134,7 +134,7 @@ class Gamma(_WithStrength):
 
     def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
         """By LRP-γ, but for attention's projections."""
-        if linear.role == "attention":
+        if linear.role() == "attention":
             return super().map(linear, signal)
         gamma, bias = self.strength.gamma_convolution if linear.is_convolution else self.strength.gamma, linear.bias
         above, below, out = gradients.gamma(linear.x, linear.weight, bias, signal, linear.forward, linear.backward, gamma)
@@ -167,7 +167,7 @@ class Epsilon(_WithStrength):
         """LRP-ε divides each weight Q K by itself: so here they are made."""
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
-        if not attention.normalised:
+        if not attention.normalised():
             signal = gradients.damped(signal, attention.output, epsilon)
         of_value = weights.mT @ signal
         if not weighs:
@@ -204,7 +204,7 @@ class _OfRelevance(LinearChoice):
     def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
         """By the z⁺ rule; of the pixels by z^B."""
         forward, backward = linear.forward, linear.backward
-        if linear.role == "pixels":
+        if linear.role() == "pixels":
             return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward)
         # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
         dtype = torch.float32 if linear.double else linear.x.dtype

@@ -1,0 +1,179 @@
+"""What ran while a forward pass was recorded: a list of nodes, one for each tensor that a call on what depends on the input gave.
+
+The list stands beside autograd's graph and keeps nothing alive that this does not: a node holds tensors only where its operator saves their
+numbers for the way back. What a model is made of is asked of the list: see :mod:`explainers.autograd.structure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+from torch import Size, Tensor
+from torch.autograd import Function
+
+
+class Start:
+    """What the graph starts from: x^1, or the pixels."""
+
+
+class Move:
+    """A call that moves, selects, copies or bounds numbers, by torch's ordinary gradient."""
+
+
+class Unruled:
+    """A function for which no rule has a choice, or code that could not be followed: the ordinary gradient is taken there."""
+
+
+#: What a node ran: an operator of ours, or one of the three above.
+Kind = type[Function] | type[Start] | type[Move] | type[Unruled]
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One call and the tensor that it gave.
+
+    operator  what ran
+    inputs    for each tensor that it took the node that gave that; None for a constant
+    settings  the arguments that are no paths, by name: weights, constants, dimensions
+    shape     of what it gave
+    place     where in the list
+    position  how many operators had been applied: up to x^1 counted downwards, from there upwards; 0 of other calls
+    role      what the tensor is to attention or to a normalisation: see :func:`explainers.autograd.dispatch.role`
+    operands  the tensors that it took, where its operator keeps them
+    output    the tensor that it gave, where its operator keeps it, or it is a start
+    """
+
+    operator: Kind
+    inputs: tuple[Node | None, ...]
+    settings: Mapping[str, Any]
+    shape: Size
+    place: int = 0
+    position: int = 0
+    role: str | None = None
+    operands: tuple[Tensor, ...] = ()
+    output: Tensor | None = None
+
+    @property
+    def paths(self) -> list[Node]:
+        """The nodes of what it took that depends on the input."""
+        return [node for node in self.inputs if node is not None]
+
+
+@dataclass(eq=False)
+class Block:
+    """One run of a block: its nodes are ``first`` to before ``end`` in the list.
+
+    input   (B, S, D), ``start`` the node that gave it
+    stream  the shape of the one residual stream that it adds to; None where there are several
+    output  (B, S, D), None until it is done
+    left    (B, S, D): what goes on from it, which is ``output`` unless the head is to read something else; ``left_by`` the node of that
+    """
+
+    first: int
+    input: Tensor
+    start: Node | None
+    stream: Size | None = None
+    end: int | None = None
+    output: Tensor | None = None
+    left: Tensor | None = None
+    left_by: Node | None = None
+
+
+@dataclass(eq=False)
+class Nodes:
+    """The nodes of one forward pass in the order in which they ran, and where in it its blocks lie.
+
+    blocks        the runs of the model's blocks
+    class_blocks  those of the modules behind them in which a class token may join
+    entry         how many nodes there were before x^1; None until it is reached
+    """
+
+    ran: list[Node] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    class_blocks: list[Block] = field(default_factory=list)
+    entry: int | None = None
+    _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
+
+    @property
+    def running(self) -> Block | None:
+        """The block that runs now."""
+        return self.blocks[-1] if self.blocks and self.blocks[-1].end is None else None
+
+    @property
+    def running_class_block(self) -> Block | None:
+        """The one behind the blocks that runs now."""
+        return self.class_blocks[-1] if self.class_blocks and self.class_blocks[-1].end is None else None
+
+    def of(self, tensor: Any) -> Node | None:
+        """The node that gave what a tensor holds now; None of a constant, and of what no recorded call gave."""
+        known = self._by_tensor.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
+
+    def add(self, node: Node, tensor: Tensor) -> Node:
+        """Put a node at the end of the list: from now on ``tensor`` is what it gave."""
+        node.place = len(self.ran)
+        self.ran.append(node)
+        self._by_tensor[id(tensor)] = (ref(tensor), node)
+        return node
+
+    def start(self, tensor: Tensor, role: str | None = None) -> Tensor:
+        """Note that the graph starts from ``tensor``; returns it."""
+        self.add(Node(Start, (), {}, tensor.shape, role=role, output=tensor), tensor)
+        return tensor
+
+    def move(self, out: Tensor, source: Tensor, role: str | None = None) -> Tensor:
+        """Note that ``out`` has numbers of ``source``, moved; returns it."""
+        node = self.of(source)
+        if out is not source and node is not None and out.requires_grad:
+            self.add(Node(Move, (node,), {}, out.shape, role=role), out)
+        return out
+
+    def end(self) -> None:
+        """The forward pass is over: no tensor is looked up again."""
+        self._by_tensor.clear()
+
+    def let_go(self) -> None:
+        """Keep no tensor of what ran so far."""
+        for node in self.ran:
+            node.operands, node.output = (), None
+
+    def inside(self, block: Block) -> list[Node]:
+        """The nodes of a block, as far as it has run."""
+        return self.ran[block.first : block.end]
+
+    def behind(self) -> Iterator[tuple[Node, Block]]:
+        """The nodes that ran after a block and in none, each with the block that ran last before it."""
+        for block, after in zip(self.blocks, [*self.blocks[1:], None], strict=True):
+            if block.end is not None:
+                for node in self.ran[block.end : None if after is None else after.first]:
+                    yield node, block
+
+
+def ancestors(starts: Iterable[Node | None], ends: Iterable[Node | None] = (), until: Callable[[Node], bool] | None = None) -> list[Node]:
+    """The nodes that ``starts`` come from, they themselves included, each once: none from ``ends`` on, and none behind those that are
+    ``until``.
+    """
+    seen = {id(node) for node in ends}
+    waiting = [node for node in starts if node is not None]
+    reached = []
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        reached.append(node)
+        if until is None or not until(node):
+            waiting += node.paths
+    return reached
+
+
+def users_of(nodes: Iterable[Node]) -> dict[int, list[Node]]:
+    """By the id of each node, the nodes that took what it gave."""
+    users: dict[int, list[Node]] = {}
+    for node in nodes:
+        for path in dict.fromkeys(node.paths):
+            users.setdefault(id(path), []).append(node)
+    return users

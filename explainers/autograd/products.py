@@ -1,0 +1,43 @@
+"""Products of two paths, and the numbers that they or their factors were multiplied by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from explainers.autograd.nodes import Move, Node
+from explainers.autograd.operators import MatMul, Scale
+
+
+def _number(node: Node) -> Any:
+    """The one number, not zero, that a node multiplies by; None where it does something else."""
+    if node.operator is not Scale:
+        return None
+    by = node.settings["c"]
+    return by if (not isinstance(by, Tensor) or by.dim() == 0) and by != 0 else None
+
+
+def factor(node: Node | None) -> float:
+    """What the tensor of a node was multiplied by after the last function that did more than move its numbers: 1 if by nothing."""
+    numbers = []
+    while node is not None:
+        number = _number(node)
+        if number is not None:
+            numbers.append(float(number))
+        elif node.operator is not Move:
+            break
+        node = node.inputs[0] if node.inputs else None
+    whole = 1.0
+    for number in reversed(numbers):
+        whole *= number
+    return whole
+
+
+def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
+    """The two paths that the tensor of a node is the matrix product of, where it is nothing but that times a number; else None."""
+    while node is not None and _number(node) is not None:
+        node = node.inputs[0]
+    if node is None or node.operator is not MatMul or node.role != "scores":
+        return None
+    return node.operands[0], node.operands[1]

@@ -1,0 +1,162 @@
+"""Attention: a softmax whose weights meet values. Its projections are the linear maps that queries, keys and values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd.nodes import Block, Move, Node, Nodes, ancestors
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Scale, Softmax, swapped
+from explainers.autograd.products import factor
+from explainers.autograd.signals import AttentionParts
+
+Users = Mapping[int, list[Node]]
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """One attention: the softmax of its weights, and their product with values; None where they meet none in a matrix product."""
+
+    softmax: Node
+    product: Node | None
+
+    @property
+    def weights(self) -> Tensor:
+        """(B, H, queries, keys)."""
+        return _kept(self.softmax)
+
+    @property
+    def value(self) -> Tensor | None:
+        """(B, H, keys, d)."""
+        return None if self.product is None else self.product.operands[1]
+
+    @property
+    def context(self) -> Tensor | None:
+        """(B, H, queries, d): what it gives, before its projection."""
+        return None if self.product is None else _kept(self.product)
+
+    def parts(self) -> AttentionParts | None:
+        """What it was made of; None where its queries and keys cannot be told."""
+        scores = None if self.product is None else scores_of(self.softmax)
+        if scores is None or self.product is None or scores.operator is not MatMul:
+            return None
+        query, key = scores.operands
+        weights, value = self.weights, self.product.operands[1]
+        if weights.dim() != 4 or (query.shape[-2], key.shape[-1]) != weights.shape[-2:] or query.shape[:2] != weights.shape[:2]:
+            return None
+        if scores.role == "scores":  # written out: what they are scaled by is no part of them, whichever of them is
+            query, key = (_unscaled(of, node) for of, node in zip((query, key), scores.inputs, strict=True))
+        return AttentionParts(query, key.mT, value, weights, _kept(self.product))
+
+
+def _kept(node: Node) -> Tensor:
+    assert node.output is not None
+    return node.output
+
+
+def _unscaled(tensor: Tensor, node: Node | None) -> Tensor:
+    return tensor.detach() / factor(node)
+
+
+def scores_of(softmax: Node) -> Node | None:
+    """The product of queries and keys, a matrix product or a linear map of keys, of which a softmax was taken: scaled, masked, or mixed
+    between heads. None where it was of something else.
+    """
+    node = softmax.inputs[0]
+    while node is not None and node.operator is not MatMul:
+        is_product = node.operator is LinearMap and node.settings["forward"] is swapped
+        if is_product or node.operator not in (Move, Scale, Add, LinearMap) or len(node.paths) != 1:
+            return node if is_product else None
+        (node,) = node.paths
+    return node
+
+
+def meeting(softmax: Node, users: Users) -> Node | None:
+    """The matrix product in which the weights that a softmax gave, perhaps mixed between heads, meet values."""
+    waiting = [softmax]
+    while waiting:
+        node = waiting.pop(0)
+        for user in users.get(id(node), ()):
+            if user.operator is MatMul and user.role == "attended" and user.inputs[0] is node:
+                return user
+            if user.role == "weights":
+                waiting.append(user)
+    return None
+
+
+def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
+    """The softmaxes in a block whose weights have the shape of maps over all its tokens (B, H, S, S), as far as it has run."""
+    batch, tokens = block.input.shape[:2]
+    return [
+        node
+        for node in nodes.inside(block)
+        if node.operator is Softmax and len(node.shape) == 4 and node.shape[0] == batch and node.shape[-2:] == (tokens, tokens)
+    ]
+
+
+def attention_of(nodes: Nodes, block: Block, users: Users) -> Attention | None:
+    """The attention over the tokens of a block: the last of those whose weights meet values, else the last; None where there is none."""
+    candidates = [Attention(softmax, meeting(softmax, users)) for softmax in over_tokens(nodes, block)]
+    return next((attention for attention in reversed(candidates) if attention.product is not None), candidates[-1] if candidates else None)
+
+
+def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] | None:
+    """Weight and bias of the first linear map that takes what attention gave, of all heads side by side; None where there is none."""
+    width = product.shape[1] * product.shape[3]
+    waiting, seen = [product], {id(product)}
+    while waiting:
+        node = min(waiting, key=lambda each: each.place)
+        waiting.remove(node)
+        if node.operator is LinearMap and node.settings["forward"] is F.linear and node.paths[0].shape[-1] == width:
+            return node.settings["w"], node.settings["b"]
+        for user in users.get(id(node), ()):
+            if id(user) not in seen:
+                seen.add(id(user))
+                waiting.append(user)
+    return None
+
+
+def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
+    """The positions of the linear maps that queries, keys and values come from, with reshapes, rotations and norms between; and whether,
+    in the blocks, a constant that differs from token to token is multiplied in between: rotary positions.
+    """
+    positions, rotary = set[int](), False
+    products_of_keys = {id(scores_of(node)) for node in nodes.ran if node.operator is Softmax}  # where the queries are constants
+
+    def projects(node: Node) -> bool:
+        return node.operator is LinearMap and id(node) not in products_of_keys
+
+    for stretch, start, inside in _stretches(nodes):
+        factors = [path for node in stretch if node.operator in (MatMul, LinearAttention) for path in node.inputs]
+        reached = ancestors(factors, [] if start is None else [start], projects)
+        positions |= {node.position for node in reached if projects(node)}
+        rotary = rotary or (inside and any(_rotates(node) for node in reached))
+    return frozenset(positions), rotary
+
+
+def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
+    """The list in stretches: blocks, and what lies before, between and after them. With each where it begins to depend on the block before
+    it or, of a block, on its input, and whether it is one.
+    """
+    yield nodes.ran[: nodes.blocks[0].first if nodes.blocks else None], None, False
+    for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):
+        yield nodes.inside(block), block.start, True
+        if block.end is not None:
+            yield nodes.ran[block.end : None if after is None else after.first], block.left_by, False
+
+
+def _rotates(node: Node) -> bool:
+    """Whether a node multiplies by a constant (..., tokens, d) that differs from token to token."""
+    constant: Any = node.settings.get("c") if node.operator is Scale else None
+    return isinstance(constant, Tensor) and constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())
+
+
+def normalised(nodes: Nodes) -> frozenset[int]:
+    """The positions of the linear attentions whose numbers are divided by their normaliser, which stabilises in their place."""
+    divided = [node.inputs[0] for node in nodes.ran if node.operator is Normaliser]
+    reached = ancestors(divided, until=lambda node: node.operator is LinearAttention)
+    return frozenset(node.position for node in reached if node.operator is LinearAttention)

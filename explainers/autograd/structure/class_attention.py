@@ -1,0 +1,126 @@
+"""Class attention behind the blocks, where a class token joins their tokens, as in CaiT, XCiT and VOLO.
+
+A block of class attention has one query, the class token itself, over itself and the tokens of the blocks; what it gives is added to the
+class token. The other tokens stay what they are, or change each by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.nodes import Block, Nodes, users_of
+from explainers.autograd.operators import Add, Softmax
+from explainers.autograd.signals import AttentionParts
+from explainers.autograd.structure.attention import Attention, meeting, projection_of
+
+#: Whether the first of values (B, H, 1 + S, d) depends on none of what a block gave (B, S, D): then it is a class token's.
+IsAlone = Callable[[Tensor, Tensor], bool]
+
+
+@dataclass(frozen=True)
+class ClassBlock:
+    """One block of class attention; its tokens are the class token, then those of the blocks.
+
+    input         (B, 1 + S, D)
+    mid_residual  (B, 1 + S, D), or (B, 1, D) of the class token alone: the residual stream after attention; None where it is not known
+    output        likewise: what the block gives; None until it is done
+    """
+
+    input: Tensor
+    mid_residual: Tensor | None = None
+    output: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ClassAttention:
+    """The class attention of one recorded pass, in the order in which it ran.
+
+    blocks       the modules in which it is
+    attentions   (B, H, 1, 1 + S) each, of all class attention, in those modules or in none
+    parts        its query (B, H, 1, d), keys, values (B, H, 1 + S, d), and output (B, H, 1, d); None where they are not known
+    projections  weight and bias of the linear map after it; None where there is none
+    """
+
+    blocks: tuple[ClassBlock, ...] = ()
+    attentions: tuple[Tensor, ...] = ()
+    parts: tuple[AttentionParts | None, ...] = ()
+    projections: tuple[tuple[Tensor, Tensor | None] | None, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each class attention was in a block whose stream is known."""
+        known = [block for block in self.blocks if block.mid_residual is not None and block.output is not None]
+        return len(known) == len(self.attentions)
+
+
+def attentions_behind(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
+    """The attention behind the blocks of one query over their tokens and one before these that is the same for every image."""
+    of_classes: list[Attention] = []
+    users = users_of(nodes.ran[nodes.blocks[0].end :]) if nodes.blocks and nodes.blocks[0].end is not None else {}
+    for node, block in nodes.behind():
+        left = block.left
+        if node.operator is not Softmax or len(node.shape) != 4 or left is None or node.shape[0] != len(left):
+            continue
+        tokens, attention = 1 + left.shape[1], Attention(node, meeting(node, users))
+        value = attention.value
+        one_query = node.shape[-2:] == (1, tokens) and value is not None and value.shape[-2] == tokens
+        if one_query and value is not None and (of_classes or is_alone(value, left)):
+            of_classes.append(attention)
+    return of_classes
+
+
+def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
+    """All class attention behind the blocks."""
+    of_classes = attentions_behind(nodes, is_alone)
+    if not of_classes:
+        return ClassAttention()
+    users = users_of(nodes.ran)
+    blocks = []
+    for block in nodes.class_blocks:
+        inside = [attention for attention in of_classes if block.first <= attention.softmax.place < (block.end or len(nodes.ran))]
+        if inside:
+            blocks.append(ClassBlock(block.input, _stream_after(nodes, block, inside[0]), block.output))
+    parts = tuple(attention.parts() for attention in of_classes)
+    projections = tuple(None if each.product is None else projection_of(each.product, users) for each in of_classes)
+    return ClassAttention(tuple(blocks), tuple(attention.weights for attention in of_classes), parts, projections)
+
+
+def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | None:
+    """The first sum after attention of the class token itself, a path or a constant, and what attention gives."""
+    token = block.input[:, :1]
+    for node in nodes.ran[attention.softmax.place : block.end]:
+        if node.operator is not Add or node.output is None or node.output.shape not in (token.shape, block.input.shape):
+            continue
+        if len(node.paths) == 1:
+            constant: Tensor = node.settings["b" if "b" in node.settings else "a"]
+            if constant.shape != token.shape or not torch.equal(constant, token.detach()):
+                continue
+        return node.output
+    return None
+
+
+def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The one or two tensors of tokens that a block of class attention takes."""
+    return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
+
+
+def class_first(given: list[Tensor]) -> Tensor:
+    """(B, 1 + S, D) of what a block takes: itself, or a class token and the others in whatever order."""
+    return given[0] if len(given) == 1 else torch.cat(sorted(given, key=lambda tokens: tokens.shape[1]), 1)
+
+
+def as_taken(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a block with other tokens (B, 1 + S, D)."""
+    several = len(tokens_among(args, kwargs)) > 1
+
+    def other(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return value
+        return (x[:, :1] if value.shape[1] == 1 else x[:, 1:]) if several else x
+
+    return tuple(other(value) for value in args), {name: other(value) for name, value in kwargs.items()}

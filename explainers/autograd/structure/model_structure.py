@@ -1,0 +1,144 @@
+"""What a recorded pass shows of its model's structure, each question answered when it is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.nodes import Node, Nodes, users_of
+from explainers.autograd.signals import AttentionParts
+from explainers.autograd.structure import attention as asking
+from explainers.autograd.structure.class_attention import ClassAttention, class_attention
+from explainers.autograd.structure.pooling import pooling_attention
+from explainers.autograd.structure.positions import added_before
+from explainers.autograd.structure.residual import sums_in
+from explainers.models.block_io import BlockIO
+from explainers.models.layout import Layout
+
+#: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
+Gradient = Callable[[Tensor, Tensor], Tensor | None]
+
+
+class Structure:
+    """Questions to the nodes of a pass. ``gradient`` answers what their list alone cannot.
+
+    over_channels  whether attention in the blocks is over channels (XCiT's), so that its maps are none of tokens; None: to be found out
+    is_text        texts have no class token that joins behind the blocks
+    """
+
+    def __init__(
+        self, nodes: Nodes, layout: Layout, block_io: BlockIO, gradient: Gradient, is_text: bool, over_channels: bool | None
+    ) -> None:
+        self._nodes, self._layout, self._form, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
+        self._known_over_channels = over_channels
+
+    @cached_property
+    def _users(self) -> dict[int, list[Node]]:
+        return users_of(self._nodes.ran)
+
+    @cached_property
+    def _shaped(self) -> list[asking.Attention | None]:
+        """Per block what has the shape of attention over its tokens."""
+        return [asking.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
+
+    @cached_property
+    def _channels(self) -> list[bool]:
+        """Per block whether that is over channels instead."""
+        return [
+            each is not None and self._is_over_channels(each, block.input)
+            for each, block in zip(self._shaped, self._nodes.blocks, strict=True)
+        ]
+
+    def _is_over_channels(self, attention: asking.Attention, x: Tensor) -> bool:
+        if self._known_over_channels is not None:
+            return self._known_over_channels
+        value = attention.value
+        if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
+            return False  # else the shape of the weights has told
+        with torch.inference_mode(False), torch.enable_grad():
+            heard = self._gradient(value.select(-2, 0), x)
+        return heard is not None and bool((heard != 0).any(-1).all())
+
+    @property
+    def over_channels(self) -> bool:
+        """Whether attention in the blocks is over channels."""
+        return any(self._channels)
+
+    @cached_property
+    def _attended(self) -> list[asking.Attention | None]:
+        return [None if is_over else each for each, is_over in zip(self._shaped, self._channels, strict=True)]
+
+    @property
+    def attentions(self) -> list[Tensor | None]:
+        """Per block (B, H, S, S), None where it has no attention over its tokens."""
+        return [None if each is None else each.weights for each in self._attended]
+
+    @property
+    def contexts(self) -> list[Tensor | None]:
+        """Per block (B, H, S, d): what attention gives, before its projection."""
+        return [None if each is None else each.context for each in self._attended]
+
+    @cached_property
+    def parts(self) -> list[AttentionParts | None]:
+        """Per block what its attention was made of, None where that cannot be told."""
+        return [None if each is None else each.parts() for each in self._attended]
+
+    @cached_property
+    def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
+        """Per block weight and bias of the linear map that takes what attention gives."""
+        products = [None if each is None else each.product for each in self._attended]
+        return [None if product is None else asking.projection_of(product, self._users) for product in products]
+
+    @cached_property
+    def sums(self) -> list[list[Tensor]]:
+        """Per block (B, S, D) each: the residual stream after each sum of two paths."""
+        return [sums_in(self._nodes, block, self._form) for block in self._nodes.blocks]
+
+    @property
+    def mid_residuals(self) -> list[Tensor | None]:
+        """Per block (B, S, D): the residual stream after attention, None where there is none."""
+        return [sums[0] if sums else None for sums in self.sums]
+
+    @cached_property
+    def positions(self) -> tuple[Tensor, Tensor] | None:
+        """Recorded from the pixels: position embeddings, and the tokens with them added. A model of several streams has positions of each,
+        of which only some are embeddings of the grid's patches.
+        """
+        return None if self._form.has_streams else added_before(self._nodes, self._layout)
+
+    @cached_property
+    def _projections(self) -> tuple[frozenset[int], bool]:
+        return asking.projections(self._nodes)
+
+    @property
+    def projections(self) -> frozenset[int]:
+        """The positions of the linear maps that make queries, keys and values."""
+        return self._projections[0]
+
+    @property
+    def rotary(self) -> bool:
+        """Whether attention in the blocks rotates queries and keys by position."""
+        return self._projections[1]
+
+    @cached_property
+    def normalised(self) -> frozenset[int]:
+        """The positions of the linear attentions that are divided by their normaliser."""
+        return asking.normalised(self._nodes)
+
+    @cached_property
+    def pooling(self) -> Tensor | None:
+        """(B, H, queries, S): attention with which a head pools the tokens."""
+        return pooling_attention(self._nodes)
+
+    @cached_property
+    def class_attention(self) -> ClassAttention:
+        """That of a class token which joins the tokens behind the blocks."""
+        return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone)
+
+    def _is_alone(self, value: Tensor, left: Tensor) -> bool:
+        with torch.inference_mode(False), torch.enable_grad():
+            signal = self._gradient(value[..., 0, :], left)
+        return signal is None or not bool(signal.any())
