@@ -99,7 +99,7 @@ class PatchFeatures:
 
     def _found(self) -> list[tuple[nn.Module, Tensor]]:
         """In each block the outermost module that gives what the attention's heads give together, projected."""
-        expected = [self.attended(block, self.part(block).weights) for block in range(len(self.inputs))]
+        expected = [self.projected(block, self.part(block).output) for block in range(len(self.inputs))]
         known: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
         begun: dict[nn.Module, int] = {}
         hooks: list[tuple[nn.Module, Callable[..., Any]]] = []
