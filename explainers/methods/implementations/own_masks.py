@@ -157,7 +157,7 @@ def causal_map(masked: Tensor, noisy: Tensor, whole: Tensor, masks: Tensor) -> T
     signed=False,
     needs=("image", "parts"),
     slow=True,
-    passes="2 x masks + 1 forward",
+    passes="2 x tokens + 1 forward, or fewer",
     options={"distance": Option(float, 0.1, "features nearer than this (1 − cosine) become one mask", minimum=0.001, maximum=2)},
 )
 def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:

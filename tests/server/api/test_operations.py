@@ -104,5 +104,5 @@ def test_the_calls_are_described(site: Site) -> None:
     assert {"/api/explanations", "/api/explanations/{id}/events", "/api/models", "/healthz"} <= set(paths)
     form = paths["/api/explanations"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
     fields = {"model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "methods"}
-    assert set(form) == fields | {"long_texts", "order"}
+    assert set(form) == fields | {"long_texts", "order", "window"}
     assert form["read"]["enum"] == ["logit", "probability"]
