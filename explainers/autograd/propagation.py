@@ -74,6 +74,8 @@ class Propagation(Recording):
         self.unruled: set[str] = set()  # what the copies passed that is not linear and has no constants
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
+        if self._forward is not None:  # the last block of interest was reached
+            self.passing.saved.forget()
         self.nodes.end()
         self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 

@@ -128,6 +128,7 @@ class Recording:
     def _end_forward(self) -> None:
         """The forward pass is over: what is kept belongs to its graph alone."""
         self.passing.insides.end(self)
+        self.passing.saved.forget()
         self.nodes.end()
         self._forward = None
 

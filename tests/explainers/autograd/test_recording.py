@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from explainers import ExplainerError
 from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
+from explainers.autograd.saved_values import _Kept
 from explainers.models.tokens import as_tokens
 from tests.explainers.support.double import in_double
 from tests.explainers.support.garbage import without_collection
@@ -390,3 +392,18 @@ def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> N
         held = [weakref.ref(tensor) for tensor in (recording.logits, *recording.block_inputs)]
         del recording
         assert [reference() for reference in held] == [None] * len(held)
+
+
+def test_what_is_kept_for_the_way_back_is_freed_with_its_recording() -> None:
+    """At once too: it is more than all the rest."""
+    model, tensors = wrapped("vit", torch.float32), inputs("vit", 1, torch.float32)
+
+    def kept() -> int:
+        return sum(type(each) is _Kept for each in gc.get_objects())
+
+    with without_collection():
+        before = kept()
+        recording = Recording(model, tensors)
+        assert kept() > before
+        del recording
+        assert kept() == before
