@@ -34,6 +34,7 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
+from explainers.models.structure.hooks import hooked, in_this_thread
 from explainers.models.structure.spans import Span
 from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
@@ -158,22 +159,14 @@ class Recording:
     @contextmanager
     def _hooks(self) -> Iterator[None]:
         """Forward hooks on the entry and on the blocks for the time of the pass; they answer only to this thread."""
-        thread = self.passing.thread
-
-        def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *args: hook(*args) if threading.get_ident() == thread else None
-
-        handles = [self.model.entry.register_forward_pre_hook(mine(self._at_entry), with_kwargs=True)]
+        handles = [self.model.entry.register_forward_pre_hook(in_this_thread(self._at_entry), with_kwargs=True)]
         of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
         for blocks, (before, after) in ((self.model.blocks, of_blocks), (self.model.class_blocks, of_class_blocks)):
             for block in dict.fromkeys(blocks):  # a block may be used several times
-                handles.append(block.register_forward_pre_hook(mine(before), with_kwargs=True))
-                handles.append(block.register_forward_hook(mine(after), with_kwargs=True))
-        try:
+                handles.append(block.register_forward_pre_hook(in_this_thread(before), with_kwargs=True))
+                handles.append(block.register_forward_hook(in_this_thread(after), with_kwargs=True))
+        with hooked(handles):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         if self.entered:

@@ -6,9 +6,8 @@ tokens in that place, one after the other, by hooks: no library's names are need
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.nn import functional as F
 
 from explainers.autograd.signals import AttentionParts
 from explainers.errors import ExplainerError
+from explainers.models.structure.hooks import Hook, hooked, in_this_thread
 from explainers.records.trace import Trace
 
 #: How far what a module gives may be from what attention gives by its parts, relative to the largest number, to be that attention.
@@ -73,7 +73,7 @@ class PatchFeatures:
         def keep(child: nn.Module, args: Any, output: Any) -> None:
             given.append(self.model.block_io.given(output).detach())
 
-        with self._hooked([(module, put), (self.model.blocks[-1], keep)]):
+        with after([(module, put), (self.model.blocks[-1], keep)]):
             self._pass()
         return given[-1]
 
@@ -85,11 +85,12 @@ class PatchFeatures:
             alone = tokens[:, None].to(first)
             return alone if isinstance(output, Tensor) else (alone, *output[1:])
 
-        with self._hooked([(self.model.blocks[-1], put)]):
+        with after([(self.model.blocks[-1], put)]):
             return self._pass()
 
     def _pass(self) -> Tensor:
-        return self._trace.answer(self._sample, 1, self._prompts.get)
+        with torch.no_grad():
+            return self._trace.answer(self._sample, 1, self._prompts.get)
 
     def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
         """The module that computes the attention of a block, and the tokens (1, S, D) that it is given."""
@@ -102,7 +103,7 @@ class PatchFeatures:
         expected = [self.projected(block, self.part(block).output) for block in range(len(self.inputs))]
         known: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
         begun: dict[nn.Module, int] = {}
-        hooks: list[tuple[nn.Module, Callable[..., Any]]] = []
+        hooks: list[tuple[nn.Module, Hook]] = []
         for number, block in enumerate(self.model.blocks):
 
             def look(child: nn.Module, args: Any, kwargs: Any, output: Any, number: int = number) -> None:
@@ -122,13 +123,8 @@ class PatchFeatures:
             begun.setdefault(child, len(begun))
 
         parts = [child for block in self.model.blocks for child in block.modules()]
-        starts = [child.register_forward_pre_hook(begin) for child in parts]
-        try:
-            with self._hooked(hooks, with_kwargs=True):
-                self._pass()
-        finally:
-            for start in starts:
-                start.remove()
+        with hooked(child.register_forward_pre_hook(in_this_thread(begin)) for child in parts), after(hooks, with_kwargs=True):
+            self._pass()
         for number in range(len(self.inputs)):
             if number not in known:
                 raise ExplainerError(
@@ -137,18 +133,7 @@ class PatchFeatures:
                 )
         return [known[number][1:] for number in range(len(self.inputs))]
 
-    @contextmanager
-    def _hooked(self, hooks: list[tuple[nn.Module, Callable[..., Any]]], with_kwargs: bool = False) -> Iterator[None]:
-        """Hooks that answer in this thread alone: other threads may run the same modules."""
-        thread = threading.get_ident()
 
-        def mine(hook: Callable[..., Any]) -> Callable[..., Any]:
-            return lambda *given: hook(*given) if threading.get_ident() == thread else None
-
-        handles = [module.register_forward_hook(mine(hook), with_kwargs=with_kwargs) for module, hook in hooks]
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
+def after(hooks: Iterable[tuple[nn.Module, Hook]], with_kwargs: bool = False) -> AbstractContextManager[None]:
+    """Hooks on what modules give."""
+    return hooked(module.register_forward_hook(in_this_thread(hook), with_kwargs=with_kwargs) for module, hook in hooks)

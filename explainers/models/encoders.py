@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.libraries.recognition import features_of
 from explainers.models.model import Model, Side
 from explainers.models.outputs import Forward
+from explainers.models.structure.hooks import hooked, in_this_thread
 
 
 def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:
@@ -42,19 +42,13 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     """The linear layer that gives the logits."""
     outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
-    thread = threading.get_ident()
 
     def note(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
-        if threading.get_ident() == thread and isinstance(module, nn.Linear) and args[0].dim() == 2:
+        if isinstance(module, nn.Linear) and args[0].dim() == 2:
             outputs.append((module, output))
 
-    handles = [layer.register_forward_hook(note) for layer in layers]
-    try:
-        with torch.no_grad(), evaluating(model.module):
-            logits = model.forward(example)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooked(layer.register_forward_hook(in_this_thread(note)) for layer in layers), torch.no_grad(), evaluating(model.module):
+        logits = model.forward(example)
     for layer, output in reversed(outputs):
         if output.shape == logits.shape and bool(torch.equal(output, logits)):
             return layer
@@ -66,17 +60,12 @@ def _before(model: Model, head: nn.Linear) -> Forward:
 
     def features(tensors: Mapping[str, Tensor]) -> Tensor:
         taken: list[Tensor] = []
-        thread = threading.get_ident()
 
         def take(module: nn.Module, args: tuple[Any, ...]) -> None:
-            if threading.get_ident() == thread:
-                taken.append(args[0])
+            taken.append(args[0])
 
-        handle = head.register_forward_pre_hook(take)
-        try:
+        with hooked([head.register_forward_pre_hook(in_this_thread(take))]):
             model.forward(tensors)
-        finally:
-            handle.remove()
         return taken[-1]
 
     return features

@@ -6,7 +6,6 @@ a constant. Where the head has no class for what is asked, such a direction may 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 from explainers.models.structure.blocks import first_tensor
+from explainers.models.structure.hooks import hooked, in_this_thread
 
 #: its name, beside the weights
 FEATURE_SCORES_FILE = "calibration.safetensors"
@@ -28,19 +28,14 @@ FEATURE_SCORES_FILE = "calibration.safetensors"
 def token_means(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
     """The mean of the tokens that the last block of a text classifier gives, padding left out: (B, D), on the CPU. One forward pass."""
     given: list[Tensor] = []
-    thread = threading.get_ident()
 
     def take(module: nn.Module, args: tuple[Any, ...], output: object) -> None:
         tokens = first_tensor(output)
-        if threading.get_ident() == thread and tokens is not None:
+        if tokens is not None:
             given.append(tokens)
 
-    handle = model.blocks[-1].register_forward_hook(take)
-    try:
-        with torch.no_grad(), evaluating(model.module):
-            model.forward(tensors)
-    finally:
-        handle.remove()
+    with hooked([model.blocks[-1].register_forward_hook(in_this_thread(take))]), torch.no_grad(), evaluating(model.module):
+        model.forward(tensors)
     mask = tensors["attention_mask"][..., None].to(given[-1])
     return ((given[-1] * mask).sum(1) / mask.sum(1)).float().cpu()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
+from explainers.models.structure.hooks import in_this_thread
 
 How = Literal["removed", "painted", "zeroed", "masked", "unknown"]
 #: In which ways patches are taken away, and in which word pieces.
@@ -98,18 +98,13 @@ def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
     """Logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
-    thread = threading.get_ident()
-
-    def mine(hook: Hook) -> Hook:
-        return lambda *args: hook(*args) if threading.get_ident() == thread else None
-
     # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
     with torch.no_grad(), evaluating(model.module), ExitStack() as stack:
         if stem is not None:
             hooks = [(model.entry, stem.end), *hooks]
             stack.enter_context(stem)
         for module, hook in hooks:
-            stack.callback(module.register_forward_pre_hook(mine(hook), with_kwargs=True).remove)
+            stack.callback(module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True).remove)
         return model.forward(tensors)
 
 

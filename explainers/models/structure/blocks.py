@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.block_io import BlockIO, beside, branched, branched_io, floating, nested_io
 from explainers.models.eval_mode import uncompiled
+from explainers.models.structure.hooks import hooked
 from explainers.models.structure.spans import Span, spans_of
 from explainers.models.tokens import as_tokens, map_size
 
@@ -78,16 +79,6 @@ def trial(module: nn.Module) -> Iterator[None]:
     finally:
         for m, training in modes:
             m.training = training
-
-
-@contextmanager
-def hooked(handles: list[Any]) -> Iterator[None]:
-    """Hooks for a while."""
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def first_tensor(value: Any) -> Tensor | None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from explainers.models.structure.hooks import hooked
+
 
 class Span(nn.Module):
     """The parts of one block, up to the call of ``after``; hooks on it are hooks on these. What a hook gives in place of the block's input
@@ -65,12 +67,8 @@ def spans_of(module: nn.Module, run: Callable[[], Any]) -> dict[str, list[nn.Mod
     def note(child: nn.Module, args: Any) -> None:
         calls.append((child, args[0] if args and isinstance(args[0], Tensor) else None))
 
-    handles = [part.register_forward_pre_hook(note) for part in module.modules()]
-    try:
+    with hooked(part.register_forward_pre_hook(note) for part in module.modules()):
         run()
-    finally:
-        for handle in handles:
-            handle.remove()
     rows: dict[str, list[nn.Module]] = {}
     for name, blocks in lists.items():
         places = [next((i for i, (child, _) in enumerate(calls) if child is parts[0]), None) for parts in blocks]

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
-from explainers.models.structure.blocks import Structure, first_tensor, hooked, trial
+from explainers.models.structure.blocks import Structure, first_tensor, trial
+from explainers.models.structure.hooks import hooked
 
 NO_GRADIENT = (
     "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
