@@ -19,7 +19,7 @@ from tests.browser.serving import played
 from tests.browser.tiny_models import TinyModels
 from tests.browser.typefaces import DEJAVU
 from tests.families import FAMILIES
-from tests.server.test_real_engine import make_tiny
+from tests.server.integration.test_real_engine import make_tiny
 from tests.vocabularies import whole_text_unigram
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."

@@ -34,7 +34,7 @@ from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
 from embedded.recipes.networks import clip_features, text_tower, vits, written_clip
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
-from tests.embedded.test_photos_recipe import untrained  # noqa: F401  (a fixture)
+from tests.embedded.recipes.test_train_photos_vit import untrained  # noqa: F401  (a fixture)
 from tests.embedded.tiny_encoder import VOCABULARY
 
 
