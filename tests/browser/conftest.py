@@ -19,11 +19,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from server import explainers_engine
 from server.engine import Engine
-from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
-from tests.browser.tiny_models import tiny_server
-from tests.browser.typefaces import DEJAVU, font_files
-from tests.embedded_models import loaded
+from tests.browser.support.serving import HTTP, VISITED, launched, played, served, wait_for_maps
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.typefaces import DEJAVU, font_files
 from tests.server.fake_engine import FakeEngine
+from tests.support.embedded_models import loaded
 
 HEIGHT = 900  # pixels of a window
 PATIENCE = 30_000  # milliseconds that a page may take to show something: a busy machine is no fault of the page

@@ -14,7 +14,7 @@ from explainers.models.inputs.images import Preprocessing
 from server.engine import Engine
 from tests.browser.choice.test_chooser import methods
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.turnstile import Gated

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import FEW, Visit
-from tests.browser.serving import HTTP
+from tests.browser.support.serving import HTTP
 
 CSV = "async (rows) => (await script('export/csv.js')).toCsv(rows)"
 

@@ -18,9 +18,9 @@ from playwright.sync_api import Page, expect
 
 from explainers.rendering.colours import colours, limits, normalised, two_sided
 from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, probability_end, shown
-from tests.browser.serving import HTTP
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.number_format import percent, probability_end, shown
+from tests.browser.support.serving import HTTP
+from tests.browser.support.typefaces import TYPEFACES
 
 THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rollout"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from embedded.recipes.data.scenes import render
 from tests.browser.conftest import FEW, Visit
-from tests.browser.image_plates import check_plates, colours
-from tests.browser.serving import HTTP
+from tests.browser.support.image_plates import check_plates, colours
+from tests.browser.support.serving import HTTP
 
 
 def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from safetensors.torch import load
 from explainers.rendering.colours import AGAINST, FOR, colours, limits, normalised, strength, two_sided
 from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.pages.test_text import word_scores
-from tests.browser.serving import HTTP
+from tests.browser.support.serving import HTTP
 
 
 def canvas(desk: Visit, selector: str) -> NDArray[np.float64]:

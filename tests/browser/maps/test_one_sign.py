@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from explainers.rendering.colours import limits, one_sign, one_sign_note
 from tests.browser.conftest import Visit
 from tests.browser.export.test_export import check_texts, said, take
-from tests.browser.image_plates import colours
+from tests.browser.support.image_plates import colours
 
 SPEC, OTHER = "gradcam_plus:libra", "fullgrad_plus:libra"
 

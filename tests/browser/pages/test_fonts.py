@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.serving import HTTP
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.serving import HTTP
+from tests.browser.support.typefaces import TYPEFACES
 from tests.conftest import ROOT
 
 FONTS = ROOT / "static" / "fonts"

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, shown_range
-from tests.browser.questions import explained
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import percent, shown_range
+from tests.browser.support.questions import explained
+from tests.browser.support.serving import HTTP
 from tests.server.conftest import png
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Route, expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
+from tests.browser.support.accessibility import no_violation
 
 
 def photo() -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.serving import played
 from tests.server.fake_engine import FakeEngine
-from tests.server.made_up_run import texts, write_run
+from tests.support.made_up_run import texts, write_run
 
 FIRST = "/leaderboard?run=first"
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Response, Route, expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import FEW, Visit, methods, model_path
 from tests.browser.pages.test_fonts import ALL_FONTS
+from tests.browser.support.accessibility import no_violation
 
 PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
 WITH_MAPS = ("/image", "/prompt", "/text")

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import FEW, Visit
-from tests.browser.number_format import percent, shown, shown_range, shown_score
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.number_format import percent, shown, shown_range, shown_score
+from tests.browser.support.typefaces import TYPEFACES
 
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:

@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, Route, expect
 import explainers
 from server.engine import Engine
 from tests.browser.conftest import FEW, Visit, view, visit
-from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
-from tests.browser.serving import played
-from tests.browser.tiny_models import TinyModels
-from tests.browser.typefaces import DEJAVU
+from tests.browser.support.number_format import colour_ends, percent, shown_range, shown_score
+from tests.browser.support.serving import played
+from tests.browser.support.tiny_models import TinyModels
+from tests.browser.support.typefaces import DEJAVU
 from tests.families import FAMILIES
 from tests.server.integration.test_real_engine import make_tiny
-from tests.vocabularies import whole_text_unigram
+from tests.support.vocabularies import whole_text_unigram
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.

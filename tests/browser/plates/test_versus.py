@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.number_format import shown, shown_range, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import shown, shown_range, shown_score
+from tests.browser.support.serving import HTTP
 
 MINUS = "\u2212"
 # a few that differ in what they promise: one map for all classes, a signed one, an unsigned one

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from explainers.methods import METHODS
 from server import explainers_engine
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 

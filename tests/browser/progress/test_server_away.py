@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from server.jobs.worker import Worker
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.support.serving import HTTP, played
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 

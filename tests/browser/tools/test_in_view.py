@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.serving import HTTP
+from tests.browser.support.serving import HTTP
 
 SEEN = """(nodes) => nodes.map((node) => {
   const box = node.getBoundingClientRect();

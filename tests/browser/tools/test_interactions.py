@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, Response, expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
-from tests.browser.questions import explained
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.questions import explained
+from tests.browser.support.serving import HTTP
 from tests.server.conftest import png
 
 PATIENCE = 120_000

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
-from tests.browser.questions import SCENES, explained
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import MINUS, colour_ends, shown, shown_range
+from tests.browser.support.questions import SCENES, explained
+from tests.browser.support.serving import HTTP
 
 PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, percent, shown, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import MINUS, percent, shown, shown_score
+from tests.browser.support.serving import HTTP
 from tests.browser.tools.test_words import ROWS, opened
 
 

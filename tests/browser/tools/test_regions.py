@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.number_format import colour_ends, percent, shown_score
+from tests.browser.support.number_format import colour_ends, percent, shown_score
 
 SIGNED, UNSIGNED = "fullgrad_plus:libra", "generic_attention"
 FEW = f"methods=raw_attention&methods={SIGNED}&methods={UNSIGNED}"

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, percent, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import MINUS, percent, shown_score
+from tests.browser.support.serving import HTTP
 
 SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]
 FEW = "&".join(f"methods={spec}" for spec in SPECS)

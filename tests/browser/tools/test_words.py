@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import expect
 from scipy.stats import rankdata, spearmanr
 
-from tests.browser.accessibility import no_violation
 from tests.browser.conftest import Visit, view
-from tests.browser.number_format import shown, shown_score
 from tests.browser.pages.test_text import word_scores
 from tests.browser.plates.test_versus import set_beside
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import shown, shown_score
 
 FEW = "methods=random&methods=fullgrad_plus:libra"
 FOUR = f"{FEW}&methods=rollout&methods=generic_attention"

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import percent, shown_range, shown_score
-from tests.browser.serving import load_models, played
+from tests.browser.support.number_format import percent, shown_range, shown_score
+from tests.browser.support.serving import load_models, played
 from tests.server.conftest import png
 from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
 

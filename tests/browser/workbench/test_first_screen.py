@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from explainers.models.calibration import ABSTENTION_KINDS
 from tests.browser.conftest import Visit, view
-from tests.browser.questions import explained
+from tests.browser.support.questions import explained
 
 SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"
 

@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.inputs.test_pictures import scene
-from tests.browser.number_format import percent
-from tests.browser.questions import explained
+from tests.browser.support.number_format import percent
+from tests.browser.support.questions import explained
 from tests.server.conftest import png
 
 LOW = 900  # pixels of a laptop's window

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visit
-from tests.browser.typefaces import LIBERATION
+from tests.browser.support.typefaces import LIBERATION
 
 MOST = 0.01  # cumulative layout shift; a page is called good below 0.1
 # where a page does not say which model: a small one, with as many patches

@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visit, methods, view, visit
-from tests.browser.serving import HTTP
+from tests.browser.support.serving import HTTP
 from tests.server.fake_engine import FakeEngine
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from tests.browser.conftest import Visit, visit
-from tests.browser.serving import load_models, played
+from tests.browser.support.serving import load_models, played
 from tests.server.fake_engine import FakeEngine
 
 OTHER = "timm/other"  # a second model of images

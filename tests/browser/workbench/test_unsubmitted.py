@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Visit
-from tests.browser.questions import explained
+from tests.browser.support.questions import explained
 
 TEXT = "A warm and wonderful film."
 

@@ -25,7 +25,7 @@ from embedded.recipes.data.pictures import SIDE, centred
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks import vits, written_photos_vit
 from server.cli import main
-from tests.embedded.made_up_data import CAR, ZEBRA
+from tests.embedded.support.made_up_data import CAR, ZEBRA
 
 ZEBRA_CLASS = next(index for index, row in enumerate(classes()) if row["wnid"] == ZEBRA)
 

@@ -19,7 +19,7 @@ from embedded.recipes.data import prompts
 from embedded.recipes.data.held_out import HELD_OUT
 from embedded.recipes.networks import text_tower
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
-from tests.embedded.tiny_encoder import LETTERS, PIECES, VOCABULARY, WORDS
+from tests.embedded.support.tiny_encoder import LETTERS, PIECES, VOCABULARY, WORDS
 
 
 def test_the_vocabulary_keeps_letters_and_what_is_near() -> None:

@@ -35,7 +35,7 @@ from embedded.recipes.networks import clip_features, text_tower, vits, written_c
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
 from tests.embedded.recipes.test_train_photos_vit import untrained  # noqa: F401  (a fixture)
-from tests.embedded.tiny_encoder import VOCABULARY
+from tests.embedded.support.tiny_encoder import VOCABULARY
 
 
 def test_prompts_are_true_of_what_a_scene_shows() -> None:

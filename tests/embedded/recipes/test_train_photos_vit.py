@@ -31,7 +31,7 @@ from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
 from embedded.recipes.networks.written_photos_vit import MEMORY_RIDGE, SHARP
 from explainers.errors import ExplainerError
 from explainers.models.calibration import parse_calibration
-from tests.embedded.made_up_data import photo
+from tests.embedded.support.made_up_data import photo
 
 NETWORK = "tf_efficientnet_lite0"
 SHAPE = {**written_photos_vit.model_args(SIDE, 7), "depth": 1}

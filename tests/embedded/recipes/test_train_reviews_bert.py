@@ -47,7 +47,7 @@ from embedded.recipes.reviews.data import (
 )
 from explainers.models.feature_scores import read_directions
 from server.cli import main
-from tests.vocabularies import bert_pieces
+from tests.support.vocabularies import bert_pieces
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["film", "good", "bad", "##ness", "wonder", "##ful", "a", "the", "great", "awful", "plot", "very", "dull", "bright"]

@@ -28,7 +28,7 @@ from embedded.recipes.data.scenes import KINDS, draw
 from embedded.recipes.networks.clip_features import text_features
 from explainers.datasets import open_dataset
 from explainers.evaluation.explained_classes import PROMPT
-from tests.embedded_models import loaded
+from tests.support.embedded_models import loaded
 
 SCORES = {"scenes-vit": cache(vit_scores), "clip": cache(dual_scores)}  # loaded once
 VIT, PHOTOS, CLIP = (MODELS / name for name in ("scenes-vit", "photos-vit", "clip"))

@@ -14,9 +14,9 @@ from explainers.autograd import mode
 from explainers.autograd.dispatch import _HANDLERS
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import KINDS, RULES, Rule, rule_of
-from tests.explainers.autograd.operators import CASES, Case
-from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.formulas import twin_of
+from tests.explainers.support.operator_cases import CASES, Case
+from tests.explainers.support.operator_cases.case import normal
 from tests.explainers.support.toys import Function, autograd, record, signal
 
 #: Choices that go with gradients, but are written a second time for the rules with a name that have them alone.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.explainers.models.saved import cache_folder, save_transformers
+from tests.explainers.support.saved_models import cache_folder, save_transformers
 
 # Nothing that only some metrics, figures or data sets use is imported with the package.
 SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")

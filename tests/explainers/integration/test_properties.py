@@ -22,8 +22,8 @@ from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.models.model import Model
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
-from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.double import in_double
+from tests.explainers.support.operator_cases.case import normal
 from tests.explainers.support.toys import record, signal
 from tests.explainers.support.wrapped import trace_of
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR, VOCABULARY

@@ -17,7 +17,7 @@ from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.text_twins import TWINS
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TEXTS = [name for name, family in FAMILIES.items() if family.kind == "text"]
 CAUSAL = [name for name in TEXTS if FAMILIES[name].class_token == -1]

@@ -16,7 +16,7 @@ from explainers.models.inputs.types import TextInput
 from explainers.models.model import Model
 from explainers.rendering.overlays import render_overlay
 from tests.families import CLASS, FAMILIES, SEPARATOR
-from tests.vocabularies import byte_level, sentencepiece, wordpiece
+from tests.support.vocabularies import byte_level, sentencepiece, wordpiece
 
 PAIR = TextPair("I don't see the film", "a well-made movie .")
 SHORT = TextPair("film", "not bad")

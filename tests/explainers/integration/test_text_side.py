@@ -20,7 +20,7 @@ from explainers.rendering.overlays import render_overlay
 from tests.explainers.integration.test_text_classifiers import specs_for
 from tests.explainers.support.wrapped import chosen, inputs, read, trace_of
 from tests.families import FAMILIES, SEPARATOR
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 DUAL = [name for name, family in FAMILIES.items() if family.kind == "clip"]
 PROMPTS = ["a bad film", "not a good movie ."]

@@ -14,7 +14,7 @@ from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
 from explainers.records.result import Attribution, Explanation
 from tests.families import CLASS, FAMILIES, SEPARATOR
-from tests.vocabularies import byte_level, sentencepiece, wordpiece
+from tests.support.vocabularies import byte_level, sentencepiece, wordpiece
 
 TEXT = "not a bad movie, the plot is well-made! i don't like the film. " * 3
 ROOM = 18  # word pieces in a window of 20 tokens

@@ -35,7 +35,7 @@ from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site, picture, png
 from tests.server.fake_engine import FakeEngine
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made!"
 CLASSES = (

@@ -20,12 +20,12 @@ from explainers.autograd.rules.operands import Curve
 from explainers.methods import METHODS
 from explainers.metrics import METRICS
 from tests.conftest import ROOT
-from tests.explainers.autograd.operators import CASES, Case
-from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases import CASES, Case
+from tests.explainers.support.operator_cases.case import normal
 from tests.explainers.support.toys import autograd, record, signal
 from tests.explainers.support.wrapped import inputs, wrapped
-from tests.extending import install_example
+from tests.support.example_package import install_example
 
 REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 

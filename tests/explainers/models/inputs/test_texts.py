@@ -19,7 +19,7 @@ from explainers.models.inputs.types import TextInput, TextPair
 from explainers.models.preparing import Prompts
 from explainers.models.wrapping import wrap
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR
-from tests.vocabularies import byte_level, sentencepiece, whole_text, whole_text_unigram, wordpiece
+from tests.support.vocabularies import byte_level, sentencepiece, whole_text, whole_text_unigram, wordpiece
 
 CPU = torch.device("cpu")
 MAKERS = {"wordpiece": wordpiece, "byte_level": byte_level, "sentencepiece": sentencepiece}

@@ -23,7 +23,7 @@ import timm
 from explainers.errors import ExplainerError
 from explainers.models.libraries import hub
 from explainers.models.loading import card, fetch, load
-from tests.explainers.models.saved import COMMIT, REGISTERED, cache_folder, save_transformers
+from tests.explainers.support.saved_models import COMMIT, REGISTERED, cache_folder, save_transformers
 
 
 @pytest.fixture

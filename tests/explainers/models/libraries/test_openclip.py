@@ -19,7 +19,7 @@ from explainers.autograd.rules import RULES
 from explainers.methods.requirements import variants
 from explainers.models.libraries import hub, openclip
 from tests.explainers.support.wrapped import read, trace_of
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 open_clip = pytest.importorskip("open_clip", reason="the extra openclip is not installed: pip install -e '.[openclip]'")
 

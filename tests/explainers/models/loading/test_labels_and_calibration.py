@@ -19,8 +19,8 @@ from explainers.models import catalogue
 from explainers.models.calibration import AbstentionThreshold, Calibration, read_calibration
 from explainers.models.labels import ClassEntry, read_classes
 from explainers.models.loading import calibration_of
-from tests.explainers.models.saved import save_timm, save_transformers
 from tests.explainers.support.explained import picture
+from tests.explainers.support.saved_models import save_timm, save_transformers
 
 ROWS = [
     {"label": "red ant", "group": "insect", "groups": ["insect", "animal"], "synonyms": ["emmet"], "wnid": "n02219486"},

@@ -18,7 +18,7 @@ from explainers.models.removal.words import prompt_removal, word_removal
 from tests.explainers.support.explained import text_model
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 GRID = (4, 3)
 SOME = torch.tensor([[True, False, False, True] * 3, [False] * 11 + [True], [True] * 12, [True, False, False, True] * 3])

@@ -33,7 +33,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from tests.explainers.models.saved import save_transformers
+from tests.explainers.support.saved_models import save_transformers
 
 SHAPE: dict[str, Any] = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 2, "num_classes": 3}
 AS_IMAGE: dict[str, Any] = {"kind": "image", "preprocess": Preprocessing(resize=(32, 32), fit="squash")}

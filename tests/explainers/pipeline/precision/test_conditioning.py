@@ -32,9 +32,9 @@ from tests.conditioning import (
     scores,
     tallied,
 )
-from tests.embedded_models import loaded
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
+from tests.support.embedded_models import loaded
 
 SEEDS = range(1, 5)  # of random ViTs: python -m tests.conditioning holds 100 of them to the same
 

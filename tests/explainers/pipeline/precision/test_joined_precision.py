@@ -14,7 +14,7 @@ from explainers.citation import UNKNOWN
 from explainers.pipeline.precision import join_maps
 from explainers.records.result import Numerics
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made! i don't like the film. " * 3
 CONTENT = torch.tensor([False, True, True])

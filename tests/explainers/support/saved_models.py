@@ -14,7 +14,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 import transformers
 
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TINY = {"embed_dim": 24, "depth": 2, "num_heads": 2, "img_size": [32, 24], "patch_size": 8}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

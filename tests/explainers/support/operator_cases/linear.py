@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import MAP, B, C, Case, D, S, V, W, With, X, linear, normal, seeded, stays
 from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases.case import MAP, B, C, Case, D, S, V, W, With, X, linear, normal, seeded, stays
 
 
 class Quiet(nn.Sequential):

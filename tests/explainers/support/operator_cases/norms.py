@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import MAP, C, Case, D, S, V, With, normal, seeded, stays
 from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases.case import MAP, C, Case, D, S, V, With, normal, seeded, stays
 from tests.explainers.support.toys import Function
 
 

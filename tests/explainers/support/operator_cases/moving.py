@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import B, C, Case, D, S, W, activation, in_place, moved, stays
+from tests.explainers.support.operator_cases.case import B, C, Case, D, S, W, activation, in_place, moved, stays
 
 
 def iadd(y: Tensor) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd.rules import Rule
-from tests.explainers.autograd.operators.case import B, Case, D, S, normal, seeded
 from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases.case import B, Case, D, S, normal, seeded
 
 BOOLEAN = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]]).bool()
 ADDITIVE = normal(S, S, seed=5).masked_fill(~BOOLEAN, -torch.inf)

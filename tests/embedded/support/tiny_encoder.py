@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel
 
 from embedded.recipes.data import prompts
 from embedded.recipes.networks.pruning import SPECIAL_TOKENS
-from tests.vocabularies import bert_pieces
+from tests.support.vocabularies import bert_pieces
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["the", "dog", "cat", "photo", "zebra", "of", "kitten", "tax"]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import MAP, Case, W, moved
+from tests.explainers.support.operator_cases.case import MAP, Case, W, moved
 from tests.explainers.support.toys import Function
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.explainers.autograd.operators.case import C, Case, V, W, With, activation, in_place, stays
 from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases.case import C, Case, V, W, With, activation, in_place, stays
 from tests.explainers.support.toys import Function
 
 

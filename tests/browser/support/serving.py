@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, Playwright
 from server.app import create_app
 from server.engine import Engine
 from server.settings import load_settings
-from tests.browser.typefaces import DEJAVU, only
+from tests.browser.support.typefaces import DEJAVU, only
 
 # read at import: the tests forget the VITRINE_ variables of the person who runs them
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first has no window to draw
