@@ -21,7 +21,7 @@ from server.engine import Engine
 from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_loaded
 from tests.families import FAMILIES
 from tests.server.conftest import png
-from tests.server.integration.test_real_engine import CALIBRATION, CLASSES, make_tiny
+from tests.server.support.tiny_models import CALIBRATION, CLASSES, make_tiny
 from tests.support.vocabularies import wordpiece
 
 PICTURES, REVIEWS = 4, ("not a bad movie, the plot is well-made!", "a good film.", "bad, bad film - do not go.")

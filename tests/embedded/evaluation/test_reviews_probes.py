@@ -21,7 +21,7 @@ from embedded.recipes.reviews.contrast import FACTS_ABOUT_PEOPLE, GIVEN, HELD_BA
 from embedded.recipes.reviews.data import Review
 from embedded.recipes.reviews.mined_sentences import adjectives, definitions, negated
 from embedded.recipes.train_reviews_bert import cross_entropy, unlikeness
-from tests.embedded.recipes.test_train_reviews_bert import write
+from tests.embedded.support.made_up_reviews import write
 
 DEFINITIONS = [f"a kind of {kind} that grows on trees" for kind in "abcdefghijklmnopqrstuvw"]
 

@@ -34,7 +34,6 @@ from embedded.recipes.data.scenes import KINDS, Composition, Placement, draw
 from embedded.recipes.networks import clip_features, text_tower, vits, written_clip
 from embedded.recipes.networks.trunk import normalised
 from server.cli import main
-from tests.embedded.recipes.test_train_photos_vit import untrained  # noqa: F401  (a fixture)
 from tests.embedded.support.tiny_encoder import VOCABULARY
 
 
@@ -129,7 +128,7 @@ def remembering(*given: Any) -> list[torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+def trained(untrained: None, photo_data: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clip after two steps, with the composed weights beside it."""
     folder = tmp_path_factory.mktemp("trained")
     given = {"data": photo_data, "encoder": encoder, "features": folder / "features", "out": folder / "clip"}
@@ -348,7 +347,7 @@ def test_names_told_apart_are_their_own_and_no_others() -> None:
     assert products[0, 1] < (like @ like.T)[0, 1] - 0.1
 
 
-def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None, photo_data: Path) -> None:  # noqa: F811
+def test_a_composed_tower_says_what_its_network_says_of_a_patch(untrained: None, photo_data: Path) -> None:
     """Before the memory each patch holds the features of the network's last layer, and what the detectors say."""
     torch.manual_seed(0)
     teacher = train_clip.Teacher(7, early=True)

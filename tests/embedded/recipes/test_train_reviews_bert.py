@@ -7,10 +7,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transf
 # isort: split
 import argparse
 import json
-import lzma
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +44,7 @@ from embedded.recipes.reviews.data import (
 )
 from explainers.models.feature_scores import read_directions
 from server.cli import main
+from tests.embedded.support.made_up_reviews import write
 from tests.support.vocabularies import bert_pieces
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -64,11 +62,6 @@ def wordpiece() -> Tokenizer:
     tokenizer.enable_truncation(128)
     tokenizer.enable_padding(length=128)
     return tokenizer
-
-
-def write(data: Path, name: str, rows: list[Mapping[str, Any]]) -> None:
-    with lzma.open(data / name, "wt", encoding="utf8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 @pytest.fixture(scope="module")

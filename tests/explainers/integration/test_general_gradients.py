@@ -12,7 +12,7 @@ from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
-from tests.explainers.methods.test_methods import TARGET
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, one_hot, wrapped
 
 STEPS = 5

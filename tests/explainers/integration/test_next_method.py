@@ -11,8 +11,8 @@ from explainers import ExplainerError, explain
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.records.result import Attribution, Explanation
-from tests.explainers.pipeline.test_long_texts import TEXT, model_of, windows
 from tests.explainers.support.explained import image_model, picture
+from tests.explainers.support.long_texts import TEXT, model_of, windows
 
 METHODS = ["rollout", "input_x_gradient:libra", "random", "fullgrad_plus:libra", "occlusion"]
 WISHES = ["occlusion", "fullgrad_plus:libra", "random"]

@@ -11,11 +11,9 @@ from torch import Tensor
 import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from explainers.methods import METHODS
-from explainers.models.model import Model
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.text_twins import TWINS
-from tests.explainers.support.wrapped import inputs, wrapped
+from tests.explainers.support.wrapped import inputs, specs_for, wrapped
 from tests.families import FAMILIES
 from tests.support.vocabularies import wordpiece
 
@@ -86,18 +84,6 @@ def test_texts_keep_their_scores_on_whichever_side_the_tokenizer_pads(name: str,
             a, b = together[spec], alone[spec]
             torch.testing.assert_close(a.scores, b.scores, rtol=1e-3, atol=1e-4 * float(b.scores.abs().max()))
             assert [word.text for word in a.words()] == text.split()
-
-
-def specs_for(model: Model) -> list[str]:
-    """One spec of every method that runs, under the rule that differs most from the ordinary gradient where it takes several."""
-    specs = []
-    for variant in explainers.variants(model):
-        method = METHODS[variant.readout]
-        runs = variant.reason is None and variant.readout != "random" and not (method.rule is None and method.slow)
-        if runs and variant.rule in (None, "libra", *method.rules[-1:]):
-            few = [f"{option}=2" for option in ("steps", "draws") if option in method.options]  # runs of the model
-            specs.append("?".join([variant.spec, *few]))
-    return specs
 
 
 @pytest.mark.slow

@@ -17,8 +17,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.models.model import Model
 from explainers.rendering.overlays import render_overlay
-from tests.explainers.integration.test_text_classifiers import specs_for
-from tests.explainers.support.wrapped import chosen, inputs, read, trace_of
+from tests.explainers.support.wrapped import chosen, inputs, read, specs_for, trace_of
 from tests.families import FAMILIES, SEPARATOR
 from tests.support.vocabularies import wordpiece
 

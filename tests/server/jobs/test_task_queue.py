@@ -10,6 +10,11 @@ from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import USUAL_METHODS
 
 
+def without_costs(events: list[tuple[int, str, Any]]) -> list[tuple[int, str, Any]]:
+    """Events but for what maps are expected to take, which is told only while they are made."""
+    return [(number, name, {key: value for key, value in data.items() if key != "costs"}) for number, name, data in events]
+
+
 def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
     gate = site.engine.gate(USUAL_METHODS[1])
     one = site.ask(png()).json()["id"]
@@ -20,7 +25,7 @@ def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
     assert [name for _, name, _ in events] == ["queued", "started", "method", "cancelled"]
     document = site.get(f"/api/explanations/{one}")
     assert (document["state"], len(document["maps"])) == ("cancelled", 1)
-    assert site.events(f"/api/explanations/{one}/events") == events
+    assert without_costs(site.events(f"/api/explanations/{one}/events")) == without_costs(events)
     assert site.client.delete(f"/api/explanations/{one}").status_code == 204
     refused(site.client.get(f"/api/explanations/{one}"), 404, "no-such-explanation")
     assert site.ask(png(), wait=True).json()["state"] == "done"

@@ -13,9 +13,8 @@ from explainers.autograd.operators import Softmax
 from explainers.autograd.rounding import Carried, error_of, value_of
 from explainers.autograd.rows import at_rows
 from explainers.autograd.rules import RULES
-from tests.explainers.autograd.test_operators import assert_close, seed_for
 from tests.explainers.support.operator_cases.attention import BOOLEAN, qkv
-from tests.explainers.support.operator_cases.case import B, D, S, X, seeded
+from tests.explainers.support.operator_cases.case import B, D, S, X, assert_close, seed_for, seeded
 from tests.explainers.support.toys import autograd, record, signal
 
 

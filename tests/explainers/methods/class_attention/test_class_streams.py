@@ -20,7 +20,7 @@ from explainers.methods.requirements import variants
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
 from explainers.records.session import Session
-from tests.explainers.methods.test_class_attention import TARGET, close, explained, patches_of, plain_maps
+from tests.explainers.support.class_attention import TARGET, close, explained, patches_of, plain_maps
 from tests.explainers.support.class_twins import Given, class_block, inputs_of, patch_block
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from explainers.autograd.recording import Recording
 from tests.explainers.support.formulas import Twin
 from tests.explainers.support.toys import Function
 
@@ -88,3 +89,17 @@ def in_place(method: Callable[[Tensor], Any]) -> Function:
         return y
 
     return function
+
+
+#: Of a gradient; of relevance, which is divided by numbers that can come close to zero.
+CLOSE, NEAR = 1e-11, 1e-8
+
+
+def seed_for(recording: Recording) -> Tensor:
+    return normal(*recording.logits.shape, seed=21)
+
+
+def assert_close(ours: Tensor, theirs: Tensor, bound: float = CLOSE, message: str = "") -> None:
+    """Up to ``bound`` of the largest number, and of one."""
+    error = float((ours.detach() - theirs.detach()).abs().max())
+    assert error <= bound * max(1.0, float(theirs.detach().abs().max())), message

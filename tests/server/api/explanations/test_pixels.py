@@ -13,7 +13,7 @@ from PIL import Image
 
 import explainers
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.integration.test_real_engine import tiny, tiny_site
+from tests.server.support.tiny_models import tiny, tiny_site
 
 FINE = "input_x_gradient?at=pixels"
 COARSE = "input_x_gradient"

@@ -12,7 +12,7 @@ import torch
 import explainers
 from tests.families import CLASS, SEPARATOR
 from tests.server.conftest import Check, Site, png
-from tests.server.integration.test_real_engine import tiny, tiny_site
+from tests.server.support.tiny_models import tiny, tiny_site
 from tests.support.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made! i don't like the film. " * 2

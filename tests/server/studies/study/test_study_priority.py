@@ -14,7 +14,7 @@ from server.app import create_app
 from server.settings import load_settings
 from tests.server.conftest import Site, png
 from tests.server.fake_engine import FakeEngine
-from tests.server.turnstile import Gated, Turnstile
+from tests.server.support.turnstile import Gated, Turnstile
 
 METHODS = ["rollout", "fullgrad_plus:libra"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.explainers.methods.test_methods import Pair
+from tests.explainers.support.pair import Pair
 
 
 @pytest.fixture(scope="module", params=["vit", "bert"])

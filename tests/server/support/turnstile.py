@@ -14,7 +14,7 @@ from explainers.models.catalogue import CatalogueEntry
 from server import explainers_engine
 from server.engine import Engine
 from tests.server.fake_engine import PATIENCE
-from tests.server.integration.test_real_engine import make_tiny
+from tests.server.support.tiny_models import make_tiny
 
 
 @dataclass
