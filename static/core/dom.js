@@ -45,7 +45,7 @@ export function number(value, digits = 3) {
       .toExponential(digits - 1)
       .replace("-", MINUS)
       .replace("+", "");
-  else if (size >= 10 ** digits - 0.5) text = String(Math.round(size)); // 99.7 of two digits is 100, not 1.0e+2
+  else if (size >= 10 ** digits - 0.5) text = String(Math.round(size));
   else text = size.toPrecision(digits);
   return value < 0 ? MINUS + text : text;
 }
