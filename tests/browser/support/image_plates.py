@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, model_path
 from tests.browser.support.number_format import colour_ends, shown, shown_range
+from tests.browser.support.visit import Visit, model_path
 
 # The mean colour of each patch of a plate, rows x columns x (red, green, blue), read from its canvas.
 COLOURS = """

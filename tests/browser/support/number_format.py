@@ -24,7 +24,7 @@ def shown(value: float, digits: int = 3) -> str:
         places = max(0, digits - 1 - floor(log10(size)))
         text = str(Decimal(size).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP))
         if "." in text and len(text.replace(".", "").lstrip("0")) > digits:  # 0.0999... became 0.1000
-            text = text[:-1]
+            text = text[:-1].rstrip(".")
     return MINUS + text if value < 0 else text
 
 

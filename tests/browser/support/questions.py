@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.browser.conftest import Visit
+from tests.browser.support.visit import Visit
 from tests.server.conftest import png
 
 SCENES = "/image?model=scenes-vit&methods=random"  # the cheapest page with maps

@@ -39,3 +39,6 @@ def only(typeface: str, folder: Path) -> Path:
     config = folder / "fonts.conf"
     config.write_text("\n".join(lines) + "\n", "utf-8")
     return config
+
+
+ALL_FONTS = 150_000  # bytes of all fonts together
