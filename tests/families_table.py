@@ -21,7 +21,7 @@ from explainers.models.model import Model
 from server.docs import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
 TEXT = "not a good film ."

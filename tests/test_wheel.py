@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.conftest import ROOT
-from tests.extending import install_example
+from tests.support.example_package import install_example
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 

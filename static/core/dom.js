@@ -45,7 +45,7 @@ export function number(value, digits = 3) {
       .toExponential(digits - 1)
       .replace("-", MINUS)
       .replace("+", "");
-  else if (size >= 10 ** digits) text = String(Math.round(size));
+  else if (size >= 10 ** digits - 0.5) text = String(Math.round(size));
   else text = size.toPrecision(digits);
   return value < 0 ? MINUS + text : text;
 }

@@ -14,8 +14,8 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.conftest import view
-from tests.browser.serving import VISITED, launched, served, wait_for_maps
+from tests.browser.support.serving import VISITED, launched, served, wait_for_maps
+from tests.browser.support.visit import view
 
 DESK, PHONE = (1440, 1000), (390, 844)
 QUALITY = 80  # of the WebP files

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Route, expect
 
 from server.api import inspection as calls
 from server.studies import inspection as studies
-from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import shown
-from tests.browser.tiny_models import tiny_server
+from tests.browser.support.number_format import shown
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.visit import Visit, visit
 from tests.conftest import ROOT
 from tests.test_house import untyped
 

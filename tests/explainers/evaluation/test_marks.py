@@ -9,7 +9,7 @@ import pytest
 from explainers.evaluation.html import page_of
 from explainers.evaluation.marks import best_marked, cannot_tell
 from explainers.methods.registry import is_control
-from tests.server.made_up_run import report
+from tests.support.made_up_run import report
 
 
 def measured(

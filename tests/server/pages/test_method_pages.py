@@ -17,7 +17,7 @@ from explainers.methods.about import ABOUT, SYMBOLS
 from server.cli import main
 from server.pages.formula import FormulaError, mathml, symbols
 from tests.server.conftest import Check, Site, Sites
-from tests.server.made_up_run import write_run
+from tests.support.made_up_run import write_run
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from explainers.autograd.propagation import Propagation
 from explainers.methods.implementations import decomposition
 from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
-from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.garbage import without_collection
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 from tests.families import FAMILIES
 

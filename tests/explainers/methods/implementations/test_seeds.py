@@ -12,8 +12,8 @@ import torch
 import explainers
 from explainers.methods.implementations.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.methods.registry import METHODS
-from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.explained import TEXT, text_model
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, wrapped
 
 # isort: split
