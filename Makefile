@@ -110,7 +110,7 @@ fonts:
 # The pictures of docs/workbench.md and of the README.
 SHOTS := compare deletion-image help history image layers look method mixer prompt prompt-words regions text versus words
 screenshots: chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.browser.screenshots --out docs/screenshots --only $(SHOTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.screenshots --out docs/screenshots --only $(SHOTS)
 
 # Each read-out with the ordinary gradient beside Libra, the other rules of Input x Gradient, relevance, attention, and the control.
 METHODS := random,raw_attention,rollout,gradcam_attention,gradcam_attention:libra,generic_attention,generic_attention:libra,attcat,attcat:libra,transformer_attribution,partial_lrp,lrp,token_tm,token_tm:libra,input_x_gradient,input_x_gradient:libra,input_x_gradient:conservative,input_x_gradient:attnlrp,hirescam,hirescam:libra,gradcam_plus,gradcam_plus:libra,xgradcam_plus,xgradcam_plus:libra,fullgrad,fullgrad:libra,fullgrad_plus,fullgrad_plus:libra

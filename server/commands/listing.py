@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 from server.commands import Commands
-from server.docs import methods_markdown, source
 
 TEXT_WIDTH = 120  # columns of a text for reading
 
@@ -92,6 +91,29 @@ def run_methods(args: argparse.Namespace) -> None:
         f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
         f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."
     )
+
+
+def methods_markdown() -> str:
+    """One row a method: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
+    import explainers
+
+    rows = []
+    for method in explainers.METHODS.values():
+        scores = "signed" if method.signed else "unsigned"
+        if not method.class_specific:
+            scores += ", the same for every class"
+        rules = ", ".join(f"`{rule}`" for rule in method.rules)
+        rows.append(
+            (
+                f"`{method.name}`",
+                method.title,
+                source(method.source.authors, method.source.year),
+                rules or "none",
+                scores,
+                method.description,
+            )
+        )
+    return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
@@ -178,3 +200,14 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     padded = [[cell.ljust(width) for cell in column] for column, width in zip(columns, widths, strict=True)]
     lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; bars inside cells are escaped."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def source(by: str, year: int | None) -> str:
+    """Who published it and when, as far as there is an answer."""
+    return ", ".join(part for part in (by, str(year or "")) if part)
