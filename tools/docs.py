@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.commands.listing import markdown_table, methods_markdown, source
+from server.commands.listing import markdown_table, methods_markdown
 from server.settings import Settings, environment_name
 from tools import api_reference
 
@@ -32,8 +32,7 @@ def rules_markdown() -> str:
         return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
 
     rows = [
-        (f"`{rule.name}`", source(rule.source.authors, rule.source.year), *(chosen(value) for value in rule.choices.values()))
-        for rule in explainers.RULES.values()
+        (f"`{rule.name}`", rule.source.short, *(chosen(value) for value in rule.choices.values())) for rule in explainers.RULES.values()
     ]
     return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
 
@@ -50,12 +49,11 @@ def references_markdown() -> str:
     """One line a publication that a method or a rule comes from, in the order of the methods."""
     import explainers
 
-    lines: dict[str, str] = {}
     named = (variant.source for variant in explainers.variants())
-    for cited in (*named, *(rule.source for rule in explainers.RULES.values())):
-        if cited.year:
-            paper = ARXIV.search(cited.title)
-            lines.setdefault(paper[0] if paper else cited.title, f"- {source(cited.authors, cited.year)}: {cited.title}.")
+    cited = [replace(one, note="") for one in (*named, *(rule.source for rule in explainers.RULES.values())) if one.year]
+    lines: dict[str, str] = {}
+    for one in cited:
+        lines.setdefault(one.arxiv or one.title, f"- {one}.")
     return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
 
 

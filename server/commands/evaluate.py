@@ -210,7 +210,8 @@ def listed() -> dict[str, Any]:
     from explainers.metrics import METRICS
 
     plain = [
-        {key: value for key, value in asdict(entry).items() if key != "opener"} | {"gives": list(entry.gives)}
+        {key: value for key, value in asdict(entry).items() if key != "opener"}
+        | {"gives": list(entry.gives), "source": entry.source and entry.source.about()}
         for entry in DATASETS.values()
     ]
     return {"datasets": plain, "metrics": [metric.about() for metric in METRICS.values()]}

@@ -76,7 +76,7 @@ def run_methods(args: argparse.Namespace) -> None:
     rows = [
         (
             variant.spec,
-            f"{variant.title} ({source(variant.source.authors, variant.source.year)})",
+            f"{variant.title} ({variant.source.short})" if variant.source.short else variant.title,
             "signed" if variant.signed else "",
             "" if variant.class_specific else "same for every class",
             variant.adds_up_to or "",
@@ -107,7 +107,7 @@ def methods_markdown() -> str:
             (
                 f"`{method.name}`",
                 method.title,
-                source(method.source.authors, method.source.year),
+                method.source.short,
                 rules or "none",
                 scores,
                 method.description,
@@ -160,8 +160,10 @@ def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
 
 def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said about a method besides its options: a heading and a text each."""
+    from explainers.citation import Citation
+
     pairs = [pair for pair in method["pairs"] if pair["rule"] is not None]
-    yield "paper", ": ".join(part for part in (source(method["by"], method["year"]), method["paper"]) if part)
+    yield "paper", str(Citation.from_json(method)) or "none"
     cannot = next(pair["reason"] for pair in method["pairs"] if pair["rule"] == method["rule"])
     if cannot is not None:
         yield "cannot", f"run here: {cannot}"
@@ -169,7 +171,7 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rules", ", ".join(able) or "none: it reads no backward signal"
     for pair in pairs:
         if pair["title"] != method["title"] and not pair["title"].startswith(f"{method['title']} ·"):
-            yield "", f"with {pair['rule']} it is {pair['title']} ({source(pair['by'], pair['year'])})"
+            yield "", f"with {pair['rule']} it is {pair['title']} ({Citation.from_json(pair).short})"
     refused: dict[str, list[str]] = {}
     for pair in pairs if method["rules"] and cannot is None else []:
         if pair["reason"] is not None:
@@ -206,8 +208,3 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> st
     """A table in Markdown; bars inside cells are escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def source(by: str, year: int | None) -> str:
-    """Who published it and when, as far as there is an answer."""
-    return ", ".join(part for part in (by, str(year or "")) if part)

@@ -78,7 +78,7 @@ def test_the_page_of_a_method(page_of: Pages, listed: dict[str, list[dict[str, A
     for option, declared in method.options.items():
         assert f"<code>{option}" in page
         assert declared.help in page
-    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.source.title + told.fails):
+    for paper in re.findall(r"arXiv (\d{4}\.\d{5}|\d{4}\.\d{4})", method.source.paper + told.fails):
         assert f'href="https://arxiv.org/abs/{paper}"' in page
 
 
