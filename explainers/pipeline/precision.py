@@ -3,7 +3,7 @@
 Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and amplify the rounding of the forward
 pass: for some inputs and methods a little, for others by a factor of a hundred thousand. So each map of relevance is computed in the
 model's own precision with an estimate of what rounding did to it (:mod:`explainers.autograd.rounding`), and again in float64 where that
-estimate is over :data:`FLOAT64_THRESHOLD`. ``python -m tests.conditioning`` measures both.
+estimate is over :data:`FLOAT64_THRESHOLD`. ``python -m tools.conditioning`` measures both.
 """
 
 from __future__ import annotations

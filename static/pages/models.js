@@ -1,9 +1,8 @@
 // The Models page: what is there, what can be had, and how loading goes.
 
-import { follow, getJSON, loadModel } from "../core/api.js";
+import { follow, getBlob, getJSON, loadModel } from "../core/api.js";
 import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { markdown } from "./markdown.js";
 
 /** @import { Model } from "../core/types.js" */
 
@@ -131,10 +130,8 @@ async function fill(details, name) {
   const body = el("div", { class: "prose" }, "…");
   details.append(body);
   try {
-    const { card: text } = await getJSON(`/api/models/${name}`);
-    body.replaceChildren(
-      ...(text ? markdown(text) : ["This model came without a card. What is known of it stands above."]),
-    );
+    const card = await getBlob(`/models/${name}/card`);
+    body.innerHTML = await card.text(); // the server shows all markup of the card's author as text
   } catch (problem) {
     showProblem(body, problem);
   }

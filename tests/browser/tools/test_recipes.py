@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING for tools, walked as they stand there: the files of a tool, and those of one that asks the model."""
+"""The recipes of docs/page_tools.md, walked as they stand there: the files of a tool, and those of one that asks the model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tests.browser.support.visit import Visit, visit
 from tests.conftest import ROOT
 from tests.test_house import untyped
 
-_, SECTION = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## Add a tool to the pages\n")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", SECTION.partition("\n## ")[0], re.DOTALL)
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "page_tools.md").read_text("utf-8"), re.DOTALL)
 (SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY, CALL) = (
     [code for kind, code in BLOCKS if kind == language] for language in ("js", "css", "python")
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
+from tests.support.distributions import default_distributions
 
 # Runs in a fresh interpreter that finds no module but those of Python, of Vitrine and of its default dependencies.
 SCRIPT = r"""
@@ -52,25 +51,6 @@ for name, kind in (("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "
     assert json.loads((folder / "report.json").read_text("utf-8"))["inputs"] == 2
     print(name)
 """
-
-
-def default_distributions() -> set[str]:
-    """The names of what ``pip install`` brings: the default dependencies, theirs, and so on."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    names: set[str] = set()
-    waiting = [(Requirement(line), "") for line in project["dependencies"]]
-    seen: set[tuple[str, str]] = set()
-    while waiting:
-        requirement, within = waiting.pop()
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": within}):
-            continue
-        name = canonicalize_name(requirement.name)
-        names.add(name)
-        for extra in ("", *requirement.extras):
-            if (name, extra) not in seen:
-                seen.add((name, extra))
-                waiting += [(Requirement(line), extra) for line in metadata.requires(name) or ()]
-    return names
 
 
 def test_measure_here_needs_no_extra(tmp_path: Path) -> None:

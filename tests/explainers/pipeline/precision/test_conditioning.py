@@ -18,7 +18,10 @@ from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, estimate_rounding
 from explainers.records.session import Session
-from tests.conditioning import (
+from tests.explainers.support.wrapped import inputs, wrapped
+from tests.families import FAMILIES
+from tests.support.embedded_models import loaded
+from tools.conditioning import (
     DATA,
     SHAPES,
     SPECS,
@@ -32,11 +35,8 @@ from tests.conditioning import (
     scores,
     tallied,
 )
-from tests.explainers.support.wrapped import inputs, wrapped
-from tests.families import FAMILIES
-from tests.support.embedded_models import loaded
 
-SEEDS = range(1, 5)  # of random ViTs: python -m tests.conditioning holds 100 of them to the same
+SEEDS = range(1, 5)  # of random ViTs: python -m tools.conditioning holds 100 of them to the same
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The tables of ``docs``, made from the registries: ``python -m server.docs`` writes them, a test keeps them fresh.
+"""The tables of ``docs`` and ``docs/api.md``, made from the registries: ``python -m tools.docs`` writes them, a test keeps them fresh.
 
 A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 """
@@ -6,52 +6,22 @@ A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server import settings
+from server.commands.listing import markdown_table, methods_markdown
+from server.settings import Settings, environment_name
+from tools import api_reference
 
 if TYPE_CHECKING:
     from explainers.metrics import Metric
 
+ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: A paper of arXiv in a citation.
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
-
-
-def source(by: str, year: int | None) -> str:
-    """Who published it and when, as far as there is an answer."""
-    return ", ".join(part for part in (by, str(year or "")) if part)
-
-
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; bars inside cells are escaped."""
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def methods_markdown() -> str:
-    """One row a method: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
-    import explainers
-
-    rows = []
-    for method in explainers.METHODS.values():
-        scores = "signed" if method.signed else "unsigned"
-        if not method.class_specific:
-            scores += ", the same for every class"
-        rules = ", ".join(f"`{rule}`" for rule in method.rules)
-        rows.append(
-            (
-                f"`{method.name}`",
-                method.title,
-                source(method.source.authors, method.source.year),
-                rules or "none",
-                scores,
-                method.description,
-            )
-        )
-    return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
 def rules_markdown() -> str:
@@ -62,8 +32,7 @@ def rules_markdown() -> str:
         return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
 
     rows = [
-        (f"`{rule.name}`", source(rule.source.authors, rule.source.year), *(chosen(value) for value in rule.choices.values()))
-        for rule in explainers.RULES.values()
+        (f"`{rule.name}`", rule.source.short, *(chosen(value) for value in rule.choices.values())) for rule in explainers.RULES.values()
     ]
     return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
 
@@ -80,12 +49,11 @@ def references_markdown() -> str:
     """One line a publication that a method or a rule comes from, in the order of the methods."""
     import explainers
 
-    lines: dict[str, str] = {}
     named = (variant.source for variant in explainers.variants())
-    for cited in (*named, *(rule.source for rule in explainers.RULES.values())):
-        if cited.year:
-            paper = ARXIV.search(cited.title)
-            lines.setdefault(paper[0] if paper else cited.title, f"- {source(cited.authors, cited.year)}: {cited.title}.")
+    cited = [replace(one, note="") for one in (*named, *(rule.source for rule in explainers.RULES.values())) if one.year]
+    lines: dict[str, str] = {}
+    for one in cited:
+        lines.setdefault(one.arxiv or one.title, f"- {one}.")
     return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
 
 
@@ -127,12 +95,21 @@ def datasets_markdown() -> str:
     return "\n\n".join(parts)
 
 
+def settings_markdown() -> str:
+    """One row a setting: its environment variable, its default, what it does."""
+    lines = ["| environment | default | what it does |", "|---|---|---|"]
+    for setting in fields(Settings):
+        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"
+        lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_markdown,
     "rules": rules_markdown,
     "models": models_markdown,
     "references": references_markdown,
-    "settings": settings.table,
+    "settings": settings_markdown,
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
 }
@@ -151,10 +128,13 @@ def render(text: str) -> str:
     return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
 
 
-if __name__ == "__main__":
-    from server import api_docs
-
-    (Path(__file__).resolve().parent.parent / "docs" / "api.md").write_text(api_docs.page(), "utf-8")
+def main() -> None:
+    """Write all of it."""
+    (ROOT / "docs" / "api.md").write_text(api_reference.page(), "utf-8")
     for name in GENERATED_PAGES:
-        page = Path(__file__).resolve().parent.parent / name
+        page = ROOT / name
         page.write_text(render(page.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

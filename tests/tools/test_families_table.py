@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.families import FAMILIES
-from tests.families_table import HEADINGS, NEEDS, PAGE, Row, measure, page
+from tools.families_table import HEADINGS, NEEDS, PAGE, Row, measure, page
 
 COMMITTED = PAGE.read_text("utf-8")
 ROWS = [
@@ -19,7 +19,7 @@ ROWS = [
 
 
 def test_the_page_lists_every_family_once_and_no_other() -> None:
-    """``python -m tests.families_table`` writes it anew."""
+    """``python -m tools.families_table`` writes it anew."""
     assert [row["family"].strip("`") for row in ROWS] == list(FAMILIES)
 
 

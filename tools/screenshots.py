@@ -1,4 +1,4 @@
-"""Pictures of the real pages, for the README and for looking at: ``python -m tests.browser.screenshots --out docs/screenshots``."""
+"""Pictures of the real pages, for the README and for looking at: ``python -m tools.screenshots --out docs/screenshots``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of families, made by running each: ``python -m tests.families_table`` writes ``docs/families.md`` anew.
+"""The table of families, made by running each: ``python -m tools.families_table`` writes ``docs/families.md`` anew.
 
 Models are tiny, with random weights; what is measured is whether the account is right, not whether the map is good.
 """
@@ -18,7 +18,7 @@ from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.model import Model
-from server.docs import markdown_table
+from server.commands.listing import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
 from tests.support.vocabularies import wordpiece
@@ -214,7 +214,7 @@ def page(rows: list[Row]) -> str:
     ]
     return f"""# Families
 
-What Vitrine can explain, measured on tiny models of each family with random weights: `python -m tests.families_table` runs them all and
+What Vitrine can explain, measured on tiny models of each family with random weights: `python -m tools.families_table` runs them all and
 writes this page. No line of the engine is about one of them.
 
 - **blocks**: what `wrap` took as the blocks. Of a model with stages, those over the patches that the head reads.

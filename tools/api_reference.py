@@ -1,4 +1,4 @@
-"""The reference of the library, ``docs/api.md``, made from docstrings: ``python -m server.docs`` writes it, a test keeps it fresh."""
+"""The reference of the library, ``docs/api.md``, made from docstrings: ``python -m tools.docs`` writes it, a test keeps it fresh."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROLE = re.compile(r":\w+:`~?\.?([\w.]+)`")
 _PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)  +(\S.*)$")
 _HEAD = """# The library
 
-Made from the docstrings of the public modules by `python -m server.docs`. [extending.md](extending.md) shows how a package of your own adds
+Made from the docstrings of the public modules by `python -m tools.docs`. [extending.md](extending.md) shows how a package of your own adds
 methods, rules, metrics and data sets; [methods.md](methods.md) and [rules.md](rules.md) list what there is.
 """
 

@@ -1,4 +1,4 @@
-"""How far rounding moves maps of relevance, and how often they go to float64: ``python -m tests.conditioning [MODELS]`` prints it.
+"""How far rounding moves maps of relevance, and how often they go to float64: ``python -m tools.conditioning [MODELS]`` prints it.
 
 Random ViTs, the embedded models and ViT-B/16 explain each input twice, as it comes and in float64. With
 ``--blame``, where maps are ill-conditioned: *amplification* is the change of the float64 map over that of x^1, for a tiny random change of
