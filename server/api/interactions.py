@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
@@ -13,7 +13,7 @@ from server.services import Use
 from server.studies import interactions as studies
 from server.studies.study import study
 
-router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=BodyRoute)
 
 
 @router.post("/{id}/interactions", response_model=Interaction, responses=events_of(study_events(Interaction)))

@@ -11,13 +11,13 @@ from sse_starlette import EventSourceResponse
 from explainers import all_variants
 from explainers.methods import counted
 from server.api.explanations import stream
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
 from server.schemas.registries import LoadingEvent, Methods, ModelDetail, ModelRequest, Models, PendingModel, Quantities, Rules, Samples
 from server.services import Use
 
-router = APIRouter(prefix="/api", tags=["registries"], route_class=JsonRoute)
+router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)
 
 
 @router.get("/models", response_model=Models)
