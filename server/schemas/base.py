@@ -19,6 +19,7 @@ def absent(says: str | None = None) -> Any:
 
 
 ExplainedNumber = Literal["logit", "probability"]
+OptionValue = bool | int | float | str  # of an option of a method
 Grid = tuple[int, int]  # rows, columns
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from explainers.models.outputs import Output
-from server.schemas.base import Box, CitationFields, ExplainedNumber, Grid, Message, ProblemDocument, Schema, absent
+from server.schemas.base import Box, CitationFields, ExplainedNumber, Grid, Message, OptionValue, ProblemDocument, Schema, absent
 from server.schemas.question import ExplainOptions
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
@@ -123,7 +123,7 @@ class MapFacts(CitationFields):
     method: str = Field(description="The spec: what was asked for.")
     readout: str = Field(description="The part of the spec that names the method.")
     rule: str | None = Field(description="The backward rule; null for a method that reads no signal.")
-    options: dict[str, str] = absent("The options that the spec names, as it spells their values; left out where it names none.")
+    options: dict[str, OptionValue] = absent("The options that the spec names; left out where it names none.")
     title: str
     target: str = Field(description="The label of what is explained.")
     pixels: Grid = absent("Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it.")
