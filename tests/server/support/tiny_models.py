@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fastapi.testclient import TestClient
-
 import explainers
 from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.catalogue import CatalogueEntry
@@ -22,6 +20,7 @@ from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site
 from tests.server.fake_engine import FakeEngine
+from tests.server.support.checked_client import CheckedClient
 from tests.support.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made!"
@@ -62,7 +61,7 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> 
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
     engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
     settings = load_settings({"home": home, "device": "cpu"})
-    with TestClient(create_app(settings, engine, [])) as client:
+    with CheckedClient(create_app(settings, engine, [])) as client:
         one = Site(client, FakeEngine())
         one.wait_for_models(*names)
         yield one
