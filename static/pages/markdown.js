@@ -4,7 +4,9 @@ import { el } from "../core/dom.js";
 
 const INLINE = /`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*|\[([^\]]+)\]\((https?:\/\/[^)\s]+)\)/g;
 
+/** @param {string} text */
 function inline(text) {
+  /** @type {(string | Node)[]} */
   const parts = [];
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
@@ -19,6 +21,7 @@ function inline(text) {
   return [...parts, text.slice(at)];
 }
 
+/** @param {string} line */
 const cells = (line) =>
   line
     .trim()
@@ -26,9 +29,11 @@ const cells = (line) =>
     .split("|")
     .map((cell) => inline(cell.trim()));
 
+/** @param {string[]} lines */
 function tableOf(lines) {
   const [head, , ...body] = lines;
-  const row = (tag) => (line) =>
+  /** @param {"th" | "td"} tag */
+  const row = (tag) => (/** @type {string} */ line) =>
     el(
       "tr",
       {},
@@ -41,7 +46,9 @@ function tableOf(lines) {
   );
 }
 
+/** @param {string[]} lines */
 function listOf(lines) {
+  /** @type {string[]} */
   const items = [];
   for (const line of lines) {
     const item = /^\s*(?:[-*]|\d+\.)\s+(.*)/.exec(line);
@@ -63,6 +70,7 @@ function listOf(lines) {
  */
 export function markdown(text, level = 4) {
   const body = text.replace(/^---\n[\s\S]*?\n---\n/, ""); // the card's metadata
+  /** @type {HTMLElement[]} */
   const blocks = [];
   for (const part of body.split(/(^```[\s\S]*?^```$)/m)) {
     if (part.startsWith("```")) blocks.push(el("pre", {}, el("code", {}, part.split("\n").slice(1, -1).join("\n"))));
@@ -73,13 +81,19 @@ export function markdown(text, level = 4) {
   return blocks;
 }
 
+/**
+ * @param {string} paragraph
+ * @param {number} level
+ * @returns {HTMLElement[]}
+ */
 function block(paragraph, level) {
   const lines = paragraph.split("\n");
   if (lines.every((line) => line.startsWith("    ")))
     return [el("pre", {}, el("code", {}, lines.map((line) => line.slice(4)).join("\n")))];
   const heading = /^(#+)\s+(.*)/.exec(lines[0]);
   if (heading) {
-    const title = el(`h${Math.min(6, level + heading[1].length - 1)}`, {}, inline(heading[2]));
+    const rank = Math.min(6, level + heading[1].length - 1);
+    const title = el(/** @type {"h6"} */ (`h${rank}`), {}, inline(heading[2]));
     const rest = lines.slice(1).join("\n");
     return rest.trim() ? [title, ...block(rest, level)] : [title];
   }

@@ -3,7 +3,7 @@
 import { getJSON, methodsPath, modelPath } from "../core/api.js";
 import { Registry } from "../core/registry.js";
 
-/** @import { ModelDetail } from "../core/types.js" */
+/** @import { ModelDetail } from "../core/schemas.js" */
 
 /**
  * Fetch what the server tells of a model.
