@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 FILE = Path(__file__).resolve().parent.parent / "static" / "core" / "schemas.d.ts"
@@ -25,6 +26,8 @@ def type_of(schema: Schema) -> str:
     match schema:
         case {"$ref": reference}:
             return str(reference).rpartition("/")[2]
+        case {"type": "string", "contentMediaType": _}:
+            return "Blob"  # a file
         case {"const": value}:
             return json.dumps(value)
         case {"enum": values}:
@@ -46,6 +49,15 @@ def type_of(schema: Schema) -> str:
         case {"type": kind}:
             return PLAIN[kind]
     return "unknown"
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document of this server."""
+    from server.app import create_app
+    from server.settings import load_settings
+
+    with TemporaryDirectory() as home:
+        return create_app(load_settings({"home": home}), samples=[]).openapi()
 
 
 def declarations(schemas: Mapping[str, Schema]) -> str:
@@ -73,3 +85,7 @@ def _comment(schema: Schema, indent: str) -> str:
 
 def _union(members: Iterator[str]) -> str:
     return " | ".join(dict.fromkeys(members))
+
+
+if __name__ == "__main__":
+    FILE.write_text(declarations(openapi()["components"]["schemas"]), "utf-8")

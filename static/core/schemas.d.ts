@@ -86,26 +86,6 @@ export interface Alikeness {
   other: string;
 }
 
-/** What the model says of an input; there from the moment that it has answered. */
-export interface Answer {
-  /** The person's name for it. */
-  title?: string;
-  /** What the logits mean. */
-  output?: "softmax" | "sigmoid" | "regression";
-  input?: ImageInput | TextInput;
-  /** Where the words of prompts are explained. */
-  prompts?: PromptInput[];
-  /** Of a text that is longer than the model takes. */
-  windows?: TextWindow[];
-  /** What is explained. */
-  targets?: Target[];
-  /** What the model finds likeliest, best first. */
-  top?: Target[];
-  abstention?: Abstention;
-  /** What a person should know. */
-  notes?: string[];
-}
-
 /** What a block adds to a map. */
 export interface BlockTerm {
   /** The sum over patches or words. */
@@ -130,14 +110,7 @@ export interface CancelledEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "cancelled";
-  data: string;
-}
-
-/** Where a method or a rule was published. */
-export interface CitationFields {
-  by: string;
-  year: number | null;
-  paper: string;
+  data: Blob;
 }
 
 /** A class: its label, its groups, and other words for it. */
@@ -174,14 +147,6 @@ export interface ContributionsRequest {
   method: string;
   /** The label of a target of the explanation; none: the first. */
   target?: string | null;
-}
-
-/** What the model says while tokens are taken away: ``area`` is that under the number that ``read`` names. */
-export interface Curve {
-  area: number;
-  probability?: number[];
-  logit?: number[];
-  value?: number[];
 }
 
 /** The curve of one map and order. */
@@ -274,7 +239,7 @@ export interface DoneEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";
-  data: string;
+  data: Blob;
 }
 
 /** What the model says with exactly these tokens gone. */
@@ -410,7 +375,7 @@ export interface FailedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "failed";
-  data: string;
+  data: Blob;
 }
 
 /** Why it failed. */
@@ -551,20 +516,6 @@ export interface InteractionRequest {
   prompt?: string | null;
 }
 
-/** How interactions are made. */
-export interface InteractionSettings {
-  /** A rule of GET /api/rules that carries gradients. */
-  rule?: string;
-  /** Steps of the path from the baseline over which Jacobians are averaged; 0: at the input itself. */
-  steps?: number;
-  /** Where the path begins: at zeros, or at the tokens of a picture of zeros and of a text of one padding token. */
-  baseline?: "zero" | "empty";
-  /** Of which block the tokens enter. */
-  block?: "first" | "last";
-  /** How the average over the path is taken. */
-  quadrature?: "gauss_legendre" | "riemann";
-}
-
 /** One of two inputs, and what each of its words or patches adds to the cosine with the whole of the other. */
 export interface InteractionSide {
   input: ImageInput | TextInput;
@@ -618,7 +569,7 @@ export interface LoadFailedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "failed";
-  data: string;
+  data: Blob;
 }
 
 /** Why it could not be loaded. */
@@ -638,7 +589,7 @@ export interface LoadedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "loaded";
-  data: string;
+  data: Blob;
 }
 
 /** What one method says about one target. */
@@ -652,8 +603,8 @@ export interface Map {
   readout: string;
   /** The backward rule; null for a method that reads no signal. */
   rule: string | null;
-  /** The options that the spec names, as it spells their values; left out where it names none. */
-  options?: { [name: string]: string };
+  /** The options that the spec names; left out where it names none. */
+  options?: { [name: string]: boolean | number | string };
   title: string;
   /** The label of what is explained. */
   target: string;
@@ -680,43 +631,6 @@ export interface Map {
   scores: number[];
   /** Rows and columns of the patches; a text has none. */
   grid?: [number, number];
-}
-
-/** What is said of a map beside its scores. ``method`` is the spec; ``readout``, ``rule`` and ``options`` are its parts. */
-export interface MapFacts {
-  by: string;
-  year: number | null;
-  paper: string;
-  /** The spec: what was asked for. */
-  method: string;
-  /** The part of the spec that names the method. */
-  readout: string;
-  /** The backward rule; null for a method that reads no signal. */
-  rule: string | null;
-  /** The options that the spec names, as it spells their values; left out where it names none. */
-  options?: { [name: string]: string };
-  title: string;
-  /** The label of what is explained. */
-  target: string;
-  /** Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it. */
-  pixels?: [number, number];
-  /** The smallest and the largest score. */
-  range: [number, number];
-  /** Whether scores tell for from against, or only strength. */
-  signed: boolean;
-  /** Whether another target may have another map. */
-  class_specific: boolean;
-  /** What the scores promise to add up to; null: nothing. */
-  adds_up_to?: string | null;
-  /** By how much they miss it. */
-  completeness_error?: number;
-  /** Of a map drawn at random, its correlation with that of another seed, estimated. */
-  seed_correlation?: number;
-  /** Of a map of relevance. */
-  precision?: MapPrecision;
-  seconds: number;
-  /** What a person should know. */
-  notes: string[];
 }
 
 /** In which precision a map of relevance was computed, and why. */
@@ -746,12 +660,6 @@ export interface MeasurableModel {
   name: string;
   title: string;
   datasets: MeasurableDataset[];
-}
-
-/** A server-sent event: ``event`` names it, ``data`` is JSON. */
-export interface Message {
-  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
-  id?: string;
 }
 
 /** A method with every rule that it goes with. */
@@ -796,7 +704,7 @@ export interface MethodEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "method";
-  data: string;
+  data: Blob;
 }
 
 /** Methods that work alike. */
@@ -1016,8 +924,8 @@ export interface PixelMap {
   readout: string;
   /** The backward rule; null for a method that reads no signal. */
   rule: string | null;
-  /** The options that the spec names, as it spells their values; left out where it names none. */
-  options?: { [name: string]: string };
+  /** The options that the spec names; left out where it names none. */
+  options?: { [name: string]: boolean | number | string };
   title: string;
   /** The label of what is explained. */
   target: string;
@@ -1150,7 +1058,7 @@ export interface ProgressEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "progress";
-  data: string;
+  data: Blob;
 }
 
 /** What scores add up to, and under which rules. */
@@ -1190,6 +1098,42 @@ export interface Quantity {
   signed: boolean;
 }
 
+/** The form of ``POST /api/explanations``: one of image, text and source is explained. */
+export interface QuestionForm {
+  /** A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the model takes. */
+  long_texts?: "windows" | "cut";
+  /** double: every map of relevance in float64; auto: those whose estimated rounding error asks for it. */
+  precision?: "auto" | "double";
+  /** A name from /api/models. */
+  model: string;
+  /** A text; or send image, or source. */
+  text?: string | null;
+  /** A second text that is read with the first: a hypothesis. */
+  text_pair?: string | null;
+  /** x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright original. Empty: what it takes by itself, also where source was asked with a crop. */
+  crop?: string;
+  /** level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown as black to white. Empty or left out: those of the file, else from the smallest to the largest value. */
+  window?: string;
+  /** For CLIP models: score the image (the default) or the words of each prompt. */
+  side?: "image" | "text" | null;
+  /** Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class. */
+  target?: string[];
+  /** For CLIP models: what to look for. */
+  prompt?: string[];
+  /** What target takes, or a prompt: explain how much each target scores above this one. */
+  against?: string | null;
+  /** The number of each target that is explained: its logit, or its softmax probability. */
+  read?: "logit" | "probability";
+  /** Specs: method[:rule][?option=value]; none: the model's default ones. */
+  methods?: string[];
+  /** Specs whose maps are wanted first, in this order; those that are not made are passed over, and what is not named follows. The answer is the same whatever the order. */
+  order?: string[];
+  /** An image file; or send text, or source. */
+  image?: Blob | null;
+  /** The id of an explanation: explain the same input, bit for bit, not sent again. */
+  source?: string | null;
+}
+
 /** How many explanations are before it. */
 export interface QueuedData {
   position: number;
@@ -1200,7 +1144,7 @@ export interface QueuedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "queued";
-  data: string;
+  data: Blob;
 }
 
 /** The mean curve of random orders. */
@@ -1350,7 +1294,7 @@ export interface RunEndedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "ended";
-  data: string;
+  data: Blob;
 }
 
 /** What a run found of a method by a metric. */
@@ -1408,7 +1352,7 @@ export interface RunProgressEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "progress";
-  data: string;
+  data: Blob;
 }
 
 /** What a run measured and found. */
@@ -1492,10 +1436,6 @@ export interface Samples {
   samples: Sample[];
 }
 
-/** A JSON object with these fields and no others. */
-export interface Schema {
-}
-
 /** A word and its score over the largest magnitude of all. */
 export interface ScoredWord {
   text: string;
@@ -1525,7 +1465,7 @@ export interface SpecParts {
   pair: string;
   readout: string;
   rule: string | null;
-  options: { [name: string]: string };
+  options: { [name: string]: boolean | number | string };
 }
 
 /** How far methods can be trusted: their places in a run that ships. */
@@ -1576,23 +1516,63 @@ export interface StartedEvent {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "started";
-  data: string;
+  data: Blob;
 }
 
-/** An answer about an explanation. */
-export interface Study {
-  /** Of the explanation. */
-  id: string;
-  /** What a person should know. */
-  notes: string[];
-}
-
-/** A study is answered. */
-export interface StudyDone {
+export interface StudyDone_Alikeness_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";
-  data: string;
+  data: Blob;
+}
+
+export interface StudyDone_Contributions_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_DeletionScore_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_HeadMaps_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Interaction_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Mix_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Union_DeletionCurves__EditedAnswer__ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_WordProbe_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
 }
 
 /** A study begins whose like were timed before. */
@@ -1600,7 +1580,7 @@ export interface StudyExpected {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "expected";
-  data: string;
+  data: Blob;
 }
 
 /** A study failed. */
@@ -1608,7 +1588,7 @@ export interface StudyFailed {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "failed";
-  data: string;
+  data: Blob;
 }
 
 /** A study goes on. */
@@ -1616,7 +1596,7 @@ export interface StudyProgress {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "progress";
-  data: string;
+  data: Blob;
 }
 
 /** An explained class or prompt, or one that the model thinks of. */

@@ -45,7 +45,8 @@
 
 /**
  * What the model says of an input, once it has answered.
- * @typedef {schemas.Answer & Required<Pick<schemas.Answer, "output" | "input" | "targets" | "top" | "notes">>} Answer
+ * @typedef {Omit<schemas.StartedData, "expected" | "costs"> &
+ *   Required<Pick<schemas.StartedData, "output" | "input" | "targets" | "top" | "notes">>} Answer
  */
 
 /**

@@ -4,7 +4,7 @@ import { el } from "../core/dom.js";
 import { save, stem } from "./saving.js";
 
 /**
- * @import { Curve, RunReport } from "../core/schemas.js"
+ * @import { DeletionCurve, RunReport } from "../core/schemas.js"
  * @import { DeletionAnswer } from "../core/types.js"
  */
 
@@ -50,7 +50,7 @@ export function saveCsv(rows, ...name) {
  * @returns {(string | number)[][]}
  */
 export function curveRows({ target, counts, tokens, curves, random, read }) {
-  /** @param {Curve & {method: string, order: string}} curve */
+  /** @param {Omit<DeletionCurve, "order"> & {order: string}} curve */
   const lines = ({ method, order, ...values }) =>
     counts.map((gone, i) => [target, method, order, gone, gone / tokens, values[read]?.[i] ?? ""]);
   return [
