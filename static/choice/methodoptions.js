@@ -1,7 +1,7 @@
 // The options of a method as fields, made from their declaration: type, bounds, choices, default and help.
 
 import { el } from "../core/dom.js";
-import { canBeRemedied, withoutOptions } from "../core/registry.js";
+import { canBeRemedied, learnSpecs, optionsOf } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 
 /** @import { Method, MethodOption } from "../core/schemas.js" */
@@ -117,14 +117,14 @@ export class MethodOptions {
   }
 
   /**
-   * Fill the fields in as `spec` has them.
+   * Fill the fields in as a spec has them, which is of the method with this rule (`pair`).
    * @param {string} spec
+   * @param {string} [pair]
    */
-  set(spec) {
-    this.rule.value = withoutOptions(spec);
-    const specOptions = new URLSearchParams(spec.slice(withoutOptions(spec).length));
-    for (const field of this.fields)
-      field.set(specOptions.get(field.option.name) ?? this.remedy.get(field.option.name));
+  set(spec, pair = spec) {
+    this.rule.value = pair;
+    const specOptions = Object.fromEntries(optionsOf(spec));
+    for (const field of this.fields) field.set(specOptions[field.option.name] ?? this.remedy.get(field.option.name));
     this.#spell();
   }
 
@@ -133,12 +133,16 @@ export class MethodOptions {
    * @returns {string}
    */
   get spec() {
-    const filled = this.fields.flatMap((field) => {
-      const text = field.text();
-      return text === null ? [] : `${field.option.name}=${encodeURIComponent(text)}`;
-    });
-    const query = filled.join("&");
+    const query = this.#filled.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
     return this.rule.value + (query && `?${query}`);
+  }
+
+  /** The options that are not as usual, [name, value] each. */
+  get #filled() {
+    return this.fields.flatMap((field) => {
+      const text = field.text();
+      return text === null ? [] : [[field.option.name, text]];
+    });
   }
 
   /** Give the first field the focus. */
@@ -153,7 +157,9 @@ export class MethodOptions {
   /** @param {(spec: string) => void} onShow */
   #show(onShow) {
     const wrong = this.fields.filter((field) => !field.check());
-    if (wrong.length) wrong[0].input.focus();
-    else onShow(this.spec);
+    if (wrong.length) return wrong[0].input.focus();
+    const { spec } = this;
+    learnSpecs([{ spec, pair: this.rule.value, options: Object.fromEntries(this.#filled) }]);
+    onShow(spec);
   }
 }

@@ -1,7 +1,7 @@
 // Which methods are on the page: sets to begin with, families with a line each, a search, and for experts every
 // method with every rule.
 
-import { Registry } from "../core/registry.js";
+import { optionsOf, Registry } from "../core/registry.js";
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { byLine } from "../maps/caption.js";
@@ -92,7 +92,7 @@ export class MethodPicker {
    */
   setTicked(specs) {
     this.#ticked = new Set(specs);
-    this.squares.add(specs.filter((spec) => spec.includes("?")));
+    this.squares.add(specs.filter((spec) => optionsOf(spec).length));
     this.#filter(); // what is ticked is always to be seen
     this.#show();
   }

@@ -2,7 +2,7 @@
 // run it, the square is grey and says why. A method with options has fields for them, which make further methods.
 
 import { el } from "../core/dom.js";
-import { canBeRemedied, Registry, withoutOptions } from "../core/registry.js";
+import { canBeRemedied, optionTexts, Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { byLine } from "../maps/caption.js";
 import { MethodOptions } from "./methodoptions.js";
@@ -96,9 +96,10 @@ export class RuleMatrix {
    * @param {string} spec
    */
   configure(spec) {
-    const row = this.rows.get(this.registry.pairs.get(withoutOptions(spec))?.readout ?? "");
+    const pair = this.registry.pairOf(spec);
+    const row = pair && this.rows.get(pair.readout);
     if (!row?.settings) return;
-    row.settings.set(spec);
+    row.settings.set(spec, pair?.spec);
     row.open(true);
     row.node.scrollIntoView({ block: "center" });
     row.settings.focus();
@@ -155,7 +156,7 @@ export class RuleMatrix {
    * @param {string} spec
    */
   #addVariant(spec) {
-    const pair = this.registry.pairs.get(withoutOptions(spec));
+    const pair = this.registry.pairOf(spec);
     const row = pair && this.rows.get(pair.readout);
     if (!row || [...row.variants.querySelectorAll("input")].some((input) => input.value === spec)) return;
     const rule = pair.rule === null ? "" : `${ruleName(pair.rule)}, `;
@@ -163,12 +164,7 @@ export class RuleMatrix {
       el(
         "li",
         {},
-        el(
-          "label",
-          {},
-          el("input", { type: "checkbox", value: spec }),
-          `${rule}${spec.slice(pair.spec.length + 1).replaceAll("&", ", ")}`,
-        ),
+        el("label", {}, el("input", { type: "checkbox", value: spec }), `${rule}${optionTexts(spec).join(", ")}`),
       ),
     );
   }

@@ -5,7 +5,7 @@ import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /**
- * @import { Methods } from "./schemas.js"
+ * @import { Methods, SpecParts } from "./schemas.js"
  * @import { Listed, Variant } from "./types.js"
  */
 
@@ -40,12 +40,31 @@ export function countMethods(variants, more = "") {
 export const sayMethods = (methods, controls, more = "") =>
   [methods && count(methods, `${more}method`), controls && "random"].filter(Boolean).join(" + ");
 
+/** @type {Map<string, Pick<SpecParts, "pair" | "options">>} the server takes specs apart, and options spell them */
+const parts = new Map();
+
 /**
- * A spec without its options.
- * @param {string} spec
- * @returns {string}
+ * Learn what specs are made of that no method lists.
+ * @param {(Pick<SpecParts, "spec" | "pair" | "options">)[]} specs
  */
-export const withoutOptions = (spec) => spec.split("?")[0];
+export function learnSpecs(specs) {
+  for (const { spec, ...rest } of specs) parts.set(spec, rest);
+}
+
+/**
+ * The options of a spec, [name, value] each.
+ * @param {string} spec
+ * @returns {string[][]}
+ */
+export const optionsOf = (spec) =>
+  Object.entries(parts.get(spec)?.options ?? {}).map(([name, value]) => [name, String(value)]);
+
+/**
+ * The options of a spec, "steps=8" each.
+ * @param {string} spec
+ * @returns {string[]}
+ */
+export const optionTexts = (spec) => optionsOf(spec).map((option) => option.join("="));
 
 /**
  * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
@@ -123,13 +142,22 @@ export class Registry {
   }
 
   /**
+   * The method with its rule that a spec asks for; undefined where it is not known.
+   * @param {string} spec
+   * @returns {Listed | undefined}
+   */
+  pairOf(spec) {
+    return this.pairs.get(parts.get(spec)?.pair ?? spec);
+  }
+
+  /**
    * Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks.
    * @param {string} spec
    * @returns {boolean}
    */
   runs(spec) {
-    const pair = this.pairs.get(withoutOptions(spec));
-    const specOptions = spec.slice(withoutOptions(spec).length + 1).split("&");
+    const pair = this.pairOf(spec);
+    const specOptions = optionTexts(spec);
     return (
       pair?.reason === null ||
       Boolean(pair && canBeRemedied(pair) && pair.remedies.some((option) => specOptions.includes(option)))
@@ -142,14 +170,9 @@ export class Registry {
    * @returns {Variant | null}
    */
   plate(spec) {
-    const pair = this.pairs.get(withoutOptions(spec));
-    return pair
-      ? {
-          ...pair,
-          spec,
-          title: spec === pair.spec ? pair.title : `${pair.title} (${spec.slice(pair.spec.length + 1)})`,
-        }
-      : null;
+    const pair = this.pairOf(spec);
+    const options = optionTexts(spec).join("&");
+    return pair ? { ...pair, spec, title: options ? `${pair.title} (${options})` : pair.title } : null;
   }
 
   /**

@@ -1160,6 +1160,8 @@ export interface RandomCurve {
 /** A method and its place. */
 export interface RankedMethod {
   spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
   title: string;
   rank: number;
 }
@@ -1310,6 +1312,8 @@ export interface RunFigure {
 /** A method of a run. */
 export interface RunMethod {
   spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
   title: string;
   by: string;
   year: number | null;
@@ -1682,6 +1686,8 @@ export interface TrustedMethod {
   tied: boolean;
   second_value: number | null;
   spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
   title: string;
 }
 

@@ -49,15 +49,15 @@ async function basesOf({ input, prompts, windows }) {
 /**
  * What the labels say of methods on this model: where each stands. A model that is not loaded leaves that open.
  * @param {Explanation} explanation
- * @returns {Promise<(spec: string) => {standing?: Standing | null, family?: string}>}
+ * @returns {Promise<(map: ScoreMap) => {standing?: Standing | null, family?: string}>}
  */
 async function standingsOf({ model, prompts }) {
   /** @type {Models} */
   const { models } = await getJSON("/api/models");
   if (!models.some(({ name, state }) => name === model && state === "loaded")) return () => ({});
   const registry = new Registry(await getJSON(methodsPath(model, prompts ? "text" : "image")));
-  return (spec) => {
-    const known = registry.plate(spec);
+  return ({ readout, rule }) => {
+    const known = [...registry.pairs.values()].find((pair) => pair.readout === readout && pair.rule === rule);
     return known ? { standing: known.standing, family: known.family } : {};
   };
 }
@@ -124,7 +124,7 @@ try {
   const baseOf = await basesOf(explanation);
   const standingOf = await standingsOf(explanation);
   const several = explanation.targets.length > 1;
-  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map.method)));
+  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map)));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
   colourAll(plates, address.view.scale);
   const sure = explanation.targets.map((target) =>

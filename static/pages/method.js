@@ -39,6 +39,8 @@ const stores = {
   onRead: (/** @type {string} */ text) => say("status", text),
 };
 let lastTicket = 0;
+/** @type {string | null | undefined} */
+let chosenRule;
 /** @type {(rule: string | null | undefined) => void} */
 let drawWay = () => {}; // of a rule by its name, once the numbers are there
 
@@ -193,7 +195,7 @@ async function showWay() {
     ),
   );
   drawWay(names[0]);
-  drawWay(byId("choose-rule")?.value.split(/[:?]/)[1]);
+  drawWay(chosenRule);
 }
 
 /**
@@ -224,9 +226,11 @@ function choices(all) {
   const showChosen = () => show(place(), rules.value);
   const write = () =>
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
+  const keepRule = () => (chosenRule = place().pairs.find(({ spec }) => spec === rules.value)?.rule);
   const changed = () => {
     write();
-    drawWay(place().pairs.find(({ spec }) => spec === rules.value)?.rule);
+    keepRule();
+    drawWay(chosenRule);
     showChosen();
   };
   const [inputs, inputRow] = select(
@@ -246,6 +250,7 @@ function choices(all) {
   );
   rules.replaceChildren(...rulesOf(place()));
   if (place().pairs.some((pair) => pair.spec === address.get("rule"))) rules.value = address.get("rule") ?? "";
+  keepRule();
   byId("choice").replaceChildren(inputRow, ruleRow);
   if (!place().pairs[0].slow) return void showChosen();
   const start = el(

@@ -13,7 +13,7 @@ const KINDS = { image: "photos", clip: "prompts", text: "reviews" };
 const COUNTED = ["no method", "this one", "these two", "these three"];
 
 /** @param {RankedMethod} entry */
-const pageOf = ({ spec }) => `/methods/${spec.split(/[:?]/)[0]}`;
+const pageOf = ({ readout }) => `/methods/${readout}`;
 /** @param {RankedMethod} entry */
 const linked = (entry) => el("a", { href: pageOf(entry), title: entry.spec }, entry.title);
 

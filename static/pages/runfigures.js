@@ -171,11 +171,14 @@ function table(run) {
   ];
   const columns = run.metrics.map((metric) => ({ metric, ends: endsOf(run, metric) }));
   const rows = sorted(run, column, reversed).map((spec) => {
-    const { title, by, year } = run.methods.find((method) => method.spec === spec) ?? { title: spec };
+    const { readout, title, by, year } = run.methods.find((method) => method.spec === spec) ?? {
+      readout: spec,
+      title: spec,
+    };
     const name = el(
       "th",
       { scope: "row" },
-      el("a", { href: `/methods/${spec.split(/[:?]/)[0]}` }, title),
+      el("a", { href: `/methods/${readout}` }, title),
       el("code", {}, spec),
       el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")),
     );

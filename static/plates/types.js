@@ -7,6 +7,7 @@
  * @import { Explanation, Focus, ScoreMap, Started, Subject, Unit, Variant, View, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { MapPlate } from "../maps/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
  */
 
 /**
@@ -87,6 +88,14 @@
 /**
  * Shows the problem of a tool; null clears it.
  * @typedef {(problem: unknown) => void} Report
+ */
+
+/**
+ * A drawer; one with `kinds` is for those pages alone. Its module's `open` resolves to a tool, and asks the server with
+ * `asking`.
+ * @typedef {(root: HTMLElement, workbench: WorkbenchView, report: Report, asking: Waiting) =>
+ *   Tool | Promise<Tool>} Open
+ * @typedef {{id: string, kinds?: string[], title: string, says: string, load: () => Promise<{open: Open}>}} DrawerEntry
  */
 
 export {};

@@ -5,16 +5,8 @@ import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";
 
 /**
- * @import { Report, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { DrawerEntry, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- */
-
-/**
- * A drawer; one with `kinds` is for those pages alone. Its module's `open` resolves to a tool, and asks the server with
- * `asking`.
- * @typedef {(root: HTMLElement, workbench: WorkbenchView, report: Report, asking: Waiting) =>
- *   Tool | Promise<Tool>} Open
- * @typedef {{id: string, kinds?: string[], title: string, says: string, load: () => Promise<{open: Open}>}} DrawerEntry
  */
 
 /** @type {DrawerEntry[]} */

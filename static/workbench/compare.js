@@ -196,7 +196,7 @@ export class Compare {
   async #use(name) {
     const [{ ModelPairs }, { registry, detail }] = await Promise.all([
       import("../plates/modelpairs.js"),
-      fetchModelInfo(name),
+      fetchModelInfo(name, undefined, this.workbench.specs),
       styled("workbench/wordrows.css"), // before the next, which goes on from it
       styled("workbench/compare.css"),
     ]);

@@ -72,7 +72,8 @@ async function use(workbench, name, stored) {
     showProblem(byId("results-problem"), problem);
     return models.ready(String(models.preferred));
   });
-  const modelInfo = await workbench.modelInfoOf(model.name, workbench.question.side);
+  const specs = stored?.methods ?? workbench.question.methods;
+  const modelInfo = await workbench.modelInfoOf(model.name, workbench.question.side, specs);
   workbench.question.model = model.name;
   workbench.adopt(modelInfo);
   if (stored) workbench.suit(stored);

@@ -3,11 +3,9 @@
 import { number, percent } from "../core/dom.js";
 import { classOf, spoken } from "../core/targets.js";
 
-/** @import { Abstention, Calibration, ModelDetails, PromptInput, Target } from "../core/schemas.js" */
-
 /**
- * What a line about prompts needs of a model.
- * @typedef {ModelDetails & {calibration?: Calibration}} Known
+ * @import { Abstention, PromptInput, Target } from "../core/schemas.js"
+ * @import { Known } from "./types.js"
  */
 
 const SURE = 0.9;

@@ -4,18 +4,12 @@
 /**
  * @import { Target } from "../core/schemas.js"
  * @import { ModelInput, Started } from "../core/types.js"
+ * @import { Memory } from "./types.js"
  */
 
 const KEY = "vitrine.places";
 const PICTURES = ["/image", "/prompt"];
 const PROMPTS = 3; // with which a picture goes to the Prompt page
-
-/**
- * {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it
- * from others.
- * @typedef {{places: {[path: string]: {search: string, picture: string}},
- *   picture: {key: string, id: string, prompts: string[]} | null, examples: string[]}} Memory
- */
 
 /** @returns {Memory} */
 function read() {

@@ -3,7 +3,7 @@
 
 /**
  * @import { Registry } from "../core/registry.js"
- * @import { Map, Model, ModelDetail, Sample } from "../core/schemas.js"
+ * @import { Calibration, Map, Model, ModelDetail, ModelDetails, Sample } from "../core/schemas.js"
  * @import { Explanation, Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
@@ -55,6 +55,18 @@
  * What a page of classes does at each step.
  * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "refused" | "started"> &
  *   {receive?: (map: Map) => void, openSample: (sample: Sample) => void}} ClassSteps
+ */
+
+/**
+ * What a line about prompts needs of a model.
+ * @typedef {ModelDetails & {calibration?: Calibration}} Known
+ */
+
+/**
+ * What a tab remembers: where each page was left, with the key that tells its picture from others; the picture that
+ * goes along; and the keys of pictures that were only ever the example of a page.
+ * @typedef {{places: {[path: string]: {search: string, picture: string}},
+ *   picture: {key: string, id: string, prompts: string[]} | null, examples: string[]}} Memory
  */
 
 export {};

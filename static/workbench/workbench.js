@@ -143,13 +143,14 @@ export class Workbench {
    * What the server tells of a model, once that is loaded: {model, side, registry, detail}.
    * @param {string | undefined | null} name
    * @param {string} side
+   * @param {string[]} [specs] that may be asked for
    * @returns {Promise<ModelInfo>}
    */
-  async modelInfoOf(name, side) {
+  async modelInfoOf(name, side, specs) {
     const { modelInfo } = this;
     if (modelInfo?.model.name === name && modelInfo?.side === side) return modelInfo;
     const model = await this.models.ready(String(name));
-    return { model, side, ...(await fetchModelInfo(model.name, side)) };
+    return { model, side, ...(await fetchModelInfo(model.name, side, specs)) };
   }
 
   /**
