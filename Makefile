@@ -80,7 +80,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 test: chromium
 	@$(MAKE) --no-print-directory -j 2 lint all-tests
 
-all-tests: $(VENV)/installed-test
+all-tests: $(VENV)/installed-test node_modules/.package-lock.json
 	$(PYTEST)
 
 # What needs no browser, no server with models and no training, for every save.
