@@ -13,7 +13,7 @@ from explainers.autograd.nodes import Nodes
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
 from explainers.autograd.structure.biases import BiasTerms
-from explainers.autograd.structure.model_structure import Structure
+from explainers.autograd.structure.model_structure import ModelStructure
 
 #: What tokens and biases may miss, in epsilons of the sum of the sizes of their terms: 3 was the most on 60 families and trained models.
 ROUNDING_OF_ACCOUNT = 16.0
@@ -37,7 +37,7 @@ class BackwardPass:
 Places = dict[str, list[Tensor | None]]
 
 
-def places_of(nodes: Nodes, structure: Structure, pixels: Tensor | None, fields: Fields) -> Places:
+def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
     """Where what ``fields`` ask for arrives. What nobody asks for is not looked for either."""
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],

@@ -17,19 +17,20 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
+from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.mode import RecordingMode, doubled
-from explainers.autograd.nodes import Block, Node, Nodes
+from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, recorded_inside
 from explainers.autograd.operators import Add
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator
-from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
+from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_first, tokens_among
-from explainers.autograd.structure.model_structure import Structure
+from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
@@ -65,6 +66,7 @@ class ForwardPass:
     x1: Tensor | None = None
     insides: Insides = field(default_factory=Insides)
     saved: SavedValues = field(default_factory=SavedValues)
+    detached: DetachedNumbers = field(default_factory=DetachedNumbers)
     thread: int = field(default_factory=threading.get_ident)
 
 
@@ -111,8 +113,8 @@ class Recording:
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
-            self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
-        mode = RecordingMode(self, self.passing.saved)
+            self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), Role.PIXELS)
+        mode = RecordingMode(self, self.passing.saved, self.passing.detached)
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = on_path(self, model.forward(tensors))
@@ -130,6 +132,8 @@ class Recording:
         """The forward pass is over: what is kept belongs to its graph alone."""
         self.passing.insides.end(self)
         self.passing.saved.forget()
+        self.passing.detached.forget()
+        self.nodes.detached = frozenset(self.passing.detached.functions)
         self.nodes.end()
         self._forward = None
 
@@ -229,7 +233,7 @@ class Recording:
         several = (self.nodes.class_blocks, self.model.class_blocks) if self.model.class_blocks else (self.nodes.blocks, self.model.blocks)
         return self.passing.single_head and running is not None and len(several[0]) == len(several[1])
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
         self.passing.position += 1 if self.entered else -1
         given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
@@ -244,7 +248,7 @@ class Recording:
         x1 = self.passing.x1
         return self.model.block_io.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
-    def _listed(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: str | None) -> Tensor:
+    def _listed(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
         """Put an operator on the list."""
         inputs, settings = [], {}
         for name, argument in zip(_names(operator), arguments, strict=True):
@@ -264,18 +268,18 @@ class Recording:
     # --- what the model is made of ------------------------------------------------------------------------------------
 
     @cached_property
-    def structure(self) -> Structure:
+    def structure(self) -> ModelStructure:
         """What the list of nodes says of the model."""
         return self._structure(None)
 
-    def _structure(self, over_channels: bool | None) -> Structure:
+    def _structure(self, over_channels: bool | None) -> ModelStructure:
         recording = weakref.proxy(self)  # no cycle: see run
 
         def gradient(of: Tensor, at: Tensor) -> Tensor | None:
             signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
             return signal
 
-        return Structure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
+        return ModelStructure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -315,10 +319,10 @@ class Recording:
         """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
         return position in self.structure.normalised
 
-    def gathered(self, position: int) -> float:
+    def accumulated_rounding(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
         known = self.rounding.get(position)
-        return known if known is not None else max(self.rounding.values(), default=GATHERED)
+        return known if known is not None else max(self.rounding.values(), default=ACCUMULATED_ROUNDING)
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
@@ -399,23 +403,23 @@ class Recording:
         self._cache.clear()
 
     def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. A rule that
-        accounts for the answer goes back to x^1.
+        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. Under a rule
+        that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them.
         """
         started = self._now()
-        if rule.accounts or "bias" in fields:
-            fields |= {"block_inputs[0]", "bias"}
+        if "bias" in fields:
+            fields |= ACCOUNT
         biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io) if "bias" in fields else None
         under_way, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
-        start = seeded(start) if estimated else start
+        start = exact(start) if estimated else start
         with self._follow(under_way):
             arrived = torch.autograd.grad(self.logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         seconds = self._now() - started
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
         signals = signals_at(places, values, fields, under_way, seconds)
-        if rule.accounts:
+        if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * self.logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:

@@ -72,7 +72,7 @@ def rows_at_once(
 ) -> int:
     """How many rows, from ``least`` to ``most``, a recording of such inputs can have in the memory that is free.
 
-    propagated  a :class:`explainers.autograd.propagation.Propagation`, which keeps nothing for the way back
+    propagated  a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for the way back
     apart       bytes that are needed besides
     times       how much larger its numbers are than the model's own: 2 in float64 of float32
 

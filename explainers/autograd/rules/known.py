@@ -33,7 +33,7 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Ali et al.",
                 year=2022,
-                title="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",
+                title="XAI for Transformers: Better Explanations through Conservative ForwardDecomposition, ICML 2022, arXiv 2202.07304",
             ),
             attention="constant",
             norm="constant",

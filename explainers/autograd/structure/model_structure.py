@@ -22,7 +22,7 @@ from explainers.models.layout import Layout
 Gradient = Callable[[Tensor, Tensor], Tensor | None]
 
 
-class Structure:
+class ModelStructure:
     """Questions to the nodes of a pass. ``gradient`` answers what their list alone cannot.
 
     over_channels  whether attention in the blocks is over channels (XCiT's), so that its maps are none of tokens; None: to be found out
@@ -32,7 +32,7 @@ class Structure:
     def __init__(
         self, nodes: Nodes, layout: Layout, block_io: BlockIO, gradient: Gradient, is_text: bool, over_channels: bool | None
     ) -> None:
-        self._nodes, self._layout, self._form, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
+        self._nodes, self._layout, self._block_io, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
         self._known_over_channels = over_channels
 
     @cached_property
@@ -40,7 +40,7 @@ class Structure:
         return users_of(self._nodes.ran)
 
     @cached_property
-    def _shaped(self) -> list[asking.Attention | None]:
+    def _shape_rows(self) -> list[asking.Attention | None]:
         """Per block what has the shape of attention over its tokens."""
         return [asking.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
@@ -49,7 +49,7 @@ class Structure:
         """Per block whether that is over channels instead."""
         return [
             each is not None and self._is_over_channels(each, block.input)
-            for each, block in zip(self._shaped, self._nodes.blocks, strict=True)
+            for each, block in zip(self._shape_rows, self._nodes.blocks, strict=True)
         ]
 
     def _is_over_channels(self, attention: asking.Attention, x: Tensor) -> bool:
@@ -69,7 +69,7 @@ class Structure:
 
     @cached_property
     def _attended(self) -> list[asking.Attention | None]:
-        return [None if is_over else each for each, is_over in zip(self._shaped, self._channels, strict=True)]
+        return [None if is_over else each for each, is_over in zip(self._shape_rows, self._channels, strict=True)]
 
     @property
     def attentions(self) -> list[Tensor | None]:
@@ -95,7 +95,7 @@ class Structure:
     @cached_property
     def sums(self) -> list[list[Tensor]]:
         """Per block (B, S, D) each: the residual stream after each sum of two paths."""
-        return [sums_in(self._nodes, block, self._form) for block in self._nodes.blocks]
+        return [sums_in(self._nodes, block, self._block_io) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
@@ -107,7 +107,7 @@ class Structure:
         """Recorded from the pixels: position embeddings, and the tokens with them added. A model of several streams has positions of each,
         of which only some are embeddings of the grid's patches.
         """
-        return None if self._form.has_streams else added_before(self._nodes, self._layout)
+        return None if self._block_io.has_streams else added_before(self._nodes, self._layout)
 
     @cached_property
     def _projections(self) -> tuple[frozenset[int], bool]:

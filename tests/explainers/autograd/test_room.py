@@ -11,7 +11,7 @@ import torch
 import explainers
 from explainers import ExplainerError
 from explainers.autograd import room
-from explainers.autograd.propagation import Propagation
+from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.autograd.recording import Recording
 from explainers.autograd.room import kept_by_one, reckoned, rows_at_once
 from tests.explainers.support.wrapped import inputs, wrapped
@@ -73,7 +73,7 @@ def test_what_can_be_made_in_smaller_pieces_is_and_gives_the_same(free: Any, mon
 
         return begin
 
-    for kind in (Recording, Propagation) if spec in ("decompx", "globenc", "alti") else (Recording,):
+    for kind in (Recording, ForwardDecomposition) if spec in ("decompx", "globenc", "alti") else (Recording,):
         monkeypatch.setattr(kind, "__init__", sized(kind.__init__))
     whole = explainers.explain(model, tensors, 1, spec).maps[0].scores
     most = max(sizes)
