@@ -58,13 +58,13 @@ def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fi
     return places
 
 
-def signals_at(places: Places, arrived: list[Tensor], fields: Fields, under_way: BackwardPass, seconds: float) -> Signals:
+def signals_at(places: Places, arrived: list[Tensor], fields: Fields, backward_pass: BackwardPass, seconds: float) -> Signals:
     """What ``arrived`` at the places, in their order."""
     left = iter(arrived)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
     per_block: dict[str, Any] = {name: values[name] for name in PER_BLOCK}
     pooling, placed, pixels = (values[name][0] if values[name] else None for name in ("pooling", "placed", "pixels"))
-    biases = under_way.biases
+    biases = backward_pass.biases
     return Signals(
         **per_block,
         pooling=pooling,
@@ -72,7 +72,7 @@ def signals_at(places: Places, arrived: list[Tensor], fields: Fields, under_way:
         pixels=pixels,
         bias=None if biases is None else biases.by_token,
         unplaced=None if biases is None else biases.unplaced,
-        unruled=frozenset(under_way.unruled),
+        unruled=frozenset(backward_pass.unruled),
         seconds=seconds,
         fields=fields,
     )

@@ -94,7 +94,7 @@ class BalancedRecording(Recording):
         return out
 
     def _biases_so_far(self) -> float:
-        biases = self.under_way.biases
+        biases = self.backward_pass.biases
         return 0.0 if biases is None else float(biases.by_token.sum() + biases.unplaced.sum())
 
 

@@ -22,7 +22,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.structure.attention import over_tokens
-from explainers.autograd.structure.class_attention import as_taken, class_attentions
+from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
@@ -76,7 +76,7 @@ class ForwardDecomposition(Recording):
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         if self._forward is not None:  # the last block of interest was reached
-            self.passing.saved.forget()
+            self.forward_pass.saved.forget()
         self.nodes.end()
         self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 
@@ -126,7 +126,7 @@ class ForwardDecomposition(Recording):
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start = x, self.nodes.of(x)
-        return as_taken(x, args, kwargs)
+        return with_tokens_of_class_block(x, args, kwargs)
 
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super()._after_class_block(module, args, kwargs, output)
@@ -203,15 +203,15 @@ class ForwardDecomposition(Recording):
     @property
     def _samples(self) -> int:
         """How many rows x^1 has, all copies counted."""
-        assert self.passing.x1 is not None
-        return len(self.passing.x1)
+        assert self.forward_pass.x1 is not None
+        return len(self.forward_pass.x1)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
-        return self._listed(operator, arguments, path, role)
+        return self._add_node(operator, arguments, path, role)
 
 
 class _OnPath(Operator):

@@ -12,7 +12,7 @@ from explainers.autograd import handlers  # noqa: F401  registers what dispatch 
 from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.dispatch import TRANSPARENT, active, call_through, handler_of, note, role, tensors_in, writes_into_first
 from explainers.autograd.nodes import Move, Unruled
-from explainers.autograd.opaque import kept_beside, needs_gradient, on_path, without_gradient
+from explainers.autograd.opaque import keep_beside, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.saved_values import SavedValues
 
@@ -58,7 +58,7 @@ class RecordingMode(TorchFunctionMode):
         if not torch.is_grad_enabled():
             return without_gradient(self.recording, call, args, kwargs, writes)
         out = call(args, kwargs)
-        return kept_beside(self.recording, out) if insides.in_checkpoint else out
+        return keep_beside(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
         """Put on the list what no handler has."""

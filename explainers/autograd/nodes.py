@@ -97,7 +97,8 @@ class Block:
     input   (B, S, D), ``start`` the node that gave it
     stream  the shape of the one residual stream that it adds to; None where there are several
     output  (B, S, D), None until it is done
-    left    (B, S, D): what goes on from it, which is ``output`` unless the head is to read something else; ``left_by`` the node of that
+    passed_on     (B, S, D): what the model goes on with, which is ``output`` unless the head is to read something else
+    passed_on_by  the node that gave that
     """
 
     first: int
@@ -106,8 +107,8 @@ class Block:
     stream: Size | None = None
     end: int | None = None
     output: Tensor | None = None
-    left: Tensor | None = None
-    left_by: Node | None = None
+    passed_on: Tensor | None = None
+    passed_on_by: Node | None = None
 
 
 @dataclass(eq=False)

@@ -349,7 +349,7 @@ class Trace:
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
-        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.room.rows_at_once`, which may raise.
+        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.memory.rows_at_once`, which may raise.
         """
         batch = len(self.recording.block_inputs[0])
         most = max(most, least * batch)

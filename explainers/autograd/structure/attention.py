@@ -148,7 +148,7 @@ def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
     for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):
         yield nodes.inside(block), block.start, True
         if block.end is not None:
-            yield nodes.ran[block.end : None if after is None else after.first], block.left_by, False
+            yield nodes.ran[block.end : None if after is None else after.first], block.passed_on_by, False
 
 
 def _rotates(node: Node) -> bool:

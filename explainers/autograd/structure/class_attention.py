@@ -64,7 +64,7 @@ def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
     of_classes: list[Attention] = []
     users = users_of(nodes.ran[nodes.blocks[0].end :]) if nodes.blocks and nodes.blocks[0].end is not None else {}
     for node, block in nodes.after_blocks():
-        left = block.left
+        left = block.passed_on
         if node.operator is not Softmax or len(node.shape) != 4 or left is None or node.shape[0] != len(left):
             continue
         tokens, attention = 1 + left.shape[1], Attention(node, meeting(node, users))
@@ -110,12 +110,12 @@ def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tenso
     return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
 
 
-def class_first(given: list[Tensor]) -> Tensor:
+def class_token_first(given: list[Tensor]) -> Tensor:
     """(B, 1 + S, D) of what a block takes: itself, or a class token and the others in whatever order."""
     return given[0] if len(given) == 1 else torch.cat(sorted(given, key=lambda tokens: tokens.shape[1]), 1)
 
 
-def as_taken(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_tokens_of_class_block(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a block with other tokens (B, 1 + S, D)."""
     several = len(tokens_among(args, kwargs)) > 1
 

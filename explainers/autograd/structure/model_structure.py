@@ -10,7 +10,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
-from explainers.autograd.structure import attention as asking
+from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention
 from explainers.autograd.structure.pooling import pooling_attention
 from explainers.autograd.structure.positions import added_before
@@ -40,27 +40,27 @@ class ModelStructure:
         return users_of(self._nodes.ran)
 
     @cached_property
-    def _shape_rows(self) -> list[asking.Attention | None]:
+    def _candidates(self) -> list[attention_nodes.Attention | None]:
         """Per block what has the shape of attention over its tokens."""
-        return [asking.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
+        return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
     def _channels(self) -> list[bool]:
         """Per block whether that is over channels instead."""
         return [
             each is not None and self._is_over_channels(each, block.input)
-            for each, block in zip(self._shape_rows, self._nodes.blocks, strict=True)
+            for each, block in zip(self._candidates, self._nodes.blocks, strict=True)
         ]
 
-    def _is_over_channels(self, attention: asking.Attention, x: Tensor) -> bool:
+    def _is_over_channels(self, attention: attention_nodes.Attention, x: Tensor) -> bool:
         if self._known_over_channels is not None:
             return self._known_over_channels
         value = attention.value
         if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
             return False  # else the shape of the weights has told
         with torch.inference_mode(False), torch.enable_grad():
-            heard = self._gradient(value.select(-2, 0), x)
-        return heard is not None and bool((heard != 0).any(-1).all())
+            signal = self._gradient(value.select(-2, 0), x)
+        return signal is not None and bool((signal != 0).any(-1).all())
 
     @property
     def over_channels(self) -> bool:
@@ -68,29 +68,29 @@ class ModelStructure:
         return any(self._channels)
 
     @cached_property
-    def _attended(self) -> list[asking.Attention | None]:
-        return [None if is_over else each for each, is_over in zip(self._shape_rows, self._channels, strict=True)]
+    def _attentions(self) -> list[attention_nodes.Attention | None]:
+        return [None if is_over else each for each, is_over in zip(self._candidates, self._channels, strict=True)]
 
     @property
     def attentions(self) -> list[Tensor | None]:
         """Per block (B, H, S, S), None where it has no attention over its tokens."""
-        return [None if each is None else each.weights for each in self._attended]
+        return [None if each is None else each.weights for each in self._attentions]
 
     @property
     def contexts(self) -> list[Tensor | None]:
         """Per block (B, H, S, d): what attention gives, before its projection."""
-        return [None if each is None else each.context for each in self._attended]
+        return [None if each is None else each.context for each in self._attentions]
 
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
         """Per block what its attention was made of, None where that cannot be told."""
-        return [None if each is None else each.parts() for each in self._attended]
+        return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property
     def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
         """Per block weight and bias of the linear map that takes what attention gives."""
-        products = [None if each is None else each.product for each in self._attended]
-        return [None if product is None else asking.projection_of(product, self._users) for product in products]
+        products = [None if each is None else each.product for each in self._attentions]
+        return [None if product is None else attention_nodes.projection_of(product, self._users) for product in products]
 
     @cached_property
     def sums(self) -> list[list[Tensor]]:
@@ -111,7 +111,7 @@ class ModelStructure:
 
     @cached_property
     def _projections(self) -> tuple[frozenset[int], bool]:
-        return asking.projections(self._nodes)
+        return attention_nodes.projections(self._nodes)
 
     @property
     def projections(self) -> frozenset[int]:
@@ -126,7 +126,7 @@ class ModelStructure:
     @cached_property
     def normalised(self) -> frozenset[int]:
         """The positions of the linear attentions that are divided by their normaliser."""
-        return asking.normalised(self._nodes)
+        return attention_nodes.normalised(self._nodes)
 
     @cached_property
     def pooling(self) -> Tensor | None:
