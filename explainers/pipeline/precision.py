@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.gathered import gathered_by
-from explainers.autograd.rounding import GATHERED
+from explainers.autograd.accumulated_rounding import accumulated_rounding_of
+from explainers.autograd.rounding import ACCUMULATED_ROUNDING
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.records.result import Attribution, MapPrecision, Numerics
@@ -118,7 +118,7 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
     The method runs again with the relevance moved by its errors, their signs drawn at random.
     """
     if has_double(trace.recording.logits.device):
-        trace.recording.rounding = gathered_by(session.model).units
+        trace.recording.rounding = accumulated_rounding_of(session.model).units
     output = run_method(trace)
     scores = output.scores.detach()
     of_tokens = scores.shape == trace.mask.shape
@@ -169,9 +169,9 @@ def _reason_for_float64(session: Session) -> str | None:
         return "It was asked for."
     if logits.dtype == torch.float64:
         return "The model is in float64."
-    if GATHERED * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
+    if ACCUMULATED_ROUNDING * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
         return f"{_name(logits.dtype)} has too few digits for relevance."
-    if has_double(logits.device) and (off := gathered_by(session.model).taken) > FLOAT64_THRESHOLD:
+    if has_double(logits.device) and (off := accumulated_rounding_of(session.model).input_error) > FLOAT64_THRESHOLD:
         return f"In {_name(logits.dtype)} rounding moves some of this model's own activations by {_percent(off)} of their mean size."
     return None
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd.operators import Softmax
-from explainers.autograd.rounding import Carried, error_of, value_of
+from explainers.autograd.rounding import RelevanceWithError, error_of, value_of
 from explainers.autograd.rows import at_rows
 from explainers.autograd.rules import RULES
 from tests.explainers.support.operator_cases.attention import BOOLEAN, qkv
@@ -104,7 +104,9 @@ def test_rows_without_a_signal_are_left_out(live: tuple[int, ...], taken: int) -
     torch.testing.assert_close(at_rows(back, arrived, x), x * (arrived @ weight))
     assert rows == [taken]
     carried = at_rows(
-        lambda given, x: Carried(x * (value_of(given) @ weight), error_of(given)[..., :3]), Carried(arrived, arrived.abs()), x
+        lambda given, x: RelevanceWithError(x * (value_of(given) @ weight), error_of(given)[..., :3]),
+        RelevanceWithError(arrived, arrived.abs()),
+        x,
     )
     torch.testing.assert_close(value_of(carried), x * (arrived @ weight))
     torch.testing.assert_close(error_of(carried), arrived.abs()[..., :3])

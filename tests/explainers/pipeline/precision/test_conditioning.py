@@ -13,7 +13,7 @@ import torch
 import explainers
 import explainers.pipeline.precision
 from explainers import ExplainerError
-from explainers.autograd.gathered import Comparison, gathered_by
+from explainers.autograd.accumulated_rounding import Comparison, accumulated_rounding_of
 from explainers.autograd.recording import Recording
 from explainers.methods import parse
 from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, estimate_rounding
@@ -92,8 +92,8 @@ def test_a_heavy_model_keeps_float32_and_says_what_its_patches_may_be_off_by(mon
 def test_rounding_is_measured_where_relevance_is_split() -> None:
     """At every sum and product, deeper ones having gathered more; on another input about as much."""
     model, image = explainers.wrap(random_vit(1, 32, 48, 4)), random_image(1, 32)
-    measured = gathered_by(model).units
-    assert measured is gathered_by(model).units
+    measured = accumulated_rounding_of(model).units
+    assert measured is accumulated_rounding_of(model).units
     exact = Comparison(model, {"pixel_values": image}, double=True)
     theirs = Comparison(model, {"pixel_values": image}, exact.noted).differences
     assert measured.keys() == theirs.keys()
@@ -117,12 +117,12 @@ class GeluOfRest(torch.nn.Module):
 def test_a_model_whose_own_activations_lose_digits_is_computed_in_float64() -> None:
     """What is added and taken away again leaves its rounding in what the next layer reads."""
     vit, image = random_vit(1, 32, 48, 4), random_image(1, 32)
-    assert gathered_by(explainers.wrap(copy.deepcopy(vit))).taken < FLOAT64_THRESHOLD
+    assert accumulated_rounding_of(explainers.wrap(copy.deepcopy(vit))).input_error < FLOAT64_THRESHOLD
     with torch.no_grad():
         vit.blocks[1].mlp.fc1.bias.add_(3e4)
         vit.blocks[1].mlp.act = GeluOfRest(3e4)
     rough = explainers.wrap(vit)
-    assert gathered_by(rough).taken > FLOAT64_THRESHOLD
+    assert accumulated_rounding_of(rough).input_error > FLOAT64_THRESHOLD
     attribution = explainers.explain(rough, {"pixel_values": image}, 0, "partial_lrp")["partial_lrp"]
     assert attribution.precision.dtype == "float64"
     assert "of this model's own activations" in attribution.precision.why
@@ -288,7 +288,7 @@ def test_relevance_is_the_same_whether_it_carries_its_error_or_not(family: str, 
         carried = made.signals(RULES[rule], seed)
         made.forget_signals()
         with monkeypatch.context() as patch:
-            patch.setattr(module, "seeded", lambda signal: signal)
+            patch.setattr(module, "exact", lambda signal: signal)
             plain = made.signals(RULES[rule], seed)
         made.forget_signals()
         assert carried.errors is not None

@@ -1,4 +1,4 @@
-"""How much rounding the activations of a model have gathered where relevance is split: measured once, on an input made for it.
+"""How much rounding the activations of a model have accumulated where relevance is split: measured once, on an input made for it.
 
 An activation is off by the rounding of its own sum and of all before it. How far depends on the model, and on how deep it lies: 2 to 40
 units in the last place were seen. So the model is recorded in float64 and as it is on the same made-up input, and what differs is kept for
@@ -17,32 +17,35 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.autograd import rounding
+from explainers.autograd.nodes import Role
 from explainers.autograd.operators import Add, DynamicLinear, LinearAttention, LinearMap, MatMul
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.models.model import Model
 
-#: Of the numbers of an activation this share may be off by more than is kept, times the quantile of a normal distribution.
-TAIL, QUANTILE = 1e-3, 3.29
+#: The share of the numbers of an activation that may be farther off than is said, and the quantile of a normal distribution beyond which
+#: on both sides that share lies.
+TAIL_SHARE, TAIL_QUANTILE = 1e-3, 3.29
 
-_MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Gathered]] = WeakKeyDictionary()
+_MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], AccumulatedRounding]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """The rounding that a model's activations gather.
+class AccumulatedRounding:
+    """The rounding that a model's activations accumulate.
 
-    units  of what each sum and matrix product gives, by its position in the forward pass: in units of :func:`rounding.scale_of`
-    taken  how far what a linear map takes may be off, relative to the numbers and their mean size: the largest of all linear maps, all but
-           a thousandth of whose numbers are nearer. The estimate of rounding takes them as they are
+    units        of the output of each sum and matrix product, by its position in the forward pass: in units of
+                 :func:`explainers.autograd.rounding.scale_of`
+    input_error  how far the inputs of linear maps may be off, relative to the numbers and their mean size: of the worst linear map, all but
+                 a thousandth of whose numbers are nearer. The estimate of rounding leaves it out
     """
 
     units: Mapping[int, float]
-    taken: float
+    input_error: float
 
 
-def gathered_by(model: Model) -> Gathered:
-    """What the activations of a model gather.
+def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
+    """What the activations of a model accumulate.
 
     Measured when first wanted, and kept as long as the module lives: for its device and type, and the side of it that is explained.
     Needs a device that has float64.
@@ -53,8 +56,8 @@ def gathered_by(model: Model) -> Gathered:
         tensors = made_up(model)
         exact = Comparison(model, tensors, double=True)
         compared = Comparison(model, tensors, exact.noted)
-        taken = QUANTILE * max(compared.taken, default=0.0) * torch.finfo(model.dtype).eps / 2
-        kept[key] = Gathered(compared.differences, taken)
+        input_error = TAIL_QUANTILE * max(compared.input_errors, default=0.0) * torch.finfo(model.dtype).eps / 2
+        kept[key] = AccumulatedRounding(compared.differences, input_error)
     return kept[key]
 
 
@@ -71,19 +74,19 @@ def made_up(model: Model) -> dict[str, Tensor]:
 
 
 class Comparison(Recording):
-    """A recording that keeps what sums and products give, and what linear maps take, as ``noted``; or how far these are from what another
-    noted, as ``differences`` and ``taken``.
+    """A recording that keeps the outputs of sums and products, and the inputs of linear maps, as ``noted``; or how far these are from what
+    another noted, as ``differences`` and ``input_errors``.
     """
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:
         self.noted: dict[int, Tensor] = {}
         self.differences: dict[int, float] = {}
-        self.taken: list[float] = []  # how far what linear maps take is from what another recording's took
+        self.input_errors: list[float] = []  # of linear maps
         self._exact = exact
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
-        """Apply an operator, and note what it gives, of a linear map what it takes."""
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
+        """Apply an operator, and note its output, of a linear map its input."""
         out = super().run(operator, *arguments, role=role)
         if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
             return out
@@ -91,7 +94,7 @@ class Comparison(Recording):
         if self._exact is None:
             self.noted[self.position] = value
         elif operator is LinearMap:
-            self.taken.append(_units(value, self._exact[self.position], value.abs() + value.abs().mean()))
+            self.input_errors.append(_units(value, self._exact[self.position], value.abs() + value.abs().mean()))
         else:
             terms = arguments[:2] if operator is Add else (value,)
             scale = torch.stack([rounding.scale_of(term.detach()).expand_as(value) for term in terms]).sum(0)
@@ -105,4 +108,4 @@ def _units(value: Tensor, exact: Tensor, scale: Tensor) -> float:
     apart = apart[apart.isfinite()]
     if not len(apart):
         return 0.0
-    return float(apart.topk(1 + int(TAIL * len(apart))).values[-1]) / (QUANTILE * torch.finfo(value.dtype).eps / 2)
+    return float(apart.topk(1 + int(TAIL_SHARE * len(apart))).values[-1]) / (TAIL_QUANTILE * torch.finfo(value.dtype).eps / 2)

@@ -1,7 +1,7 @@
 """How much memory recordings take, before they are made: what does not fit is refused, or made in smaller pieces.
 
 A recording keeps what its operators need for the way back. How much that is of one input is measured, on a recording of that input alone,
-where a generous reckoning from the model's shape says that it might matter; so an ordinary request costs nothing.
+where a generous estimate from the model's shape says that it might matter; so an ordinary request costs nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from explainers.models.memory import free_memory
 from explainers.models.model import Model
 
 SHARE = 0.9  # of the free memory that a request may take
-BEYOND = 1.5  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.5 measured on vit_small_patch16_224
-IN_DOUBLE = 1.5  # so many times more again where relevance is followed in float64, beside what float32 gave: measured on the same model
-AMPLE = 3  # so many times as much free memory as the generous reckoning says is no reason to measure
+OVERHEAD = 1.5  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.5 measured on vit_small_patch16_224
+FLOAT64_OVERHEAD = (
+    1.5  # so many times more again where relevance is followed in float64, beside what float32 gave: measured on the same model
+)
+AMPLE = 3  # so many times as much free memory as the generous estimate says is no reason to measure
 #: Tensors of the width of the tokens, and of the size of the attention weights, that a block keeps at most.
 _OF_WIDTH, _OF_WEIGHTS = 48, 6
 
@@ -29,21 +31,21 @@ def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
     return max(len(tensor) for name, tensor in tensors.items() if model.is_sample(name))
 
 
-def reckoned(model: Model, tensors: Mapping[str, Tensor]) -> int:
+def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """Bytes that a recording of one sample keeps at most, from the model's shape: blocks, tokens, width and heads."""
     length, width = _shape(model, tensors)
     heads = int(model.details.get("heads") or 1)
     return len(model.blocks) * (_OF_WIDTH * length * width + _OF_WEIGHTS * heads * length**2) * model.dtype.itemsize
 
 
-def kept_by_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
+def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """Bytes that a recording of one of the samples keeps, measured once for each shape of input. Other memory is let go of."""
     first = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
     key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in first.items())))
-    return model.cached(key, lambda: _measured(model, first))
+    return model.cached(key, lambda: _measure(model, first))
 
 
-def _measured(model: Model, tensors: Mapping[str, Tensor]) -> int:
+def _measure(model: Model, tensors: Mapping[str, Tensor]) -> int:
     with with_gradients():
         sizes = _MeasuredRecording(model, tensors).sizes
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.module.parameters()}
@@ -56,7 +58,7 @@ class _MeasuredRecording(Recording):
     sizes: dict[int, int]
 
     def _end_forward(self) -> None:
-        self.sizes = self.passing.saved.sizes()
+        self.sizes = self.forward_pass.saved.sizes()
         super()._end_forward()
 
 
@@ -72,17 +74,17 @@ def rows_at_once(
 ) -> int:
     """How many rows, from ``least`` to ``most``, a recording of such inputs can have in the memory that is free.
 
-    propagated  a :class:`explainers.autograd.propagation.Propagation`, which keeps nothing for the way back
+    propagated  a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for the way back
     apart       bytes that are needed besides
     times       how much larger its numbers are than the model's own: 2 in float64 of float32
 
     Raises ExplainerError, with both figures and what to send instead, where not even the ``least`` fit.
     """
-    free, most_of_one = free_memory(model.device), times * reckoned(model, tensors)
+    free, most_of_one = free_memory(model.device), times * estimate_of_one(model, tensors)
     if free is None or (most * most_of_one + apart) * AMPLE <= free:
         return most
     too_large = most_of_one > AMPLE * AMPLE * free  # not even measuring fits
-    of_a_row = most_of_one if too_large else times * _of_a_row(model, tensors, propagated)
+    of_a_row = most_of_one if too_large else times * _bytes_of_a_row(model, tensors, propagated)
     fit = max(0, int((SHARE * free - apart) / of_a_row))
     if fit >= least:
         return min(fit, most)
@@ -95,7 +97,7 @@ def rows_at_once(
     )
 
 
-def check_room(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
+def check_memory(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
     """Raise ExplainerError where a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for
     the way back; see :func:`rows_at_once`.
     """
@@ -103,11 +105,11 @@ def check_room(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, 
     rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded)
 
 
-def _of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:
+def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:
     """Bytes that one more row takes."""
-    kept = kept_by_one(model, tensors)
+    kept = measure_one(model, tensors)
     if not propagated:
-        return BEYOND * kept
+        return OVERHEAD * kept
     length, width = _shape(model, tensors)  # the input and output of every block, and what one block works with
     return 2 * len(model.blocks) * length * width * model.dtype.itemsize + 2 * kept / len(model.blocks)
 

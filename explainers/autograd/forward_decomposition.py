@@ -17,24 +17,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.structure.attention import over_tokens
-from explainers.autograd.structure.class_attention import as_taken, attentions_behind
-from explainers.autograd.structure.model_structure import Structure
+from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
+from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
 from explainers.models.structure.spans import Span
 from explainers.models.tokens import as_given, map_size
 
 
-class Propagation(Recording):
+class ForwardDecomposition(Recording):
     """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
 
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
     None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
-    of that block, which is the last to run; of one of class attention, behind the others, where ``behind``.
+    of that block, which is the last to run; of one of class attention, behind the others, where ``class_attention_stage``.
     ``over_channels`` says that attention in the blocks is over channels, which takes a way back to find out.
     ``rule`` must have a linear form: hold attention and scales and gates constant.
     """
@@ -48,7 +49,7 @@ class Propagation(Recording):
         sources: Tensor,
         rule: Rule,
         block: int | None = None,
-        behind: bool = False,
+        class_attention_stage: bool = False,
         over_channels: bool = False,
     ) -> None:
         if any(isinstance(each, Span) for each in model.blocks):
@@ -65,8 +66,8 @@ class Propagation(Recording):
         self._sources = sources
         self._over_channels = over_channels
         self._propagated = rule
-        self._block = None if behind else block
-        self._of_classes = block if behind else None
+        self._block = None if class_attention_stage else block
+        self._of_classes = block if class_attention_stage else None
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -75,7 +76,7 @@ class Propagation(Recording):
         with suppress(_ReachedError):
             super().__init__(model, tensors, entry=self._isolate if block is None else None)
         if self._forward is not None:  # the last block of interest was reached
-            self.passing.saved.forget()
+            self.forward_pass.saved.forget()
         self.nodes.end()
         self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
 
@@ -125,7 +126,7 @@ class Propagation(Recording):
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start = x, self.nodes.of(x)
-        return as_taken(x, args, kwargs)
+        return with_tokens_of_class_block(x, args, kwargs)
 
     def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         super()._after_class_block(module, args, kwargs, output)
@@ -137,7 +138,7 @@ class Propagation(Recording):
         return None
 
     @cached_property
-    def structure(self) -> Structure:
+    def structure(self) -> ModelStructure:
         """What the list of nodes says of the model, with what is known of its attention."""
         return self._structure(self._over_channels)
 
@@ -189,7 +190,7 @@ class Propagation(Recording):
     def _before_attention(self) -> bool:
         if self._of_classes is not None:
             running = self.nodes.running_class_block
-            behind = [] if running is None else attentions_behind(self.nodes, lambda value, left: True)
+            behind = [] if running is None else class_attentions(self.nodes, lambda value, left: True)
             return running is not None and not any(attention.softmax.place >= running.first for attention in behind)
         running = self.nodes.running
         return running is not None and (self._over_channels or not over_tokens(self.nodes, running))
@@ -202,15 +203,15 @@ class Propagation(Recording):
     @property
     def _samples(self) -> int:
         """How many rows x^1 has, all copies counted."""
-        assert self.passing.x1 is not None
-        return len(self.passing.x1)
+        assert self.forward_pass.x1 is not None
+        return len(self.forward_pass.x1)
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
-        return self._listed(operator, arguments, path, role)
+        return self._add_node(operator, arguments, path, role)
 
 
 class _OnPath(Operator):
