@@ -38,6 +38,7 @@
  * @property {string | undefined} of the class or prompt itself, where the label says more
  * @property {string | undefined} against the class that it is set against
  * @property {string | undefined} group the group that it is
+ * @property {string | undefined} kind of a target that a package adds; `of` is then what to send for it
  * @property {number | undefined} cosine of picture and prompt
  * @property {Abstention | undefined} abstention of a prompt
  */
