@@ -38,12 +38,12 @@ class TargetOutput:
         """From logits (..., C): ``probability`` (of the class, group or prompt itself, where the target is about one) and ``logit`` (of a
         contrast the difference); of a regression ``value`` alone.
         """
-        target = self.resolved.target
-        number = target.logit(self.resolved.named(logits)).to(logits.dtype)
+        target, rows = self.resolved.target, logits.reshape(-1, logits.shape[-1])
+        number = target.logit(self.resolved.named(rows)).to(logits.dtype).view(logits.shape[:-1])
         if self.kind == "regression":
             return {"value": number}
-        probability = target.probability(self.resolved.named(logits.double()))
-        return {"logit": number} if probability is None else {"probability": probability, "logit": number}
+        probability = target.probability(self.resolved.named(rows.double()))
+        return {"logit": number} if probability is None else {"probability": probability.view(logits.shape[:-1]), "logit": number}
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Of every class, in double precision, from logits (..., C)."""

@@ -62,7 +62,8 @@ def as_target(entry: object) -> Target:
 def _plain(value: Any) -> Any:
     """The same with the class indices of torch and numpy as plain whole numbers, also where a target names them."""
     if isinstance(value, Target):
-        return replace(value, **{part.name: _plain(getattr(value, part.name)) for part in fields(value) if part.init})  # type: ignore[type-var]
+        target: Any = value  # a dataclass, which the type does not say
+        return replace(target, **{part.name: _plain(getattr(target, part.name)) for part in fields(target) if part.init})
     if isinstance(value, tuple):
         return tuple(_plain(part) for part in value)
     if getattr(value, "ndim", 0) or isinstance(value, int | np.bool_ | str) or not hasattr(value, "__index__"):

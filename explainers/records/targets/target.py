@@ -35,7 +35,7 @@ class NamedLogits:
 
     def indices(self, name: Any) -> Tensor:
         """The indices (B, M) of the classes that a name stands for."""
-        return self.places[name].to(self.logits.device).expand(*self.logits.shape[:-1], -1)
+        return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
 
     def logit(self, name: Any) -> Tensor:
         """The logit (B,) of a class; of several classes the log-sum-exp of their logits."""
@@ -55,8 +55,8 @@ class NamedLogits:
         """The gradient (B, C) of :meth:`probability`."""
         scale, lapse = self.classes.calibration.temperature, self.classes.calibration.lapse
         p, indices = probabilities(self.logits / scale, self.classes.output), self.indices(name)
-        own = torch.zeros_like(p).scatter(-1, indices, p.gather(-1, indices))
-        gradient = own - own.sum(-1, keepdim=True) * p if self.classes.output == "softmax" else own * (1 - p)
+        chosen = torch.zeros_like(p).scatter(-1, indices, p.gather(-1, indices))
+        gradient = chosen - chosen.sum(-1, keepdim=True) * p if self.classes.output == "softmax" else chosen * (1 - p)
         return (1 - lapse) * gradient / scale
 
 

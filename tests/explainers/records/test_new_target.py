@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,8 @@ import torch
 from fastapi.testclient import TestClient
 
 import explainers
-from explainers import TARGETS, Contrast, ExplainerError, Probability, Target, plugins
-from explainers.autograd.rules import KINDS, RULES
-from explainers.methods import METHODS
-from explainers.metrics import METRICS
+from explainers import Contrast, ExplainerError, Probability, Target
+from explainers.autograd.rules import RULES
 from explainers.records.targets import Classes, add_target, parse_target, resolve, target_from_json
 from server import cli
 from server.app import create_app
@@ -28,40 +24,16 @@ from server.export.reproduce import python_lines
 from server.settings import load_settings
 from tests.conftest import ROOT
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture
-from tests.extending import install_example
+from tests.extending import installed_example
 from tests.server.conftest import png
 
-REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, TARGETS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 SPEC, RELEVANCE, WRITTEN = "input_x_gradient", "transformer_attribution", "mean:Zebra + fork"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install_example(tmp_path_factory.mktemp("example"))
-
-
-@contextmanager
-def installed(folder: Path) -> Iterator[Any]:
-    """The package as a process sees it that starts with it; this process forgets it afterwards."""
-    before = [dict(registry) for registry in REGISTRIES]
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.syspath_prepend(folder)
-            plugins._declared.cache_clear()
-            plugins.load_plugins()
-            yield sys.modules["vitrine_example"].Mean
-    finally:
-        plugins._declared.cache_clear()
-        sys.modules.pop("vitrine_example", None)
-        for registry, entries in zip(REGISTRIES, before, strict=True):
-            registry.clear()
-            registry.update(entries)
-
-
-@pytest.fixture(scope="module")
-def mean(folder: Path) -> Iterator[Any]:
-    with installed(folder) as kind:
-        yield kind
+def mean(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with installed_example(tmp_path_factory.mktemp("example")) as module:
+        yield module.Mean
 
 
 def test_its_number_and_output_gradient(mean: Any) -> None:
