@@ -34,7 +34,7 @@ from explainers.pipeline.explain import explain
 from explainers.plugins import load_plugins
 from explainers.records.result import Attribution, Explanation, MapPrecision
 from explainers.records.session import Cancelled, Session
-from explainers.records.targets import AnyOf, Contrast, Probability
+from explainers.records.targets import TARGETS, AnyOf, Contrast, NamedLogits, Probability, Target, add_target
 from explainers.records.trace import MethodOutput, Trace
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "METRICS",
     "QUANTITIES",
     "RULES",
+    "TARGETS",
     "Abstention",
     "Agreement",
     "AnyOf",
@@ -59,6 +60,7 @@ __all__ = [
     "MethodOutput",
     "Mix",
     "Model",
+    "NamedLogits",
     "Preprocessing",
     "Probability",
     "Region",
@@ -67,6 +69,7 @@ __all__ = [
     "Session",
     "Strength",
     "Summary",
+    "Target",
     "TextPair",
     "Threads",
     "Trace",
@@ -74,6 +77,7 @@ __all__ = [
     "WordProbe",
     "add_choice",
     "add_rule",
+    "add_target",
     "agreement",
     "agreement_sentence",
     "alike",

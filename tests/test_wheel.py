@@ -84,6 +84,8 @@ assert (maps["gradient_norm"] >= 0).all()
 assert not torch.allclose(maps["gradient_norm"], maps["gradient_norm:frozen"])
 assert not torch.allclose(maps["fullgrad_plus"], maps["fullgrad_plus:frozen"])
 assert result.versions["vitrine-example"] == "0.1"
+both = explainers.explain(models["scenes-vit"], Image.effect_noise((128, 128), 90), explainers.TARGETS["mean"]((0, 1)), ["rollout"]).target
+assert both.of.startswith("mean:"), both
 runs = {pair["spec"] for one in answered["methods"] for pair in one["pairs"] if pair["reason"] is None}
 assert runs >= set(methods), runs
 assert "transformer_attribution:frozen" not in runs  # it reads relevance

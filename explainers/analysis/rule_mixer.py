@@ -13,7 +13,7 @@ from explainers.models.inputs.types import Input
 from explainers.models.model import Model, Side
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
-from explainers.records.targets import Target
+from explainers.records.targets import TargetLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Mix:
 def mix(
     model: Model,
     inputs: Input,
-    target: Target,
+    target: TargetLike,
     readout: str,
     choices: Mapping[str, Any] | Rule,
     *,

@@ -31,7 +31,7 @@ from explainers.models.removal.words import window_removal, word_removal
 from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
 from explainers.records.session import whole_seed
-from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
+from explainers.records.targets import Classes, TargetLike, as_targets, prompts_of, resolve
 
 TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
@@ -118,7 +118,7 @@ class Summary:
 def summarise(
     model: Model,
     inputs: Iterable[Any],
-    target: Target = None,
+    target: TargetLike = None,
     method: str = "fullgrad_plus:libra",
     *,
     rows: Path | str | None = None,
@@ -173,18 +173,18 @@ def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
         raise ExplainerError(f"one target is summed up at a time, not {len(target)}; sum up each of them by itself")
     if not isinstance(method, str):
         raise ExplainerError(f"one method is summed up at a time: a spec such as fullgrad_plus:libra, not a {type(method).__name__}")
-    (single,) = as_list(target)
+    (single,) = as_targets(target)
     request = parse(method, None, len(model.blocks))
     if reason := reason_against(request.method, missing_requirements(model), request.options):
         raise ExplainerError(f"{request.spec} cannot run here. {reason}")
     labels = list(model.labels) if model.prompt_inputs is None else prompts_of([single], alone=model.side == "text")
     logits = torch.zeros(1, len(labels))
-    chosen = choose(single, labels, logits, groups=model.groups, synonyms=model.synonyms, output=model.output)
+    chosen = resolve(single, Classes.of(model, labels), logits)
     if request.rule is not None:
-        chosen.seed(logits, request.rule)
+        chosen.output_gradient(logits, request.rule)
 
 
-def _row(model: Model, item: Any, name: str, key: str, target: Target, method: str, **how: Any) -> SummaryRow:
+def _row(model: Model, item: Any, name: str, key: str, target: TargetLike, method: str, **how: Any) -> SummaryRow:
     try:
         result: Explanation = explain(model, item, target, method, **how)
     except (ExplainerError, OSError) as problem:
@@ -209,26 +209,16 @@ def _value(result: Explanation) -> float:
     return float(target.probability if target.read == "probability" and target.probability is not None else target.logit)
 
 
-def _trust(model: Model, result: Explanation, target: Target) -> float:
+def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
     """The symmetric relevance gain of the explained number."""
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
     shown = attribution.scores[attribution.content]
     orders = torch.stack([removal_order(shown, "most"), removal_order(shown, "least")])
     logits = curves(removal, orders, counts)
-    asked_target: Target = target
-    if target is None or target == Probability():  # the top class of the whole input, whatever is taken away
-        top = int(result.logits.argmax())
-        asked_target = top if target is None else Probability(top)
-    resolved = choose(
-        asked_target,
-        list(result.labels),
-        logits.flatten(0, 1),
-        groups=model.groups,
-        synonyms=model.synonyms,
-        calibration=model.calibration,
-        output=model.output,
-    )
+    (single,) = as_targets(target)
+    whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is taken away
+    resolved = resolve(whole, Classes.of(model, list(result.labels)), logits.flatten(0, 1))
     most, least = resolved.value(logits.flatten(0, 1)).unflatten(0, logits.shape[:2])
     shares = [count / removal.tokens for count in counts]
     return area(shares, least) - area(shares, most)

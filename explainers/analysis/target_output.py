@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
-from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.model import Model
 from explainers.models.outputs import Output
-from explainers.records.targets import AnyOf, find_group, named_target
+from explainers.records.targets import Classes, ResolvedTarget, resolve, target_from_json
 
 ExplainedNumber = Literal["probability", "logit", "value"]
 
@@ -20,35 +20,34 @@ ExplainedNumber = Literal["probability", "logit", "value"]
 class TargetOutput:
     """Where a target is among the logits of a model, and which number of it is read while tokens are taken away.
 
-    label        of the target
-    of, against  the indices of its classes among the logits (of a group several), and of what it is set against
-    read         the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
-    kind         what the logits mean
-    calibration  what makes probabilities of them
+    label     of the target
+    resolved  the target, its classes found among the logits
+    read      the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
     """
 
     label: str
-    of: tuple[int, ...]
-    against: tuple[int, ...] | None = None
+    resolved: ResolvedTarget
     read: ExplainedNumber = "probability"
-    kind: Output = "softmax"
-    calibration: Calibration = UNCALIBRATED
+
+    @property
+    def kind(self) -> Output:
+        """What the logits mean."""
+        return self.resolved.classes.output
 
     def values(self, logits: Tensor) -> dict[str, Tensor]:
-        """From logits (..., C): ``probability`` (of the class, group or prompt itself) and ``logit`` (of a contrast the difference); of a
-        regression ``value`` alone.
+        """From logits (..., C): ``probability`` (of the class, group or prompt itself, where the target is about one) and ``logit`` (of a
+        contrast the difference); of a regression ``value`` alone.
         """
-        number = logits[..., list(self.of)].logsumexp(-1)
-        if self.against is not None:
-            number = number - logits[..., list(self.against)].logsumexp(-1)
+        target, rows = self.resolved.target, logits.reshape(-1, logits.shape[-1])
+        number = target.logit(self.resolved.named(rows)).to(logits.dtype).view(logits.shape[:-1])
         if self.kind == "regression":
             return {"value": number}
-        shares = self.probabilities(logits)
-        return {"probability": shares[..., list(self.of)].sum(-1), "logit": number}
+        probability = target.probability(self.resolved.named(rows.double()))
+        return {"logit": number} if probability is None else {"probability": probability.view(logits.shape[:-1]), "logit": number}
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """Of every class, in double precision, from logits (..., C)."""
-        return self.calibration.probabilities(logits.double(), self.kind)
+        return self.resolved.classes.calibration.probabilities(logits.double(), self.kind)
 
 
 def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]) -> TargetOutput:
@@ -57,14 +56,8 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     A lone prompt is read by its logit, as its probability is 1 whatever is shown; so is a prompt whose own words go, as they make its own
     similarity and not that of the others.
     """
-
-    def indices(name: str) -> tuple[int, ...]:
-        named = name if model.kind == "clip" else named_target(name, labels)
-        return tuple(find_group(named.group, model.groups)) if isinstance(named, AnyOf) else (list(labels).index(name),)
-
-    against = target.get("against")
-    of = (int(target["index"]),) if "index" in target else indices(target.get("of", target["label"]))
-    by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
+    kind = target_from_json(target, None if model.kind == "clip" else labels)
+    resolved = resolve(kind, Classes.of(model, labels), torch.zeros(1, len(labels)))
+    by_logit = not kind.has_probability or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
     read: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
-    other = None if against is None else indices(against)
-    return TargetOutput(target["label"], of, other, read, model.output, model.calibration)
+    return TargetOutput(target["label"], resolved, read)

@@ -18,7 +18,7 @@ from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model, wrapped
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
-from explainers.records.targets import AnyOf
+from explainers.records.targets import Target
 from explainers.rendering.plain import aligned
 
 __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
@@ -140,7 +140,7 @@ def word_probe(
     model: Model,
     template: str,
     groups: Mapping[str, Sequence[str]],
-    target: str | int | AnyOf,
+    target: str | int | Target,
     method: str = PROBE_METHOD,
     *,
     progress: Callable[[int, int], None] | None = None,
@@ -171,8 +171,7 @@ def word_probe(
     notes = list(dict.fromkeys(note for result in results for note in result.notes))
     if strange := [text.word for text in texts if text.unknown]:
         notes.append(f"The model does not know {', '.join(strange)}: it reads the same sign for every unknown word.")
-    label = f"any {target.group}" if isinstance(target, AnyOf) else results[0].target.label
-    return WordProbe(model.name, label, template, results[0].maps[0], texts, tuple(notes))
+    return WordProbe(model.name, results[0].target.label, template, results[0].maps[0], texts, tuple(notes))
 
 
 def _read(group: str, word: str, start: int, result: Explanation, unknown: int | None) -> FilledText:

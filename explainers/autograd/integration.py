@@ -30,8 +30,8 @@ class Seeded(Protocol):
     def repeat(self, times: int) -> Seeded:
         """The same for a batch in which each sample stands ``times`` times in a row."""
 
-    def seed(self, logits: Tensor, rule: Rule) -> Tensor:
-        """The signal at the logits (B, C)."""
+    def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
+        """What the backward pass begins with at the logits (B, C)."""
 
 
 def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -57,7 +57,7 @@ def mean_signals(rerun: Rerun, chosen: Seeded, rule: Rule, batch: int, steps: in
     for first in range(0, steps, inner):
         alphas, shares = (torch.tensor(values[first : first + inner]) for values in (points, weights))
         recording = rerun(len(alphas), entry=_scaled(alphas.repeat(batch)))
-        signals = recording.signals(rule, chosen.repeat(len(alphas)).seed(recording.logits, rule))
+        signals = recording.signals(rule, chosen.repeat(len(alphas)).output_gradient(recording.logits, rule))
         parts.append(_weighted(signals, shares, batch))
         del recording, signals  # before the next is made: two would need twice the memory
     return _total(parts)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from explainers.models.model import Model
 from explainers.pipeline.explain import explain
-from explainers.records.targets import Target
+from explainers.records.targets import TargetLike
 
 RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
 DISTURBED_DRAWS = 4
@@ -53,13 +53,13 @@ def shuffled(model: Model, seed: int) -> Iterator[Iterator[int]]:
                 parameter.copy_(before)
 
 
-def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: Target, specs: Sequence[str], seed: int) -> Tensor:
+def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
     with shuffled(model, seed) as steps:
         return torch.stack([_scores(model, _inputs(tensors), target, specs, seed) for _ in steps], 1)
 
 
-def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Target, specs: Sequence[str], seed: int) -> Tensor:
+def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, N) of M methods after the weights of all layers were put into the order in which the steps above end."""
     with shuffled(model, seed) as steps:
         for _ in steps:
@@ -67,7 +67,7 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
         return _scores(model, _inputs(tensors), target, specs, seed)
 
 
-def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target, specs: Sequence[str], seed: int) -> Tensor:
+def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, K, N) of M methods for K inputs whose pixels were moved at random, by at most `RADIUS` of their range."""
     pixels = tensors["pixel_values"]
     reach = RADIUS * (pixels.amax() - pixels.amin())
@@ -83,7 +83,7 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
 MAPS_ANEW = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
 
 
-def _scores(model: Model, inputs: dict[str, Tensor], target: Target, specs: Sequence[str], seed: int) -> Tensor:
+def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, N) of patches or words."""
     result = explain(model, inputs, target, specs, seed=seed)
     explanation = result[0] if isinstance(result, list) else result

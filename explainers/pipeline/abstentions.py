@@ -38,11 +38,10 @@ class InputAbstentions:
         return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:
-        """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
+        """Of a CLIP model, why a prompt cannot be judged; of several prompts the first that cannot. None for a classifier."""
         if not self._calibration.lines or self._session.model.kind != "clip":
             return None
-        indices = [target.index] if target.against is None else [target.index, target.against]
-        judgements = (self._of_prompt(int(index[self._sample])) for index in indices)
+        judgements = (self._of_prompt(int(index[self._sample])) for index in target.indices)
         return next((judgement for judgement in judgements if judgement is not None), None)
 
     def _of_prompt(self, index: int) -> Abstention | None:

@@ -30,7 +30,7 @@ from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
-from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
+from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target, TargetLike, resolved_class
 from explainers.records.trace import MethodOutput, Trace
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
@@ -64,7 +64,7 @@ def _version(package: str) -> str:
 def explain(
     model: Model,
     inputs: Input | Prepared,
-    target: Target | Sequence[Target] = None,
+    target: TargetLike | Sequence[TargetLike] = None,
     methods: Methods | str | None = None,
     *,
     side: Side | None = None,
@@ -173,7 +173,7 @@ def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = 
 def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
     """The methods where none are named, and a note where some of them know nothing of a target."""
     specs, note = defaults_of(lacks), None
-    if any(isinstance(target, Probability) for target in targets):
+    if any(target.explains == "probability" for target in targets):
         specs, note = for_probability(specs)
     return [parse(spec) for spec in specs], [] if note is None else [note]
 
@@ -186,7 +186,7 @@ def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) ->
             raise ExplainerError(f"{request.spec} cannot run here. {reason}")
         for target in session.chosen:
             if request.rule is not None:
-                target.seed(session.answers, request.rule)
+                target.output_gradient(session.answers, request.rule)
 
 
 def _predictions(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
@@ -239,7 +239,7 @@ class _Completeness:
     def __call__(self, rule: str, number: int) -> float:
         model, chosen, compared = self.model, self.targets[number], self.labels
         if model.side == "text":  # one prompt, of one image
-            chosen, compared = ResolvedTarget(chosen.labels, torch.zeros_like(chosen.index)), list(chosen.labels)
+            chosen, compared = resolved_class(chosen.labels, torch.zeros(1, dtype=torch.long)), list(chosen.labels)
         if rule not in gradient_rules():
             raise ExplainerError(f"Completeness is defined for rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
         prompts = {} if model.prompt_inputs is None else model.prompt_inputs(compared).tensors

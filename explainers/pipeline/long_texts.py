@@ -17,7 +17,7 @@ from explainers.models.model import Model
 from explainers.pipeline.precision import join_maps
 from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
-from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
+from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, resolve
 
 LongTexts = Literal["windows", "cut"]
 LONG_TEXTS: tuple[LongTexts, ...] = get_args(LongTexts)
@@ -50,7 +50,14 @@ def _listed(inputs: Any) -> list[Any]:
 
 
 def explain_long(
-    explain: Explain, model: Model, inputs: Any, read: Sequence[Windows | None], target: Target | Sequence[Target], *, seed: int, **how: Any
+    explain: Explain,
+    model: Model,
+    inputs: Any,
+    read: Sequence[Windows | None],
+    target: TargetLike | Sequence[TargetLike],
+    *,
+    seed: int,
+    **how: Any,
 ) -> Any:
     """Explain inputs some of which are longer than the model takes: ``read`` has the windows of these. One explanation, or a list for
     a list; ``how`` is what :func:`explain_windows` takes.
@@ -68,7 +75,7 @@ def explain_windows(
     explain: Explain,
     model: Model,
     windows: Windows,
-    target: Target | Sequence[Target],
+    target: TargetLike | Sequence[TargetLike],
     *,
     seed: int,
     observer: WindowObserver | None,
@@ -83,8 +90,9 @@ def explain_windows(
     """
     answers = window_logits(model, windows, check)
     mean = answers.mean(0, keepdim=True)
-    chosen = [_choose(model, wanted, mean) for wanted in as_list(target)]
-    fixed = [_fixed(wanted, resolved) for wanted, resolved in zip(as_list(target), chosen, strict=True)]
+    targets, top = as_targets(target), int(mean.argmax())
+    chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
+    fixed = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
     joining = _Joining(model, windows, answers, chosen, observer)
     every: list[str] = []
     for together in [None] if rounds is None else rounds():
@@ -116,20 +124,6 @@ def _features(model: Model, windows: Windows) -> Tensor:
     """The means of each window's tokens, (windows, D)."""
     starts = range(0, len(windows), _at_once(windows))
     return torch.cat([token_means(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
-
-
-def _choose(model: Model, target: Target, logits: Tensor) -> ResolvedTarget:
-    return choose(
-        target, list(model.labels), logits, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output
-    )
-
-
-def _fixed(target: Target, chosen: ResolvedTarget) -> Target:
-    """The same target for every window: where none is named, the top class of the whole text."""
-    top = TopClass(chosen.index.flatten()[0])
-    if target is None:
-        return top
-    return Probability(top) if target == Probability() else target
 
 
 @dataclass(eq=False)

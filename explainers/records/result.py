@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.models.abstention import Abstention
 from explainers.models.inputs.types import ImageInput, TextInput, Token
 from explainers.models.outputs import Output
-from explainers.records.targets import AnyOf, ResolvedTarget
+from explainers.records.targets import ResolvedTarget
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ class TargetInfo:
     of       the class or prompt itself, where ``label`` says more: of a contrast, of a probability, and of a group (``any:dog``)
     against  the other class, prompt or group of a contrast
     group    of :class:`AnyOf`, the group: ``logit`` is the log-sum-exp of its classes, ``probability`` their sum
+    kind     of a target of a kind that was added: its name. ``of`` is then how it is written
     abstention  of a prompt that the model cannot read or that is not in the picture; its numbers then say nothing
     """
 
@@ -44,6 +45,7 @@ class TargetInfo:
     against: str | None = None
     group: str | None = None
     abstention: Abstention | None = None
+    kind: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -302,23 +304,9 @@ class Explanation:
 
     def target_info(self, target: ResolvedTarget, sample: int = 0) -> TargetInfo:
         """What the model says of a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
-        info = self._info(target.index[sample], target.group)
-        label = target.labels[sample]
-        if target.against is not None:
-            other = self._info(target.against[sample], target.against_group)
-            difference = info.logit - other.logit
-            return TargetInfo(label, None, None, difference, None, "logit", info.of or info.label, other.of or other.label)
-        if target.probability:
-            return replace(info, label=label, read="probability", of=info.of or info.label)
-        return replace(info, label=label, read="logit")
-
-    def _info(self, index: Tensor, group: str | None) -> TargetInfo:
-        """Label, logit and probability of a class, or of a group of them together."""
-        if group is None:
-            return self.class_info(int(index))
-        members = index.cpu()
-        logit, probability = float(self.logits[members].logsumexp(-1)), float(self.probabilities[members].sum())
-        return TargetInfo(f"any {group}", None, None, logit, probability, of=str(AnyOf(group)), group=group)
+        facts = target.only(sample).describe(self.logits[None], self.probabilities[None])
+        index = facts["index"]
+        return TargetInfo(prompt=self.labels[index] if self.prompted and index is not None else None, **facts)
 
     def _repr_html_(self) -> str:
         """What the model says, and all maps side by side: what a notebook shows."""

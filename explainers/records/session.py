@@ -22,7 +22,7 @@ from explainers.models.input_sizes import naming_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
 from explainers.models.layout import Layout
 from explainers.models.model import Model, Side, wrapped
-from explainers.records.targets import ResolvedTarget, Target, as_list, choose, prompts_of, refuse_repeated
+from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, prompts_of, refuse_repeated, resolve, resolved_class
 from explainers.records.trace import Answer, Trace
 
 Check = Callable[[], None]
@@ -72,7 +72,7 @@ class Session:
         self,
         model: Model,
         inputs: Input | Prepared,
-        target: Target | Sequence[Target] = None,
+        target: TargetLike | Sequence[TargetLike] = None,
         *,
         side: Side | None = None,
         prompts: Sequence[str] | None = None,
@@ -84,7 +84,7 @@ class Session:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
-        self.targets = as_list(target)
+        self.targets = as_targets(target)
         self.model = model = wrapped(model).seen_from(side)
         self._pixels, self._seed, self._check = pixels, whole_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
@@ -105,15 +105,10 @@ class Session:
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
-        self.chosen = [self._choose(target) for target in self.targets]
+        self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prompts_read if model.side == "text" and self.prompts_read is not None else self.prepared
         self.samples = [_without_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
-
-    def _choose(self, target: Target) -> ResolvedTarget:
-        model = self.model
-        known = (target, self.labels, self.answers)
-        return choose(*known, groups=model.groups, synonyms=model.synonyms, calibration=model.calibration, output=model.output)
 
     @cached_property
     def double(self) -> Recording:
@@ -145,7 +140,7 @@ class Session:
         if self.model.side == "image":
             return [(target, list(inputs)) for target in self.chosen]
         rows = len(self.labels)
-        return [(ResolvedTarget(tuple(self.labels), torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
+        return [(resolved_class(self.labels, torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
 
     def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
         """Say what will be read under each rule, so that one backward pass brings all of it and nothing else. Of what is not said, all."""

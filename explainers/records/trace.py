@@ -157,7 +157,8 @@ class Trace:
         if self.integrated:
             signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
         else:
-            signals = self.recording.signals(self.rule, self.chosen.seed(self.recording.logits, self.rule), self._fields)
+            output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
+            signals = self.recording.signals(self.rule, output_gradient, self._fields)
         self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)
@@ -185,7 +186,7 @@ class Trace:
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
         """Say of each sample what the rule's account of its answer misses, and at which operators."""
         assert self.rule is not None
-        output_gradient = self.chosen.seed(self.recording.logits, self.rule)
+        output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
         begun, where = (output_gradient * self.recording.logits.detach()).sum(1), ""
         if self._rerun is not None:
             if signals not in _LOSSES:

@@ -16,7 +16,7 @@ from server.commands.progress import Loading, MapsBar
 from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
-    from explainers import AnyOf, Attribution, Explanation
+    from explainers import Attribution, Explanation, Target
     from explainers.models.inputs.types import Input
     from explainers.models.model import Model
 
@@ -231,20 +231,15 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
 
 def the_target(args: argparse.Namespace, model: Model) -> Any:
     """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
-    import explainers
-    from explainers.records.targets import named_target
+    from explainers.records.targets import parse_target, targets_of_form
 
-    def named(text: str) -> int | str | AnyOf:
-        return text if model.kind == "clip" else named_target(text, model.labels)
+    def named(text: str) -> int | str | Target:
+        return text if model.kind == "clip" else parse_target(text, model.labels)
 
-    names: list[int | str | AnyOf] = [named(text) for text in args.prompt or args.target or []]
-    if args.against is not None:
-        if not names:
-            raise CommandError("--against needs a --target (or --prompt) to be set against it")
-        return [explainers.Contrast(name, named(args.against)) for name in names]
-    if args.probability:
-        return [explainers.Probability(name) for name in names] or explainers.Probability(None)
-    return names or None
+    names: list[int | str | Target] = [named(text) for text in args.prompt or args.target or []]
+    if args.against is not None and not names:
+        raise CommandError("--against needs a --target (or --prompt) to be set against it")
+    return targets_of_form(names, None if args.against is None else named(args.against), args.probability)
 
 
 def write(result: Explanation, out: Path) -> dict[tuple[str, str], list[str]]:

@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> None:
     check_out_file(args.out, [".json"])
     import explainers
     from explainers.analysis.word_probe import PROBE_METHOD
-    from explainers.records.targets import named_target
+    from explainers.records.targets import parse_target
 
     model = loaded(args.model, args.device)
-    target = named_target(args.target, model.labels)
+    target = parse_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or PROBE_METHOD, progress=progress)
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)

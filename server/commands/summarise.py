@@ -55,14 +55,14 @@ def run(args: argparse.Namespace) -> None:
     import numpy as np
 
     import explainers
-    from explainers.records.targets import named_target
+    from explainers.records.targets import parse_target
 
     threads = explainers.Threads()
     model = explainers.load(args.model or default_model(args.texts is None, args.prompt), device=args.device)
     threads.fit(model)
     if (model.kind == "text") != (args.texts is not None):
         raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
-    target: Any = args.prompt if args.target is None else named_target(args.target, model.labels)
+    target: Any = args.prompt if args.target is None else parse_target(args.target, model.labels)
     args.out.mkdir(parents=True, exist_ok=True)
     with tqdm(total=len(inputs), unit="input", leave=False, disable=None) as bar:
         summary = explainers.summarise(

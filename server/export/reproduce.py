@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.records.targets import AnyOf, named_target
+from explainers.records.targets import python_code, target_from_json
 from server.jobs.store import TENSORS_FILE
 from server.schemas.question import ExplainOptions
 
@@ -23,7 +23,8 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
     exact    whether what the model was given was kept (``tensors.safetensors``): then the scores are the same. Else a smaller copy of
              the picture is explained
     """
-    head, source = ["import explainers"], ""
+    target, modules = _python_target(document)
+    head, source = [f"import {module}" for module in sorted({"explainers", *modules})], ""
     fetch: list[str] = []
     if document["input"]["kind"] == "text":
         source = _text_source(document["input"])
@@ -37,7 +38,7 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
             head.insert(0, "from urllib.request import urlretrieve\n")
             fetch = [f"urlretrieve({_quoted(f'{address}/{name}')}, {_quoted(name)})  # {what}"]
     methods = [f"    {_quoted(spec)}," for spec in document["methods"]]
-    arguments = [source, f"target={_python_target(document)},", "methods=[", *methods, "],"]
+    arguments = [source, f"target={target},", "methods=[", *methods, "],"]
     if "prompts" in document:
         arguments.append('side="text",')
     arguments += [f"{name}={value!r}," if not isinstance(value, str) else f"{name}={_quoted(value)}," for name, value in _options(document)]
@@ -112,23 +113,12 @@ def _text_source(source: Mapping[str, Any]) -> str:
     return f"{_quoted(source['text'])},"
 
 
-def _python_target(document: Document) -> str:
-    """The targets as ``explain`` takes them. A class is named by its index, as two classes may share a label."""
-    several = [_one_target(target, not _prompted(document)) for target in document["targets"]]
-    return several[0] if len(several) == 1 else f"[{', '.join(several)}]"
-
-
-def _named(name: str, classes: bool) -> str:
-    """A class, a prompt or a group, in Python."""
-    group = named_target(name, ()) if classes else name
-    return f"explainers.AnyOf({_quoted(group.group)})" if isinstance(group, AnyOf) else _quoted(name)
-
-
-def _one_target(target: Mapping[str, Any], classes: bool) -> str:
-    if target.get("against") is not None:
-        return f"explainers.Contrast({_named(target['of'], classes)}, {_named(target['against'], classes)})"
-    written = str(target["index"]) if classes and "index" in target else _named(target.get("of", target["label"]), classes)
-    return f"explainers.Probability({written})" if target.get("read") == "probability" else written
+def _python_target(document: Document) -> tuple[str, set[str]]:
+    """The targets as ``explain`` takes them, and the modules that they come from. A class is named by its index, as two classes may share
+    a label.
+    """
+    several = [target_from_json(target, None if _prompted(document) else ()) for target in document["targets"]]
+    return python_code(several[0] if len(several) == 1 else several)
 
 
 def _form_value(target: Mapping[str, Any]) -> str:

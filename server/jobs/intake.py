@@ -11,7 +11,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
-from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
+from explainers.records.targets import Classes, Target, TargetLike, check_names, parse_target, targets_of_form
 from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
@@ -45,7 +45,7 @@ class ExplanationPlan:
     content  what the answer depends on besides the methods, those that every question has and those that few have
     """
 
-    targets: list[Target] | None
+    targets: list[TargetLike] | None
     methods: list[str]
     notes: list[str]
     content: tuple[list[Any], list[Any]]
@@ -155,23 +155,22 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     return ExplanationPlan(targets, methods, notes, (always, rarely))
 
 
-def _targets(question: Question, facts: ModelFacts) -> list[Target] | None:
+def _targets(question: Question, facts: ModelFacts) -> list[TargetLike] | None:
     """The targets as the engine takes them; None is the top class."""
 
-    def named(text: str) -> int | str | AnyOf:
+    def named(text: str) -> int | str | Target:
         return text if facts.kind == "clip" else find_named(text, facts)
 
     names = list(dict.fromkeys(named(text) for text in question.prompts or question.targets))
-    if question.against is not None:
-        other = named(question.against)
-        if not names or other in names:
-            field = "prompt" if facts.kind == "clip" else "target"
-            what = "nothing" if not names else "the same"
-            raise _bad("wrong-target", f"There is {what} to set against {question.against!r}.", f"Send {field}: another one than against.")
-        return [Contrast(name, other) for name in names]
-    if question.read == "probability":
-        return [Probability(name) for name in names] or [Probability()]
-    return list(names) or None
+    other = None if question.against is None else named(question.against)
+    if other is not None and (not names or other in names):
+        field = "prompt" if facts.kind == "clip" else "target"
+        what = "nothing" if not names else "the same"
+        raise _bad("wrong-target", f"There is {what} to set against {question.against!r}.", f"Send {field}: another one than against.")
+    try:
+        return targets_of_form(names, other, question.read == "probability")
+    except ExplainerError as error:
+        raise _bad("wrong-target", str(error), "Send read=logit, or a target that has a probability.") from None
 
 
 def _check_kind(question: Question, facts: ModelFacts) -> None:
@@ -191,14 +190,13 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 
 
-def find_named(text: str, facts: ModelFacts) -> int | AnyOf:
-    """The class called ``text``, or of that index, or the group of ``any:<group>``; raises Problem 422."""
-    name, labels = named_target(text, facts.labels), facts.labels
+def find_named(text: str, facts: ModelFacts) -> int | Target:
+    """The class called ``text``, or of that index, or what is written with its kind, such as the group of ``any:<group>``; raises
+    Problem 422.
+    """
+    labels = facts.labels
     try:
-        if isinstance(name, AnyOf):
-            find_group(name.group, facts.groups, labels)
-            return AnyOf(name.group.casefold())
-        return find_class(name, labels, len(labels), facts.synonyms, facts.groups)
+        return check_names(parse_target(text, labels), Classes(labels, facts.groups, facts.synonyms))
     except ExplainerError as error:
         groups = ", any: and a group of its classes" if facts.groups else ""
         send = f"Send a label of the model{groups}, or an index from 0 to {len(labels) - 1}."

@@ -35,6 +35,7 @@ class Target(Schema):
     of: str = absent("The class or prompt itself, where the label says more.")
     against: str = absent("The class or prompt that it is set against.")
     group: str = absent("The group that it is.")
+    kind: str = absent("Of a target that a package adds; what to send for it is then in of.")
     abstention: Abstention = absent("Of a prompt that the model cannot read or that is not in the picture.")
 
 

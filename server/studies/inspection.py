@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from explainers.records.targets import AnyOf, Contrast, Probability, Target, named_target
+from explainers.records.targets import target_from_json
 from server.engine import Engine
 from server.http.problems import Problem
 from server.lookup import find_target
 from server.studies.study import Subject
-
-
-def target_of(info: dict[str, Any], labels: Sequence[str] | None) -> Target:
-    """A target of the engine from what an explanation says of it; ``labels`` are those of the classes, None where prompts are explained."""
-
-    def named(text: str) -> str | int | AnyOf:
-        return text if labels is None else named_target(text, labels)
-
-    if "against" in info:
-        return Contrast(named(info["of"]), named(info["against"]))
-    of = info["index"] if labels is not None and "index" in info else named(info.get("of", info["label"]))
-    return Probability(of) if info.get("read") == "probability" else of
 
 
 def question(subject: Subject, label: str | None) -> dict[str, Any]:
@@ -34,7 +21,7 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     return {
         "model": subject.model,
         "inputs": inputs,
-        "target": target_of(find_target(subject.document, label), None if clip else subject.labels),
+        "target": target_from_json(find_target(subject.document, label), None if clip else subject.labels),
         "prompts": subject.labels if clip and subject.model.side == "image" else None,
         "cancelled": subject.cancelled,
     }

@@ -17,6 +17,8 @@ from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
 from explainers.models.inputs.types import TextPair
+from explainers.records.targets import prompts_of as prompts_named
+from explainers.records.targets import target_from_json
 from server.http.problems import Problem
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
@@ -159,9 +161,7 @@ async def ends_before_hang_up(request: Request, work: Coroutine[Any, Any, Any]) 
 
 def prompts_of(document: Mapping[str, Any]) -> list[str]:
     """The prompts of a CLIP model in the order of its logits."""
-    targets = document["targets"]
-    named = [name for info in targets for name in (info.get("of", info["label"]), info.get("against")) if name is not None]
-    return list(dict.fromkeys(named))
+    return prompts_named([target_from_json(info, None) for info in document["targets"]])
 
 
 def subject_of(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:

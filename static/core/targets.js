@@ -14,12 +14,14 @@ import { named } from "./search.js";
 export const classOf = (target) => target.of ?? target.label;
 
 /**
- * A target in words.
- * @param {{label: string, of?: string, against?: string}} target
+ * A target in words; of a kind that a package adds, its own.
+ * @param {{label: string, of?: string, against?: string, kind?: string}} target
  * @returns {string}
  */
-export const spoken = (target) =>
-  target.against ? `${named(classOf(target))} rather than ${named(target.against)}` : named(classOf(target));
+export function spoken(target) {
+  if (target.kind) return target.label;
+  return target.against ? `${named(classOf(target))} rather than ${named(target.against)}` : named(classOf(target));
+}
 
 /**
  * How sure the model is of a target, in brief: what it says where it cannot know, in place of a share, which then means

@@ -5,9 +5,20 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+from explainers import TARGETS, plugins
+from explainers.autograd.rules import KINDS, RULES
+from explainers.methods import METHODS
+from explainers.metrics import METRICS
 from tests.conftest import ROOT
+
+REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, TARGETS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -23,3 +34,21 @@ def install_example(folder: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*pip, "install", "--no-deps", "--no-index", "--no-build-isolation", "--target", installed, source], check=True)
     return installed
+
+
+@contextmanager
+def installed_example(folder: Path) -> Iterator[ModuleType]:
+    """The example as a process has it that starts where it is installed; this process forgets it afterwards."""
+    before = [dict(registry) for registry in REGISTRIES]
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(install_example(folder))
+            plugins._declared.cache_clear()
+            plugins.load_plugins()
+            yield sys.modules["vitrine_example"]
+    finally:
+        plugins._declared.cache_clear()
+        sys.modules.pop("vitrine_example", None)
+        for registry, entries in zip(REGISTRIES, before, strict=True):
+            registry.clear()
+            registry.update(entries)

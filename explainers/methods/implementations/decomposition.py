@@ -90,15 +90,15 @@ def decompx(trace: Trace) -> Tensor:
     """
     rule = trace.rule
     assert rule is not None
-    seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
+    output_gradient = trace.chosen.output_gradient(trace.recording.logits.detach(), rule)
 
     def read(propagation: ForwardDecomposition, count: int) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
-        shares: Tensor = (contributions * seed[:, None]).sum(-1)
+        shares: Tensor = (contributions * output_gradient[:, None]).sum(-1)
         return shares
 
     scores = torch.cat(_propagate(trace, None, read), 1)
-    _hold_to_account(trace, scores, (seed * trace.recording.logits.detach()).sum(1))
+    _hold_to_account(trace, scores, (output_gradient * trace.recording.logits.detach()).sum(1))
     return scores
 
 

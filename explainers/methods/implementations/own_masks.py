@@ -17,7 +17,7 @@ from explainers.methods.patch_features import PatchFeatures
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.models.removal.patches import patch_removal
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import ClassSet, OneClass, Probability, ResolvedTarget
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 INNER_BATCH = 32  # inputs in one forward pass
@@ -28,7 +28,10 @@ def probability_of(trace: Trace, sample: int) -> ResolvedTarget:
     """What both methods ask for: the probability of the explained class; of a contrast or a value, that number itself."""
     chosen = trace.chosen.only(sample)
     output = trace.recording.model.output
-    return chosen if chosen.against is not None or output == "regression" else replace(chosen, probability=True, output=output)
+    if not isinstance(chosen.target, OneClass | ClassSet) or output == "regression":
+        return chosen
+    (name,) = chosen.target.names()
+    return replace(chosen, target=Probability(name), classes=replace(chosen.classes, output=output))
 
 
 # --- TIS ----------------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
     scores = torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
     for sample, of_patches in enumerate(logits):
         chosen = trace.chosen.only(sample).repeat(len(of_patches))
-        given = of_patches if chosen.probability else (of_patches - bias) / scale
+        given = of_patches if chosen.explains == "probability" else (of_patches - bias) / scale
         scores[sample, trace.layout.prefix : trace.layout.prefix + len(of_patches)] = chosen.value(given).to(scores)
     return scores
 
@@ -296,7 +296,7 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
 
     tokens = _second_path(trace, layers, add)
     logits = patch_logits(trace, ("clip_surgery", layers), tokens)
-    if features and trace.chosen.probability:
+    if features and trace.chosen.explains == "probability":
         trace.note("A probability is the prompt's share among the prompts at each patch: nothing that they have in common is taken away.")
         features = False
     if not features:

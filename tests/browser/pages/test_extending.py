@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from explainers import plugins
-from explainers.autograd.rules import KINDS, RULES
-from explainers.methods import METHODS
-from explainers.metrics import METRICS
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.visit import Visit, methods, visit
-from tests.support.example_package import install_example
-
-REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+from tests.support.example_package import installed_example
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server where the example of docs/extending.md is installed, which this process forgets afterwards."""
     folder = tmp_path_factory.mktemp("extended")
-    before = [dict(registry) for registry in REGISTRIES]
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.syspath_prepend(install_example(folder))
-            plugins._declared.cache_clear()
-            plugins.load_plugins()
-            with tiny_server(folder) as address:
-                yield address
-    finally:
-        plugins._declared.cache_clear()
-        sys.modules.pop("vitrine_example", None)
-        for registry, entries in zip(REGISTRIES, before, strict=True):
-            registry.clear()
-            registry.update(entries)
+    with installed_example(folder), tiny_server(folder) as address:
+        yield address
 
 
 @pytest.fixture

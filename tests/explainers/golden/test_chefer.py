@@ -11,7 +11,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.implementations.attention import product
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import arrays_of
 from tests.explainers.support.golden_rows import (
@@ -28,7 +28,7 @@ def test_relevance_of_the_second_blocks_attention() -> None:
     """Their second_layer without the gradient: no method of ours, but two lines over a trace."""
     case = case_of("chefer-vit")
     recording = Recording(case.model, case.inputs)
-    trace = Trace(recording, ResolvedTarget(("",), torch.tensor([case.target])), RULES["deep_taylor"])
+    trace = Trace(recording, resolved_class(("",), torch.tensor([case.target])), RULES["deep_taylor"])
     row = trace.class_row(trace.attention_grads[1].clamp(min=0).mean(1))
     assert case.difference(row[:, trace.layout.prefix :], "ablation_second_relevance") < TOLERANCE
 
@@ -125,7 +125,7 @@ def test_generic_attention_of_clips_image_tower(start_layer: int, key: str) -> N
     readout = METHODS["generic_attention"].function
     rows = []
     for prompt in range(3):
-        trace = Trace(recording, ResolvedTarget((str(prompt),), torch.tensor([prompt])), RULES["gradient"])
+        trace = Trace(recording, resolved_class((str(prompt),), torch.tensor([prompt])), RULES["gradient"])
         rows.append(readout(trace, start_layer=start_layer)[0, 1:])
     assert case.difference(torch.stack(rows), key) < TOLERANCE
 
@@ -136,7 +136,7 @@ def test_generic_attention_of_clips_text_tower(start_layer: int, key: str) -> No
     case = case_of("generic-attention-clip")
     recording = Recording(case.model.seen_from("text"), case.inputs)
     assert torch.allclose(recording.logits[:, 0].detach(), case.published["logits"][0], atol=1e-5)
-    trace = Trace(recording, ResolvedTarget(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
+    trace = Trace(recording, resolved_class(("the image",) * 3, torch.zeros(3, dtype=torch.long)), RULES["gradient"])
     assert case.difference(METHODS["generic_attention"].read(trace, start_layer=start_layer).scores, key) < TOLERANCE
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
     whole = product(trace.identity(), maps, start_layer)  # of which the method takes a row

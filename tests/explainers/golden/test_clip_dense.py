@@ -13,7 +13,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
 from explainers.methods.implementations.similarity import neighbourhood, patch_logits, scores_of, with_last
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import Classes, Contrast, resolve, resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case
 
@@ -30,7 +30,7 @@ def trace_of(prompt: int) -> Trace:
     """The pass of the case, asked about one of its prompts."""
     model, tensors = case().model, case().inputs
     recording = Recording(model, tensors)
-    chosen = ResolvedTarget((f"prompt {prompt}",), torch.tensor([prompt]))
+    chosen = resolved_class((f"prompt {prompt}",), torch.tensor([prompt]))
 
     def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
         return model.forward({name: change(name, tensor) for name, tensor in tensors.items()})
@@ -91,7 +91,7 @@ def test_ablations_and_the_model_as_it_is(name: str, after: str) -> None:
 
 def test_a_redundant_prompt_is_a_contrast_without_feature_surgery() -> None:
     trace = trace_of(0)
-    trace.chosen = ResolvedTarget(("contrast",), torch.tensor([0]), torch.tensor([PROMPTS - 1]))
+    trace.chosen = resolve(Contrast(0, PROMPTS - 1), Classes([str(i) for i in range(PROMPTS)]), torch.zeros(1, PROMPTS))
     scores = parse("clip_surgery?features=false").read(trace).scores[0, trace.content[0]]
     assert float((scores - case().published["map|clip_surgery_redundant_last_prompt"][0, 0]).abs().max()) < TOLERANCE
 

@@ -7,7 +7,7 @@ import torch
 
 from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import resolved_class
 from tests.explainers.support.golden_rows import (
     TOLERANCE,
     case_of,
@@ -17,7 +17,7 @@ from tests.explainers.support.golden_rows import (
 
 def test_lengths_of_the_contributions_in_each_block() -> None:
     case = case_of("globenc-alti-bert")
-    trace = Session(case.model, case.inputs, case.target).trace(ResolvedTarget(("",), torch.tensor([case.target])), None)
+    trace = Session(case.model, case.inputs, case.target).trace(resolved_class(("",), torch.tensor([case.target])), None)
     found = torch.stack([after_attention(trace, block, norms=2).vectors.norm(dim=-1) for block in range(3)], 1)
     assert case.difference(found, "globenc_lengths") < TOLERANCE
 
@@ -25,7 +25,7 @@ def test_lengths_of_the_contributions_in_each_block() -> None:
 def test_alti_after_the_second_norm() -> None:
     """Their variant: no option of ours, as the paper has it without, but the same vectors."""
     case = case_of("globenc-alti-bert")
-    trace = Session(case.model, case.inputs, case.target).trace(ResolvedTarget(("",), torch.tensor([case.target])), None)
+    trace = Session(case.model, case.inputs, case.target).trace(resolved_class(("",), torch.tensor([case.target])), None)
     weights = []
     for block, y in enumerate(trace.block_outputs):
         vectors, whole = after_attention(trace, block, norms=2).vectors, y[:, :, None]

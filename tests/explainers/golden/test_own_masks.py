@@ -13,7 +13,7 @@ from explainers.autograd.recording import Recording
 from explainers.methods.implementations.own_masks import causal_map, clustered_masks, mean_of_masks, probability_of, token_masks
 from explainers.methods.patch_features import PatchFeatures
 from explainers.models.removal.patches import patch_removal
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case
 
@@ -34,7 +34,7 @@ def trace() -> Trace:
         with torch.no_grad():
             return model.forward({name: change(name, tensor.expand(repeats, -1, -1, -1)) for name, tensor in tensors.items()})
 
-    return Trace(Recording(model, tensors), ResolvedTarget(("class 2",), torch.tensor([case().target])), None, answer=answer)
+    return Trace(Recording(model, tensors), resolved_class(("class 2",), torch.tensor([case().target])), None, answer=answer)
 
 
 def apart(ours: Tensor, array: str) -> float:

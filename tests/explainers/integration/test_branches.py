@@ -118,7 +118,7 @@ def test_every_rule_goes_back_through_both_branches(rule: str) -> None:
     hand = ByHand(twin_of(RULES[rule]))
     logits = logits_of(hand, module(), *x1(module()))
     torch.testing.assert_close(logits.detach(), recording.logits.detach())
-    seed = trace_of(recording, rule).chosen.seed(logits.detach(), RULES[rule])
+    seed = trace_of(recording, rule).chosen.output_gradient(logits.detach(), RULES[rule])
     streams = torch.autograd.grad(logits, [x for pair in hand.streams for x in pair], seed, allow_unused=True, materialize_grads=True)
     for block, (fine, coarse) in enumerate(hand.streams):
         close(recording.block_inputs[block].detach(), row(fine.detach(), coarse.detach()))

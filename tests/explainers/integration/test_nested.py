@@ -110,7 +110,7 @@ def test_every_rule_goes_back_through_both_streams(legacy: bool, rule: str) -> N
     hand = ByHand(twin_of(RULES[rule]))
     logits = logits_of(hand, module(legacy), *x1(module(legacy), images()["pixel_values"]))
     torch.testing.assert_close(logits.detach(), recording.logits.detach())
-    seed = trace_of(recording, rule).chosen.seed(logits.detach(), RULES[rule])
+    seed = trace_of(recording, rule).chosen.output_gradient(logits.detach(), RULES[rule])
     wanted = [*(stream for pair in hand.streams for stream in pair), *hand.maps]
     *streams, first, second = torch.autograd.grad(logits, wanted, seed, allow_unused=True, materialize_grads=True)
     for block, (inner, outer) in enumerate(hand.streams):

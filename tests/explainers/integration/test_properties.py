@@ -20,7 +20,7 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.models.model import Model
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import Classes, resolve
 from explainers.records.trace import Trace
 from tests.explainers.support.double import in_double
 from tests.explainers.support.operator_cases.case import normal
@@ -124,8 +124,9 @@ def test_fullgrad_sums_to_the_logit_or_to_the_contrast_of_two(which: Which, seed
     """Wherever attention, scales and gates are constant and products give half to each factor."""
     recording = Recording(model_of(*which), input_of(which[0], seed))
     rule = Rule(attention="constant", norm=norm, activation="gate", product="half")
-    for against in (None, torch.tensor([other(pair)])):
-        trace = Trace(recording, ResolvedTarget(("",), torch.tensor([pair[0]]), against), rule)
+    classes = Classes([str(i) for i in range(recording.logits.shape[1])])
+    for target in (pair[0], Contrast(pair[0], other(pair))):
+        trace = Trace(recording, resolve(target, classes, recording.logits), rule)
         x1 = trace.block_inputs[0]
         total = (x1 * trace.block_input_grads[0]).sum((1, 2)) + trace.bias.sum(1) + trace.unplaced
         assert_near(total, trace.value(), 1e-9)

@@ -61,7 +61,7 @@ def test_prompts_are_the_samples_and_images_their_classes(name: str) -> None:
     for image in range(2):
         total = read(recording, "fullgrad", "libra", image).sum(1) + trace_of(recording, "libra", image).signals.unplaced
         assert float((total - recording.logits[:, image].detach()).abs().max()) < 1e-10
-    seed = chosen(recording, 1).seed(recording.logits, RULES["gradient"])
+    seed = chosen(recording, 1).output_gradient(recording.logits, RULES["gradient"])
     seen: list[torch.Tensor] = []
 
     def enter(module: Any, args: Any, kwargs: Any) -> Any:

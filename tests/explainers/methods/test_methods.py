@@ -14,7 +14,7 @@ from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.models.model import Model
 from explainers.records.session import rerunner
-from explainers.records.targets import ResolvedTarget
+from explainers.records.targets import resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.pair import CLOSE, TARGET, Pair
 from tests.explainers.support.wrapped import chosen, inputs, read, trace_of, wrapped
@@ -32,7 +32,7 @@ def test_the_twins_are_the_models(pair: Pair, rule: str) -> None:
     for a, b in zip(made.attentions, pair.recording.attentions, strict=True):
         assert b is not None
         torch.testing.assert_close(a.detach(), b.detach(), **CLOSE)
-    signals = pair.recording.signals(RULES[rule], chosen(pair.recording, TARGET).seed(pair.recording.logits, RULES[rule]))
+    signals = pair.recording.signals(RULES[rule], chosen(pair.recording, TARGET).output_gradient(pair.recording.logits, RULES[rule]))
     real = pair.mask[:, :, None]
     for ours, theirs in zip(signals.block_inputs, made.gradients(made.inputs, TARGET), strict=True):
         torch.testing.assert_close(ours * real, theirs * real, **CLOSE)
@@ -301,7 +301,7 @@ def test_padding_changes_no_score_of_any_method(name: str) -> None:
 @pytest.mark.parametrize("name", ["vit", "siglip", "hf-clip", "mixer"])
 def test_other_images_change_no_score_of_any_method(name: str) -> None:
     model, tensors = wrapped(name), inputs(name, 3)
-    targets = ResolvedTarget(("1",), torch.tensor([TARGET]))
+    targets = resolved_class(("1",), torch.tensor([TARGET]))
     if model.kind == "clip":  # prompts need a tokenizer; the methods are enough
         together = Recording(model, tensors)
         alone = Recording(model, {**tensors, "pixel_values": tensors["pixel_values"][2:]})

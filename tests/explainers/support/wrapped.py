@@ -15,7 +15,7 @@ from explainers.autograd.rules import RULES
 from explainers.autograd.signals import Signals
 from explainers.methods import METHODS
 from explainers.models.model import Model
-from explainers.records.targets import ResolvedTarget, choose
+from explainers.records.targets import Classes, ResolvedTarget, resolve
 from explainers.records.trace import Trace
 from tests.explainers.support.double import in_double
 from tests.families import FAMILIES
@@ -36,11 +36,11 @@ def inputs(name: str, batch: int = 2, dtype: torch.dtype = torch.float64, seed: 
 
 
 def chosen(recording: Recording, target: int = 1) -> ResolvedTarget:
-    return choose(target, [str(i) for i in range(recording.logits.shape[1])], recording.logits)
+    return resolve(target, Classes([str(i) for i in range(recording.logits.shape[1])]), recording.logits)
 
 
 def one_hot(recording: Recording, target: int = 1) -> Tensor:
-    return chosen(recording, target).seed(recording.logits, RULES["gradient"])
+    return chosen(recording, target).output_gradient(recording.logits, RULES["gradient"])
 
 
 def all_signals(signals: Signals) -> list[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -13,39 +12,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import explainers
-from explainers import ExplainerError, plugins
+from explainers import ExplainerError
 from explainers.autograd.rules import KINDS, RULES, Choice, Rule, Strength, add_choice, rule_of
 from explainers.autograd.rules.choices import ActivationChoice
 from explainers.autograd.rules.operands import Curve
-from explainers.methods import METHODS
-from explainers.metrics import METRICS
 from tests.conftest import ROOT
 from tests.explainers.support.formulas import Twin
 from tests.explainers.support.operator_cases import CASES, Case
 from tests.explainers.support.operator_cases.case import normal
 from tests.explainers.support.toys import autograd, record, signal
 from tests.explainers.support.wrapped import inputs, wrapped
-from tests.support.example_package import install_example
-
-REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+from tests.support.example_package import installed_example
 
 
 @pytest.fixture(scope="module")
 def guided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rule]:
     """The rule of docs/extending.md that has a choice of its own, as its package adds it; this process forgets it afterwards."""
-    before = [dict(registry) for registry in REGISTRIES]
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.syspath_prepend(install_example(tmp_path_factory.mktemp("example")))
-            plugins._declared.cache_clear()
-            plugins.load_plugins()
-            yield RULES["guided"]
-    finally:
-        plugins._declared.cache_clear()
-        sys.modules.pop("vitrine_example", None)
-        for registry, entries in zip(REGISTRIES, before, strict=True):
-            registry.clear()
-            registry.update(entries)
+    with installed_example(tmp_path_factory.mktemp("example")):
+        yield RULES["guided"]
 
 
 class GuidedTwin(Twin):

@@ -12,7 +12,7 @@ from explainers import AnyOf, Contrast, ExplainerError, Model, Probability, expl
 from explainers.autograd.rules import RULES
 from explainers.models.calibration import Calibration
 from explainers.models.labels import ClassEntry
-from explainers.records.targets import choose, find_class, find_group, named_target
+from explainers.records.targets import Classes, find_class, find_group, parse_target, resolve
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture
 
 ENTRIES = (
@@ -53,13 +53,13 @@ TARGETS = [AnyOf("animal"), Contrast(AnyOf("animal"), AnyOf("cutlery")), Contras
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize(("temperature", "lapse"), [(1.0, 0.0), (2.5, 0.0), (2.5, 0.2)])
-def test_value_and_seed_are_those_of_autograd(target: Any, temperature: float, lapse: float) -> None:
+def test_value_and_output_gradient_are_those_of_autograd(target: Any, temperature: float, lapse: float) -> None:
     logits = (3 * torch.randn(4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)).requires_grad_()
-    chosen = choose(target, LABELS, logits, groups=GROUPS, calibration=Calibration(temperature, lapse=lapse))
+    chosen = resolve(target, Classes(LABELS, GROUPS, calibration=Calibration(temperature, lapse=lapse)), logits)
     values = torch.stack([twin(target, row, temperature, lapse) for row in logits])
     torch.testing.assert_close(chosen.value(logits), values)
     (gradient,) = torch.autograd.grad(values.sum(), logits)
-    torch.testing.assert_close(chosen.seed(logits, RULES["gradient"]), gradient)
+    torch.testing.assert_close(chosen.output_gradient(logits, RULES["gradient"]), gradient)
     later = chosen.repeat(2).only(3)
     torch.testing.assert_close(later.value(logits[1:2]), values[1:2])
 
@@ -89,9 +89,9 @@ def test_a_group_weighs_the_maps_of_its_classes_by_their_shares() -> None:
 
 def test_a_relevance_rule_starts_with_one_divided_among_the_classes() -> None:
     logits = torch.randn(2, 5)
-    seed = choose(AnyOf("animal"), LABELS, logits, groups=GROUPS).seed(logits, RULES["deep_taylor"])
-    torch.testing.assert_close(seed.sum(-1), torch.ones(2))
-    assert torch.equal(seed[:, [2, 3]], torch.zeros(2, 2))
+    begun = resolve(AnyOf("animal"), Classes(LABELS, GROUPS), logits).output_gradient(logits, RULES["deep_taylor"])
+    torch.testing.assert_close(begun.sum(-1), torch.ones(2))
+    assert torch.equal(begun[:, [2, 3]], torch.zeros(2, 2))
     result = explain(grouped(), picture(), target=AnyOf("animal"), methods=[RELEVANCE, "lrp"])
     assert all(bool(one.scores.isfinite().all()) for one in result.maps)
 
@@ -144,10 +144,10 @@ def test_synonyms_name_a_class_where_they_name_one_alone() -> None:
 
 
 def test_targets_as_text() -> None:
-    assert named_target("any: dog ", LABELS) == AnyOf("dog")
-    assert named_target("any:dog", ["any:dog"]) == "any:dog"
-    assert named_target("3", LABELS) == 3
-    assert named_target("3", ["3"]) == "3"
-    assert named_target("fork", LABELS) == "fork"
+    assert parse_target("any: dog ", LABELS) == AnyOf("dog")
+    assert parse_target("any:dog", ["any:dog"]) == "any:dog"
+    assert parse_target("3", LABELS) == 3
+    assert parse_target("3", ["3"]) == "3"
+    assert parse_target("fork", LABELS) == "fork"
     assert str(AnyOf("dog")) == "any:dog"
     assert list(find_group("ANIMAL", GROUPS)) == MEMBERS

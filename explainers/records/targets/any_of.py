@@ -1,0 +1,53 @@
+"""Any class of a group, such as all dogs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.records.targets.names import Classes, find_group
+from explainers.records.targets.registry import add_target
+from explainers.records.targets.target import ClassSet, NameOf, ReadName
+
+
+@add_target
+@dataclass(frozen=True)
+class AnyOf(ClassSet):
+    """Any class of a group, such as all dogs: the log-sum-exp of their logits. ``model.groups`` lists the groups.
+
+    Its gradient divides the signal among the classes by the softmax of their logits. Rules that carry relevance start with 1 divided in
+    the same shares, where they start with 1 at a single class otherwise. A full account adds up to sum_c w_c logit_c, w that softmax: the
+    rest of the log-sum-exp is the entropy of w, which no token has a part in.
+    """
+
+    group: str
+
+    kind = "any"
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.group}"
+
+    def find(self, classes: Classes) -> Sequence[int]:
+        """The classes of the group."""
+        if classes.output != "softmax":
+            raise ExplainerError("The classes of this model do not exclude each other, so it has no any: of a group: name a class.")
+        return find_group(self.group, classes.groups, classes.labels)
+
+    def label(self, name_of: NameOf) -> str:
+        """``any dog``."""
+        return f"any {self.group.casefold()}"
+
+    def text(self, name_of: NameOf) -> str:
+        """The group."""
+        return self.group.casefold()
+
+    @classmethod
+    def parse(cls, text: str, read_name: ReadName) -> AnyOf:
+        """The group of this name."""
+        return cls(text.casefold())
+
+    def to_json(self, name_of: NameOf) -> dict[str, Any]:
+        """With the group by itself."""
+        return {"read": self.explains, "of": self.spelling(name_of), "group": self.text(name_of)}

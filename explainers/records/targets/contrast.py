@@ -1,0 +1,90 @@
+"""One class rather than another: the difference of two logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.records.targets.one_class import OneClass
+from explainers.records.targets.registry import add_target, as_target
+from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, ReadName, Target
+
+
+@add_target
+@dataclass(frozen=True)
+class Contrast(Target):
+    """The logit of ``towards`` minus the logit of ``against``: why this and not that.
+
+    Each a label, an index, :class:`AnyOf`, or for CLIP a prompt.
+    """
+
+    towards: str | int | Target
+    against: str | int | Target
+
+    kind = "contrast"
+    has_prefix = False
+
+    @property
+    def sides(self) -> tuple[Target, Target]:
+        """Both as targets. Raises ExplainerError for one that cannot be set against another."""
+        sides = as_target(self.towards), as_target(self.against)
+        for side in sides:
+            if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit":
+                raise ExplainerError(f"{side!r} cannot be set against another target: name a class, or a group as AnyOf(group).")
+        return sides
+
+    def names(self) -> tuple[Any, ...]:
+        """Those of both."""
+        towards, against = self.sides
+        return (*towards.names(), *against.names())
+
+    def value(self, logits: NamedLogits) -> Tensor:
+        """The difference."""
+        towards, against = self.sides
+        return towards.value(logits) - against.value(logits)
+
+    def output_gradient(self, logits: NamedLogits) -> Tensor:
+        """1 at the one, -1 at the other."""
+        towards, against = self.sides
+        return towards.output_gradient(logits) - against.output_gradient(logits)
+
+    def logit(self, logits: NamedLogits) -> Tensor:
+        """The difference of the two that are shown, which float32 would round once more."""
+        towards, against = self.sides
+        return towards.logit(logits).double() - against.logit(logits).double()
+
+    def probability(self, logits: NamedLogits) -> Tensor | None:
+        """Of what is explained rather than the other."""
+        return self.sides[0].probability(logits)
+
+    def check(self, logits: NamedLogits) -> None:
+        """Refuse the contrast of something with itself."""
+        towards, against = self.sides
+        for side in (towards, against):
+            side.check(logits)
+        if isinstance(towards, OneClass | ClassSet) and type(towards) is type(against):
+            ours, theirs = (logits.indices(*side.names()) for side in (towards, against))
+            same = ours.shape == theirs.shape and bool((ours == theirs).all(-1).any())
+        else:
+            same = towards == against
+        if same:
+            raise ExplainerError(f"The contrast of {str(self.towards)!r} with itself is zero: name two different classes.")
+
+    def label(self, name_of: NameOf) -> str:
+        """``zebra − dog``."""
+        towards, against = self.sides
+        return f"{towards.label(name_of)} − {against.label(name_of)}"
+
+    def to_json(self, name_of: NameOf) -> dict[str, Any]:
+        """Both as they are written."""
+        towards, against = self.sides
+        return {"read": self.explains, "of": towards.spelling(name_of), "against": against.spelling(name_of)}
+
+    @classmethod
+    def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Contrast:
+        """Of what is written there."""
+        return cls(read_name(info["of"]), read_name(info["against"]))

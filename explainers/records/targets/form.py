@@ -1,0 +1,26 @@
+"""The targets of a question that says in fields of its own what of each class is explained, as HTTP and the command line do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explainers.records.targets.contrast import Contrast
+from explainers.records.targets.probability import Probability
+from explainers.records.targets.registry import TargetLike, as_targets
+from explainers.records.targets.target import Target
+
+
+def targets_of_form(
+    names: Sequence[str | int | Target], against: str | int | Target | None = None, probability: bool = False
+) -> list[TargetLike] | None:
+    """Of each named target itself, how much it is above the one ``against``, or its probability; None, the top class, where none is named.
+
+    Raises ExplainerError for the probability of what has none.
+    """
+    if against is not None:
+        return [Contrast(name, against) for name in names]
+    if probability:
+        targets: list[TargetLike] = [Probability(name) for name in names] or [Probability()]  # type: ignore[arg-type]
+        as_targets(targets)  # which refuses what has none
+        return targets
+    return list(names) or None

@@ -1,0 +1,84 @@
+"""Which classes of a model a name stands for: a label, an index, a synonym, or a group of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from explainers.errors import ExplainerError
+from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.model import Model
+from explainers.models.outputs import Output
+
+#: Name of a class, synonym or group -> the indices of the classes it stands for.
+Places = Mapping[str, Sequence[int]]
+_NONE: Places = MappingProxyType({})
+
+
+class TopClass(int):
+    """The index of a class that nobody named: the top one of an input, of which parts are explained for it."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of a model, or the prompts that it was asked with: their names, and what their logits mean."""
+
+    labels: Sequence[str]
+    groups: Places = field(default_factory=dict)
+    synonyms: Places = field(default_factory=dict)
+    output: Output = "softmax"
+    calibration: Calibration = UNCALIBRATED
+
+    @staticmethod
+    def of(model: Model, labels: Sequence[str] | None = None) -> Classes:
+        """Those of a model; ``labels`` are the prompts of a CLIP model."""
+        return Classes(model.labels if labels is None else labels, model.groups, model.synonyms, model.output, model.calibration)
+
+    def label(self, index: int) -> str:
+        """What the class is called."""
+        return self.labels[index] if index < len(self.labels) else f"class {index}"
+
+
+def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
+    """Index of a class by label (exact, else without regard to case), index, or a synonym that one class alone has.
+
+    Raises ExplainerError, naming near misses.
+    """
+    if isinstance(name, int):
+        if not 0 <= name < classes:
+            counted = f" Classes are not counted from the end: the last one is {classes - 1}." if name < 0 else ""
+            raise ExplainerError(f"Class {name} does not exist: the model has {classes} classes, 0 to {classes - 1}.{counted}")
+        return name
+    if name in labels:
+        return list(labels).index(name)
+    folded = [label.casefold() for label in labels]
+    if folded.count(name.casefold()) == 1:
+        return folded.index(name.casefold())
+    indices = synonyms.get(name.casefold(), ())
+    if len(indices) == 1:
+        return indices[0]
+    if indices:
+        raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
+    if name.casefold() in groups:
+        raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
+    known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
+    near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
+    hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"
+    raise ExplainerError(f"There is no class {name!r}; {hint}")
+
+
+def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
+    """The classes of a group, without regard to case. Raises ExplainerError, naming near misses."""
+    folded = name.casefold()
+    if folded in groups:
+        return groups[folded]
+    if not groups:
+        raise ExplainerError(f"This model has no groups of classes, so there is no any:{name}: name a class.")
+    if folded in (label.casefold() for label in labels):
+        raise ExplainerError(f"{name!r} is a class, not a group of classes: ask for it without any:.")
+    near = difflib.get_close_matches(folded, groups, n=3)
+    largest = sorted(groups, key=lambda group: -len(groups[group]))[:6]
+    hint = f"did you mean {', '.join(near)}?" if near else f"the model has {', '.join(largest)}, ..."
+    raise ExplainerError(f"There is no group {name!r}; {hint}")

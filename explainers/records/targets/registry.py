@@ -1,0 +1,124 @@
+"""The kinds of targets by their names, and how a target is read: from Python, from text, from JSON."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.records.targets.one_class import OneClass
+from explainers.records.targets.target import ClassSet, Target
+
+#: What ``explain`` takes as a target: a class by label, index or prompt, None for the top class, or a target of another kind.
+TargetLike = str | int | Target | None
+#: Every kind of target by its name.
+TARGETS: dict[str, type[Target]] = {OneClass.kind: OneClass}
+_Kind = TypeVar("_Kind", bound=type[Target])
+
+
+def add_target(target: _Kind) -> _Kind:
+    """Add a kind of target, a frozen dataclass that derives from :class:`Target`. It can then be asked for wherever a class can.
+
+    Raises ExplainerError for a name that cannot stand before a colon, or that another kind has.
+    """
+    if not is_dataclass(target):
+        raise ExplainerError(f"{target.__name__} is no dataclass: declare it with @dataclass(frozen=True).")
+    kind = getattr(target, "kind", "")
+    if not re.fullmatch(r"[a-z0-9_-]+", kind):
+        raise ExplainerError(f"A kind of target cannot be called {kind!r}: send lower-case letters, digits, - and _.")
+    if kind in TARGETS:
+        raise ExplainerError(f"There is already a kind of target {kind}.")
+    TARGETS[kind] = target
+    return target
+
+
+def as_targets(target: object) -> list[Target]:
+    """One target or several as a list; raises ExplainerError for what is no target."""
+    several: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
+    if not several:
+        raise ExplainerError("The list of targets is empty: name at least one class, or None for the top class.")
+    return [as_target(entry) for entry in several]
+
+
+def as_target(entry: object) -> Target:
+    """A target, its class indices plain whole numbers: torch and numpy have their own. Raises ExplainerError for what is none."""
+    plain = _plain(entry)
+    target = plain if isinstance(plain, Target) else OneClass(plain)
+    if all(isinstance(name, str | int | ClassSet | None) and not isinstance(name, bool) for name in target.names()):
+        return target
+    kinds = ", ".join(f"{kind.__name__}(...)" for kind in TARGETS.values() if kind is not OneClass)
+    several = " Several targets are a list: x.tolist()." if isinstance(entry, Tensor | np.ndarray) and entry.ndim else ""
+    raise ExplainerError(f"{entry!r} is no target: pass a label, a class index, {kinds}, or for CLIP a prompt.{several}")
+
+
+def _plain(value: Any) -> Any:
+    """The same with the class indices of torch and numpy as plain whole numbers, also where a target names them."""
+    if isinstance(value, Target):
+        target: Any = value  # a dataclass, which the type does not say
+        return replace(target, **{part.name: _plain(getattr(target, part.name)) for part in fields(target) if part.init})
+    if isinstance(value, tuple):
+        return tuple(_plain(part) for part in value)
+    if getattr(value, "ndim", 0) or isinstance(value, int | np.bool_ | str) or not hasattr(value, "__index__"):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:  # a tensor of another type than whole numbers
+        return value
+
+
+def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
+    """A target as the command line and HTTP write it: a label, else a kind and a colon before what it takes, such as ``any:dog``, else a
+    whole number for an index, else whatever else names a class.
+    """
+    written = _written(text, labels, partial(parse_target, labels=labels))
+    return int(written) if isinstance(written, str) and written not in labels and written.isascii() and written.isdigit() else written
+
+
+def _written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
+    """The target that a text names by its kind, else the text."""
+    kind, colon, rest = text.partition(":")
+    known = TARGETS.get(kind)
+    return text if text in labels or not colon or known is None or not known.has_prefix else known.parse(rest.strip(), read_name)
+
+
+def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> Target:
+    """A target from what an explanation says of it; ``labels`` are those of the classes, None where prompts were explained.
+
+    Raises ExplainerError for a kind that is not known here.
+    """
+
+    def read_name(text: str) -> str | Target:
+        return text if labels is None else _written(text, labels, read_name)
+
+    inferred = OneClass.kind if info.get("against") is None else "contrast"
+    kind = info.get("kind") or ("probability" if info.get("read") == "probability" else inferred)
+    if kind not in TARGETS:
+        raise ExplainerError(f"{info['label']!r} is of the kind {kind}, which nothing that is installed adds: install what added it.")
+    return TARGETS[kind].from_json(info, read_name)
+
+
+def python_code(value: Any) -> tuple[str, set[str]]:
+    """Python that makes a target, and the modules that it imports."""
+    if isinstance(value, OneClass):
+        value = value.name
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False), set()
+    if isinstance(value, tuple | list):
+        parts = [python_code(part) for part in value]
+        inside, modules = ", ".join(code for code, _ in parts), set[str]().union(*(used for _, used in parts))
+        end = "," if len(parts) == 1 else ""
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{end})", modules
+    if not isinstance(value, Target):
+        return repr(value), set()
+    parts = [python_code(getattr(value, part.name)) for part in fields(value)]  # type: ignore[arg-type]
+    home = type(value).__module__
+    module = "explainers" if home.partition(".")[0] == "explainers" else home
+    return f"{module}.{type(value).__name__}({', '.join(code for code, _ in parts)})", {module}.union(*(used for _, used in parts))

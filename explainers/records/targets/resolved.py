@@ -1,0 +1,166 @@
+"""Targets for one batch: the classes that they name are found among those of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.rules import Rule
+from explainers.errors import ExplainerError
+from explainers.records.targets.names import Classes, TopClass, find_class
+from explainers.records.targets.one_class import OneClass
+from explainers.records.targets.registry import TargetLike, as_target
+from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, Target
+
+_UNNAMED = Classes(())
+
+
+@dataclass(frozen=True)
+class ResolvedTarget:
+    """A target of one batch: a label for each sample, and where the classes are that it names.
+
+    places   for each name that the target gives, the indices (B, M) of its classes
+    classes  those of the model, and what their logits mean
+    """
+
+    target: Target
+    labels: tuple[str, ...]
+    places: Mapping[Any, Tensor]
+    classes: Classes = _UNNAMED
+
+    @property
+    def explains(self) -> str:
+        """Which number is explained: ``logit`` or ``probability``."""
+        return self.target.explains
+
+    @property
+    def indices(self) -> tuple[Tensor, ...]:
+        """The indices (B, M) of the classes of each name."""
+        return tuple(self.places.values())
+
+    def repeat(self, times: int) -> ResolvedTarget:
+        """The same targets for a batch in which each sample stands ``times`` times in a row."""
+        labels = tuple(label for label in self.labels for _ in range(times))
+        return replace(self, labels=labels, places={name: place.repeat_interleave(times, 0) for name, place in self.places.items()})
+
+    def only(self, sample: int) -> ResolvedTarget:
+        """The target of one sample of the batch."""
+        row = slice(sample, sample + 1)
+        return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
+
+    def asks_the_same_as(self, other: ResolvedTarget) -> bool:
+        """Whether the same number is explained of every sample of the batch."""
+        if (self.labels, type(self.target), len(self.places)) != (other.labels, type(other.target), len(other.places)):
+            return False
+        return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))
+
+    def named(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
+        """The logits (B, C), to be read by the names of the target; ``known`` are their probabilities, where they were computed before."""
+        return NamedLogits(logits, self.places, self.classes, known)
+
+    def value(self, logits: Tensor) -> Tensor:
+        """f(x) (B,) from the logits (B, C): what the scores explain."""
+        return self.target.value(self.named(logits))
+
+    def account(self, logits: Tensor) -> Tensor:
+        """What the terms of a full account add up to (B,); see :meth:`Target.account`."""
+        return self.target.account(self.named(logits))
+
+    def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
+        """What a backward pass begins with at the logits (B, C).
+
+        Raises ExplainerError for a probability under a relevance rule, which starts at classes.
+        """
+        if rule.is_relevance and self.explains == "probability":
+            raise ExplainerError(
+                f"The rule {rule.name} starts from one class, not from a probability: explain the logit of the class instead."
+            )
+        return self.target.output_gradient(self.named(logits.detach()))
+
+    def describe(self, logits: Tensor, probabilities: Tensor) -> dict[str, Any]:
+        """What an explanation says of the target of the only sample (1, C), by names of fields of :class:`TargetInfo`."""
+        named, target = self.named(logits, probabilities), self.target
+        probability = target.probability(named) if target.has_probability and self.classes.output != "regression" else None
+        index = target.index(named)
+        return {
+            "label": self.labels[0],
+            "index": None if index is None else int(index),
+            "logit": float(target.logit(named)),
+            "probability": None if probability is None else float(probability),
+            **target.to_json(_name_of(self.classes, self.places, 0, spelt=True)),
+        }
+
+
+def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spelt: bool = False) -> NameOf:
+    """The label of a name in one sample, or how it is spelt."""
+
+    def name_of(name: Any) -> str:
+        if isinstance(name, ClassSet):
+            return name.spelling(name_of) if spelt else name.label(name_of)
+        return classes.label(int(places[name][sample, 0]))
+
+    return name_of
+
+
+def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTarget:
+    """A target for the logits (B, C) of a batch; the top class is each sample's own. Raises ExplainerError for what the model has not."""
+    kind = as_target(target)
+    places = {name: _place(name, classes, logits) for name in kind.names()}
+    kind.check(NamedLogits(logits, places, classes))
+    labels = tuple(kind.label(_name_of(classes, places, sample)) for sample in range(len(logits)))
+    return ResolvedTarget(kind, labels, places, classes)
+
+
+def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
+    """The indices (B, M) of the classes that a name stands for."""
+    if name is None:
+        return logits.detach().argmax(-1, keepdim=True)
+    if isinstance(name, ClassSet):
+        return torch.tensor(list(name.find(classes)), device=logits.device).expand(len(logits), -1)
+    index = find_class(name, classes.labels, logits.shape[-1], classes.synonyms, classes.groups)
+    return torch.full((len(logits), 1), index, device=logits.device)
+
+
+def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
+    """A class of each sample, by its index (B,) and its label."""
+    return ResolvedTarget(OneClass(), tuple(labels), {None: index[:, None]})
+
+
+def check_names(target: TargetLike, classes: Classes) -> int | Target:
+    """The target; a class alone as its index. Raises ExplainerError for a class or a group that the model has not."""
+    kind = as_target(target)
+    logits = torch.zeros(1, len(classes.labels))
+    places = {name: _place(name, classes, logits) for name in kind.names()}
+    return int(places[kind.name]) if isinstance(kind, OneClass) else kind
+
+
+def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget]) -> None:
+    """Raise ExplainerError where two targets that were named are the same: their maps could not be told apart."""
+    known: list[ResolvedTarget] = []
+    for target, resolved in zip(targets, chosen, strict=True):
+        if any(name is None or isinstance(name, TopClass) for name in target.names()):
+            continue  # which class is the top one was not known beforehand
+        if any(resolved.asks_the_same_as(other) for other in known):
+            raise ExplainerError(f"The target {resolved.labels[0]!r} is named twice: name each target once.")
+        known.append(resolved)
+
+
+def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
+    """All prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none, and for a
+    target of several prompts, where each prompt is explained ``alone``.
+    """
+    named: list[str] = []
+    for target in targets:
+        if alone and not (isinstance(target, OneClass) and isinstance(target.name, str)):
+            raise ExplainerError(
+                f"The words of one prompt are explained here, and {target!r} is none: name one, such as 'a photo of a zebra'."
+            )
+        for name in target.names():
+            if not isinstance(name, str) or not name.strip():
+                raise ExplainerError(f"A CLIP model is asked with prompts, and {name!r} is none: name one, such as 'a photo of a zebra'.")
+            named.append(name)
+    return list(dict.fromkeys(named))

@@ -1,0 +1,168 @@
+"""A kind of target as a class: which number of the output it is, what that is called, and how a person writes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from explainers.models.outputs import probabilities
+from explainers.records.targets.names import Classes
+
+#: The name of a class as it is shown, or as it is written.
+NameOf = Callable[[Any], str]
+#: A class name from its text: a label, an index, or a set of classes such as ``any:dog``.
+ReadName = Callable[[str], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedLogits:
+    """The logits (B, C) of a batch, read by the names of classes.
+
+    places    for each name that a target gives, the indices (B, M) of its classes: of a single class M is 1
+    classes   what the logits mean
+    known     the probabilities (B, C), where they were computed before
+    """
+
+    logits: Tensor
+    places: Mapping[Any, Tensor]
+    classes: Classes
+    known: Tensor | None = None
+
+    def indices(self, name: Any) -> Tensor:
+        """The indices (B, M) of the classes that a name stands for."""
+        return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
+
+    def logit(self, name: Any) -> Tensor:
+        """The logit (B,) of a class; of several classes the log-sum-exp of their logits."""
+        return self.logits.gather(-1, self.indices(name)).logsumexp(-1)
+
+    def shares(self, name: Any) -> Tensor:
+        """The gradient (B, C) of :meth:`logit`: 1 at a class, among several the softmax of their logits."""
+        indices = self.indices(name)
+        return torch.zeros_like(self.logits).scatter(-1, indices, self.logits.gather(-1, indices).softmax(-1))
+
+    def probability(self, name: Any) -> Tensor:
+        """The calibrated probability (B,) of a class, or of several together."""
+        known = self.classes.calibration.probabilities(self.logits, self.classes.output) if self.known is None else self.known
+        return known.gather(-1, self.indices(name)).sum(-1)
+
+    def probability_gradient(self, name: Any) -> Tensor:
+        """The gradient (B, C) of :meth:`probability`."""
+        scale, lapse = self.classes.calibration.temperature, self.classes.calibration.lapse
+        p, indices = probabilities(self.logits / scale, self.classes.output), self.indices(name)
+        chosen = torch.zeros_like(p).scatter(-1, indices, p.gather(-1, indices))
+        gradient = chosen - chosen.sum(-1, keepdim=True) * p if self.classes.output == "softmax" else chosen * (1 - p)
+        return (1 - lapse) * gradient / scale
+
+
+class Target(ABC):
+    """What is explained: one number of a model's output. Each kind of target is a frozen dataclass that derives from this.
+
+    A kind says which classes it names (:meth:`names`), which number it is (:meth:`value`), and how it is written behind ``kind:``
+    (:meth:`text` and :meth:`parse`), on the command line and over HTTP alike. What it does not say is made from these.
+
+    kind             its name in JSON, and before the colon where it is written
+    explains         which number of the output it is; rules of relevance start from logits alone
+    has_prefix       whether it is written as ``kind:text``, and can be one side of a contrast; the others have fields of their own
+    has_probability  whether it has a probability of its own, which is what a deletion test reads then
+    """
+
+    kind: ClassVar[str]
+    explains: ClassVar[Literal["logit", "probability"]] = "logit"
+    has_prefix: ClassVar[bool] = True
+    has_probability: ClassVar[bool] = False
+
+    @abstractmethod
+    def names(self) -> tuple[Any, ...]:
+        """The classes that it names, each a label, an index, a prompt, :class:`AnyOf`, or None for the top class."""
+
+    @abstractmethod
+    def value(self, logits: NamedLogits) -> Tensor:
+        """The explained number f(x) (B,), made of the logits by differentiable functions."""
+
+    def label(self, name_of: NameOf) -> str:
+        """What it is called where maps are shown; ``name_of`` gives the label of a name."""
+        return self.spelling(name_of)
+
+    def text(self, name_of: NameOf) -> str:
+        """How it is written behind ``kind:``; :meth:`parse` reads it again."""
+        raise NotImplementedError(f"a target of kind {self.kind} is not written as one text")
+
+    @classmethod
+    def parse(cls, text: str, read_name: ReadName) -> Target:
+        """The target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises ExplainerError."""
+        raise NotImplementedError(f"a target of kind {cls.kind} is not written as one text")
+
+    def output_gradient(self, logits: NamedLogits) -> Tensor:
+        """The gradient (B, C) of :meth:`value`, with which a backward pass begins. Where no kind says it, autograd finds it."""
+        with torch.enable_grad():
+            leaf = logits.logits.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self.value(replace(logits, logits=leaf)).sum(), leaf)
+        return gradient
+
+    def account(self, logits: NamedLogits) -> Tensor:
+        """What the terms of a full account add up to (B,): the sum of each logit times its output gradient."""
+        return (self.output_gradient(logits) * logits.logits).sum(-1)
+
+    def logit(self, logits: NamedLogits) -> Tensor:
+        """The logit (B,) that stands beside its label: the explained number, unless that is a probability."""
+        return self.value(logits)
+
+    def probability(self, logits: NamedLogits) -> Tensor | None:
+        """The probability (B,) of the class that it is about; None where there is none."""
+        return None
+
+    def index(self, logits: NamedLogits) -> Tensor | None:
+        """The index (B,) of the class that it is about; None where that is no single class."""
+        return None
+
+    def check(self, logits: NamedLogits) -> None:  # noqa: B027  most kinds have nothing to refuse
+        """Raise ExplainerError where these logits have no such number."""
+
+    def with_top_class(self, index: int) -> Target:
+        """The same with this class where it means the top class without naming it."""
+        return self
+
+    def spelling(self, name_of: NameOf) -> str:
+        """How it is written on the command line and over HTTP."""
+        return f"{self.kind}:{self.text(name_of)}"
+
+    def to_json(self, name_of: NameOf) -> dict[str, Any]:
+        """What an explanation says of it beside its numbers, by names of fields of :class:`TargetInfo`."""
+        return {"kind": self.kind, "read": self.explains, "of": self.spelling(name_of)}
+
+    @classmethod
+    def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
+        """The target of which an explanation says this, in JSON."""
+        return cls.parse(info["of"].removeprefix(f"{cls.kind}:"), read_name)
+
+
+class ClassSet(Target):
+    """Several classes that stand together for one: the log-sum-exp of their logits, the sum of their probabilities."""
+
+    has_probability = True
+
+    @abstractmethod
+    def find(self, classes: Classes) -> Sequence[int]:
+        """The indices of the classes. Raises ExplainerError where the model has none such."""
+
+    def names(self) -> tuple[Any, ...]:
+        """Itself."""
+        return (self,)
+
+    def value(self, logits: NamedLogits) -> Tensor:
+        """The log-sum-exp of the logits."""
+        return logits.logit(self)
+
+    def output_gradient(self, logits: NamedLogits) -> Tensor:
+        """The signal divided among the classes by the softmax of their logits."""
+        return logits.shares(self)
+
+    def probability(self, logits: NamedLogits) -> Tensor:
+        """Of all its classes together."""
+        return logits.probability(self)
