@@ -115,5 +115,5 @@ REMAINING = [
 
 @pytest.mark.parametrize(("state", "said"), REMAINING)
 def test_how_long_it_takes_in_words(scripts: Page, state: dict[str, Any], said: str) -> None:
-    ask = "async (state) => (await script('progress/waiting.js')).remaining(state)"
+    ask = "async (state) => (await script('progress/waitingline.js')).remaining(state)"
     assert scripts.evaluate(ask, state) == said
