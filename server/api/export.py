@@ -159,7 +159,7 @@ def map_picture(
     """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
     document, entry = find_map(explanation_id, spec, target, services)
     pixels = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else None
-    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), services.engine, size, pixels)
+    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), size, pixels)
     return Response(data, media_type="image/png")
 
 
@@ -213,7 +213,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
         window = document["input"].get("window")
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
         stored[WHOLE] = encoded(shown, "PNG")
-    entries = bundle.files(document, stored, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
+    entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
     return StreamingResponse(stream, media_type="application/zip", headers=headers)

@@ -13,8 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 from PIL import Image
 
-from server.engine import Engine
 from server.export.file_names import file_stem, folder_names
+from server.export.overlay import overlay
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.jobs.map_files import map_npy, pixels_name
 from server.jobs.store import TENSORS_FILE
@@ -33,17 +33,15 @@ def map_stems(document: Document) -> list[str]:
     ]
 
 
-def picture(
-    document: Document, attribution: Mapping[str, Any], seen: bytes | None, engine: Engine, size: int, pixels: NDArray[Any] | None = None
-) -> bytes:
+def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | None, size: int, pixels: NDArray[Any] | None = None) -> bytes:
     """One map, or its map of the ``pixels``, as a PNG file; ``seen`` is the file of what the model saw of an image."""
     base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
     buffer = io.BytesIO()
-    engine.overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
+    overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def files(document: Document, stored: Mapping[str, bytes], engine: Engine, server: str, largest: int) -> Iterator[tuple[str, bytes]]:
+def files(document: Document, stored: Mapping[str, bytes], server: str, largest: int) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of the bundle, one after the other, as they are asked for.
 
     kept     the files of the explanation: pictures of the input, what the model was given, maps of the pixels
@@ -67,7 +65,7 @@ def files(document: Document, stored: Mapping[str, bytes], engine: Engine, serve
         yield f"{stem}.npy", map_npy(attribution)
         if (pixels := stored.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
             yield f"{stem}.pixels.npy", pixels
-        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), engine, _SIDE)
+        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), _SIDE)
 
 
 def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
