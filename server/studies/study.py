@@ -16,6 +16,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
+from explainers import Cancelled
 from explainers.models.inputs.types import TextPair
 from server.http.problems import Problem
 from server.jobs.store import TENSORS_FILE
@@ -44,7 +45,6 @@ class Subject:
     labels: list[str]
     document: dict[str, Any]
     cancelled: Callable[[], bool]
-    stop: type[Exception]
     tell: Callable[[int, int], None]
     loaded: Any
     notes: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Subject:
     def check(self) -> None:
         """Call it between forward passes: ends the study where nobody waits for it any more, and tells the server that it lives."""
         if self.cancelled():
-            raise self.stop
+            raise Cancelled
 
     def before_pass(self, done: int, total: int) -> None:
         """As :meth:`check`; and tells whoever waits how far the study is."""
@@ -179,7 +179,7 @@ def subject_of(services: Services, document: dict[str, Any], model: Any, cancell
         tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
     else:
         tensors = _prepared_again(services, document, model, labels, notes)
-    return Subject(model, tensors, labels, document, cancelled, services.engine.cancelled, tell, loaded, notes)
+    return Subject(model, tensors, labels, document, cancelled, tell, loaded, notes)
 
 
 def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
