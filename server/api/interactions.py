@@ -28,7 +28,7 @@ async def interactions(explanation_id: ExplanationId, body: InteractionRequest, 
     return await study(
         services,
         explanation_id,
-        lambda s: studies.words_and_patches(services.engine, s, body.prompt, **how),
+        lambda s: studies.words_and_patches(s, body.prompt, **how),
         request,
         kind="interaction",
         is_long=True,
@@ -44,7 +44,7 @@ async def alike(explanation_id: ExplanationId, body: AlikeRequest, request: Requ
     return await study(
         services,
         explanation_id,
-        lambda s: studies.alike(services.engine, services, s, body.other, **how),
+        lambda s: studies.alike(services, s, body.other, **how),
         request,
         kind="alike",
         is_long=True,

@@ -29,6 +29,6 @@ async def probe(body: Probe, services: Use, request: Request) -> Response:
     def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
         facts = services.registry.find(body.model).facts
         assert facts is not None  # it is loaded
-        return answer(body, model, facts, services.engine, cancelled, tell)
+        return answer(body, model, facts, cancelled, tell)
 
     return await ask_model(services, body.model, work, request, is_long=True, kind="probe")

@@ -15,6 +15,7 @@ from explainers.models.labels import ClassEntry
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
 from server.json_text import NotJsonError, json_text
+from server.registries import default_methods, methods, variants
 
 State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
@@ -40,6 +41,25 @@ class ModelFacts:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
     calibration: Calibration = UNCALIBRATED
+
+
+def facts_of(model: Any) -> ModelFacts:
+    """What is known of a model that was loaded, as it is seen from its side."""
+    return ModelFacts(
+        kind=model.kind,
+        device=str(model.device),
+        labels=tuple(model.labels),
+        details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
+        weights_digest=model.weights_digest,
+        blocks=len(model.blocks),
+        methods=tuple(methods(model)),
+        variants=tuple(variants(model)),
+        default_methods=tuple(default_methods(model)),
+        classes=tuple(model.classes),
+        groups=model.groups,
+        synonyms=model.synonyms,
+        calibration=model.calibration,
+    )
 
 
 def check_facts(facts: ModelFacts) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 from PIL import Image
 from safetensors.torch import save
 
+from explainers import explain
+from explainers.methods import parse
 from explainers.models.inputs.depth import Windowed
 from explainers.models.inputs.types import Crop, TextPair
-from server.engine import Engine
 from server.http.uploads import encoded, open_picture
 from server.jobs.costs import ANSWER, SLOW_SECONDS, Costs
 from server.jobs.intake import plan
@@ -33,9 +34,9 @@ class Turn:
     """
 
     def __init__(
-        self, job: Job, engine: Engine, settings: Settings, costs: Costs, now: Callable[[], float], is_over: Callable[[], bool], quick: bool
+        self, job: Job, settings: Settings, costs: Costs, now: Callable[[], float], is_over: Callable[[], bool], quick: bool
     ) -> None:
-        self._job, self._engine, self._settings, self._costs = job, engine, settings, costs
+        self._job, self._settings, self._costs = job, settings, costs
         self._now, self._is_over, self._quick = now, is_over, quick
         self._made = 0
         self._rules: set[tuple[str, str]] = set()  # rule and target, the passes that were made in this turn
@@ -46,14 +47,14 @@ class Turn:
     @property
     def is_slow(self) -> bool:
         """Whether the method that is made now takes long."""
-        return self.spec is not None and self._facts is not None and is_slow(self.spec, self._job, self._facts, self._engine)
+        return self.spec is not None and self._facts is not None and is_slow(self.spec, self._job, self._facts)
 
     def run(self, model: Any, facts: ModelFacts, cancelled: Callable[[], bool]) -> None:
         """Ask the engine for the maps that are left."""
         self._facts, job, self._since = facts, self._job, self._now()
         options = {name: getattr(job.question, name) for name in ExplainOptions.model_fields}
         assert job.plan is not None
-        self._engine.explain(
+        explain(
             model,
             self._source(),
             job.plan.targets,
@@ -140,16 +141,16 @@ def _tokens(explanation: Any) -> int:
     return int(shapes[0].numel()) if shapes else 0
 
 
-def is_slow(spec: str, job: Job, facts: ModelFacts, engine: Engine) -> bool:
+def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
     """Whether a method takes so long that others pass it: it is declared to make many passes, and nothing says that they are quick."""
-    readout = engine.readout_of(spec, facts.blocks)
+    readout = parse(spec, blocks=facts.blocks).method.name
     is_declared = any(method["slow"] for method in facts.methods if method["name"] == readout)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 
-def prepare(job: Job, facts: ModelFacts, engine: Engine, settings: Settings, costs: Costs) -> None:
+def prepare(job: Job, facts: ModelFacts, costs: Costs) -> None:
     """Look at the question for the first time; raises the Problem that is found in it."""
     if job.plan is None:
-        job.plan = plan(job.question, facts, engine, settings)
+        job.plan = plan(job.question, facts)
         job.key = job.plan.key
         job.costs = costs.of_methods(facts_name(job), job.plan.methods, facts.methods, 0, facts.blocks)

@@ -16,13 +16,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from explainers import Cancelled
 from explainers.errors import ExplainerError, ran_out_of_memory
-from server.engine import Engine
+from explainers.models.threads import Threads
 from server.http.metrics import Metrics
 from server.http.problems import Problem, out_of_memory, unforeseen
 from server.jobs.costs import COSTS_FILE, Costs
 from server.jobs.job import Job
-from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry, check_facts
+from server.jobs.model_registry import ModelEntry, ModelFacts, ModelRegistry, check_facts, facts_of
+from server.jobs.model_source import ModelSource
 from server.jobs.store import Store
 from server.jobs.task_queue import EVERYTHING, SLICE, Task, TaskQueue
 from server.jobs.tasks import FEW_PASSES, Study, free_memory, in_between, interrupted, problem_of, run_with_memory_retry
@@ -39,10 +41,11 @@ _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer withou
 class Worker(threading.Thread):
     """The owner of one device. Web threads call ``submit``, ``study``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
 
-    def __init__(self, engine: Engine, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, source: ModelSource, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics) -> None:
         super().__init__(name="worker", daemon=True)
-        self._engine, self._registry, self._store, self._settings, self._metrics = engine, registry, store, settings, metrics
+        self._source, self._registry, self._store, self._settings, self._metrics = source, registry, store, settings, metrics
         self._device = None if settings.device == "auto" else settings.device
+        self._threads = Threads()
         self._change = threading.Condition(threading.RLock())
         self._queue = TaskQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
@@ -177,7 +180,7 @@ class Worker(threading.Thread):
         with self._change:
             while True:
                 self._beat = time.monotonic()
-                self._engine.fit_threads(None)
+                self._threads.fit(None)
                 if self._stopping:
                     return None
                 if (task := self._next_task()) is not None:
@@ -197,11 +200,11 @@ class Worker(threading.Thread):
         if job.entry.facts is None:
             return False
         try:
-            prepare(job, job.entry.facts, self._engine, self._settings, self._costs)
+            prepare(job, job.entry.facts, self._costs)
         except Problem:
             return True  # it is said soon
         spec = job.next_of(job.left)
-        return spec is None or not is_slow(spec, job, job.entry.facts, self._engine)
+        return spec is None or not is_slow(spec, job, job.entry.facts)
 
     def _ready(self, entry: ModelEntry) -> bool:
         """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
@@ -214,7 +217,7 @@ class Worker(threading.Thread):
             self._registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
 
         try:
-            self._engine.fetch(entry.name, progress)
+            self._source.fetch(entry.name, progress)
         except Exception as error:
             self._load_failed(entry, error)
         else:
@@ -228,34 +231,17 @@ class Worker(threading.Thread):
 
     def _load(self, entry: ModelEntry) -> None:
         try:
-            model = self._engine.load(entry.name, self._device)
-            facts = self._facts(model)
+            model = self._source.load(entry.name, self._device)
+            facts = facts_of(model)
             if model.kind == "clip":
                 with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
-                    facts = replace(facts, text_side=self._facts(model.seen_from("text")))
+                    facts = replace(facts, text_side=facts_of(model.seen_from("text")))
             check_facts(facts)
             self._registry.loaded(entry, model, facts)
         except Exception as error:
             self._load_failed(entry, error)
         else:
             log.info("loaded %s on %s", entry.name, facts.device)
-
-    def _facts(self, model: Any) -> ModelFacts:
-        return ModelFacts(
-            kind=model.kind,
-            device=str(model.device),
-            labels=tuple(model.labels),
-            details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
-            weights_digest=model.weights_digest,
-            blocks=len(model.blocks),
-            methods=tuple(self._engine.methods(model)),
-            variants=tuple(self._engine.variants(model)),
-            default_methods=tuple(self._engine.default_methods(model)),
-            classes=tuple(model.classes),
-            groups=model.groups,
-            synonyms=model.synonyms,
-            calibration=model.calibration,
-        )
 
     def _load_failed(self, entry: ModelEntry, error: Exception) -> None:
         if ran_out_of_memory(error):
@@ -276,7 +262,7 @@ class Worker(threading.Thread):
 
         def cancelled() -> bool:
             self._beat = time.monotonic()
-            self._engine.fit_threads(model)
+            self._threads.fit(model)
             return is_unwanted() or self._stopping
 
         return cancelled
@@ -325,7 +311,7 @@ class Worker(threading.Thread):
             json_text(answers[-1])  # it can be sent
             if study.kind:
                 self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
-        except self._engine.cancelled:
+        except Cancelled:
             study.future.set_exception(interrupted())
         except Exception as error:
             study.future.set_exception(problem_of(error, "study", "cannot-answer"))
@@ -349,7 +335,7 @@ class Worker(threading.Thread):
                 outcome = self._cut_short(job)
             elif job.left:
                 outcome = None
-        except self._engine.cancelled:
+        except Cancelled:
             outcome = ("failed", interrupted()) if self._stopping else self._cut_short(job)
         except Exception as error:
             outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
@@ -371,7 +357,7 @@ class Worker(threading.Thread):
 
     def _run(self, job: Job, quick: bool) -> None:
         model, facts = self._loaded(job.entry)
-        prepare(job, facts, self._engine, self._settings, self._costs)
+        prepare(job, facts, self._costs)
         assert job.plan is not None
         if not job.has_begun:
             self._store.save(job.running(facts, job.plan), key=job.key)
@@ -381,7 +367,7 @@ class Worker(threading.Thread):
             used = self._now() - began
             return (quick and used >= SLICE) or self._should_yield(job.used + used)
 
-        turn = Turn(job, self._engine, self._settings, self._costs, self._now, is_over, quick)
+        turn = Turn(job, self._settings, self._costs, self._now, is_over, quick)
         polled = self._polled(lambda: job.cancelled.is_set() or job.stopped.is_set() or job.is_left, model)
 
         def cancelled() -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import explainers
 from explainers.records.targets import target_from_json
-from server.engine import Engine
 from server.http.problems import Problem
 from server.lookup import find_target
+from server.schemas.studies import HeadsRequest
 from server.studies.study import Subject
 
 
@@ -27,16 +28,17 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     }
 
 
-def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+def mix(subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
     """The map of a method under a rule of these choices, and how full its account is."""
-    return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
+    return dict(explainers.mix(**question(subject, label), readout=readout, choices=rule).to_json())
 
 
-def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | list[int] | None) -> dict[str, Any]:
+def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
     """The maps of the heads."""
-    return dict(engine.head_maps(question(subject, label), quantity, **which).to_json())
+    session = explainers.Session(**question(subject, wanted.target))
+    return dict(explainers.head_maps(session, wanted.quantity, token=wanted.token, block=wanted.block, head=wanted.head).to_json())
 
 
-def contributions(engine: Engine, subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
+def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
     """What each block adds to a map."""
-    return dict(engine.contributions(question(subject, label), spec).to_json())
+    return dict(explainers.contributions(explainers.Session(**question(subject, label)), spec).to_json())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import explainers
 from explainers.analysis.word_probe import SLOT, filled_texts
-from server.engine import Engine
+from explainers.methods import parse
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
 from server.jobs.model_registry import ModelFacts
@@ -30,19 +31,19 @@ def check(probe: Probe) -> None:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 
 
-def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+def answer(probe: Probe, model: Any, facts: ModelFacts, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
     """The word probe that is asked for, as plain data.
 
     Raises Problem 422 for what does not fit the model.
     """
     if facts.kind != "text":
         raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
-    check_method(probe.method, facts, engine)
-    readout = engine.readout_of(probe.method, facts.blocks)
+    check_method(probe.method, facts)
+    readout = parse(probe.method, blocks=facts.blocks).method.name
     if any(method["slow"] for method in facts.methods if method["name"] == readout):
         raise _bad("too-slow", f"{probe.method} takes too long for so many texts.", "Choose a method that is not marked slow.")
     target = find_named(probe.target, facts)
-    outcome = engine.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)
+    outcome = explainers.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)
     return {**outcome.to_json(), "model": probe.model}
 
 

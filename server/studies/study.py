@@ -16,6 +16,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
+from explainers import Cancelled
 from explainers.models.inputs.types import TextPair
 from explainers.records.targets import prompts_of as prompts_named
 from explainers.records.targets import target_from_json
@@ -46,7 +47,6 @@ class Subject:
     labels: list[str]
     document: dict[str, Any]
     cancelled: Callable[[], bool]
-    stop: type[Exception]
     tell: Callable[[int, int], None]
     loaded: Any
     notes: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Subject:
     def check(self) -> None:
         """Call it between forward passes: ends the study where nobody waits for it any more, and tells the server that it lives."""
         if self.cancelled():
-            raise self.stop
+            raise Cancelled
 
     def before_pass(self, done: int, total: int) -> None:
         """As :meth:`check`; and tells whoever waits how far the study is."""
@@ -179,7 +179,7 @@ def subject_of(services: Services, document: dict[str, Any], model: Any, cancell
         tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
     else:
         tensors = _prepared_again(services, document, model, labels, notes)
-    return Subject(model, tensors, labels, document, cancelled, services.engine.cancelled, tell, loaded, notes)
+    return Subject(model, tensors, labels, document, cancelled, tell, loaded, notes)
 
 
 def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 // its legend.
 
 import { number, percent } from "../core/dom.js";
-import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curves.js";
+import { axisOf, BASELINE, BETTER, endsOf, TITLES } from "../maps/curvepanel.js";
 import { loaded, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";

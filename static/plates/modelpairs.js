@@ -27,7 +27,7 @@ const ROWS = 3; // classes over a column
  * @returns {number}
  */
 export function patchAcross(at, from, to) {
-  if (at < 0 || !from?.grid || !to?.grid || from.input?.kind !== "image" || to.input?.kind !== "image") return -1;
+  if (at < 0 || !from?.grid || !to?.grid) return -1;
   const [rows, columns] = from.grid;
   const inside = [((at % columns) + 0.5) / columns, (Math.floor(at / columns) + 0.5) / rows];
   /**
@@ -36,10 +36,10 @@ export function patchAcross(at, from, to) {
    */
   const whole = ({ crop, width, height }, axis) =>
     [crop[axis], crop[axis + 2]].map((edge) => edge / (axis ? height : width));
-  const [seen, other] = [from.input, to.input];
+  const [here, there] = /** @type {ImageInput[]} */ ([from.input, to.input]); // only pictures have a grid
   const [x, y] = inside.map((share, axis) => {
-    const [low, high] = whole(seen, axis);
-    const [start, end] = whole(other, axis);
+    const [low, high] = whole(here, axis);
+    const [start, end] = whole(there, axis);
     return (low + share * (high - low) - start) / (end - start);
   });
   if (Math.min(x, y) < 0 || Math.max(x, y) >= 1) return -1;

@@ -6,9 +6,10 @@ import { el, number, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { SinglePlates } from "../plates/singleplates.js";
+import { Row } from "./mixerrow.js";
 
 /**
- * @import { Method, Mix, OperatorKind, Rule, RuleChoice, Rules } from "../core/schemas.js"
+ * @import { Method, Mix, OperatorKind, Rule, Rules } from "../core/schemas.js"
  * @import { ScoreMap, Variant } from "../core/types.js"
  * @import { Plate } from "../plates/plate.js"
  * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
@@ -397,56 +398,5 @@ class Mixer {
     );
     this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));
     this.numbers.setAttribute("aria-busy", "false");
-  }
-}
-
-/** One kind of operator: its choices as radio buttons, and what the chosen one does. */
-class Row {
-  /**
-   * @param {OperatorKind} kind
-   * @param {(value: string | boolean) => void} onChoose
-   */
-  constructor(kind, onChoose) {
-    this.kind = kind;
-    this.says = el("p", { class: "says" });
-    /** @type {[RuleChoice, HTMLInputElement, HTMLLabelElement][]} */
-    this.inputs = kind.choices.map((choice) => {
-      const input = el("input", {
-        type: "radio",
-        name: `mix-${kind.name}`,
-        value: String(choice.value),
-        on: { change: () => onChoose(choice.value) },
-      });
-      return [choice, input, el("label", {}, input, choice.title)];
-    });
-    const legend = el("legend", {}, kind.title, el("small", {}, kind.covers));
-    this.node = el(
-      "fieldset",
-      { class: "operator", data: { kind: kind.name } },
-      legend,
-      el(
-        "span",
-        { class: "choices" },
-        this.inputs.map(([, , label]) => label),
-      ),
-      this.says,
-    );
-  }
-
-  /**
-   * @param {string | boolean} value
-   * @param {string | boolean} start
-   * @param {Map<string, string | null | undefined>} refused what a rule may carry -> why it cannot be read
-   */
-  show(value, start, refused) {
-    for (const [choice, input, label] of this.inputs) {
-      const why = choice.carries && refused.get(choice.carries);
-      input.checked = choice.value === value;
-      input.disabled = Boolean(why);
-      label.title = why || choice.says;
-      label.classList.toggle("start", choice.value === start);
-    }
-    this.node.classList.toggle("changed", value !== start);
-    this.says.textContent = this.kind.choices.find((choice) => choice.value === value)?.says ?? "";
   }
 }

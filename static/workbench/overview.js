@@ -40,7 +40,7 @@ const isDoubt = ({ kind }) => kind === "something_else";
  * @param {Abstention | undefined} abstention
  * @returns {boolean}
  */
-export const isWithheld = (abstention) => abstention !== undefined && !isDoubt(abstention);
+export const isWithheld = (abstention) => (abstention ? !isDoubt(abstention) : false);
 
 /**
  * An answer with the doubt beside it; `next` is what is said of the class that comes next.

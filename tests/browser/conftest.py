@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from server import explainers_engine
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.support.serving import launched, played, served
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.typefaces import DEJAVU, font_files
@@ -21,11 +19,11 @@ from tests.support.embedded_models import loaded
 
 
 class SharedModels:
-    """Makes the engine."""
+    """Where the models come from."""
 
-    def engine(self) -> Engine:
-        """The real one, with the embedded models that other tests of this process load or have loaded."""
-        return replace(explainers_engine.engine(), load=lambda name, device=None: loaded(name))
+    def source(self) -> ModelSource:
+        """Those of ``explainers``, with the embedded models that other tests of this process load or have loaded."""
+        return ModelSource(load=lambda name, device=None: loaded(name))
 
 
 @pytest.fixture(scope="package")

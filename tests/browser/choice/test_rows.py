@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, methods, visit
 from tests.families import FAMILIES
@@ -30,8 +30,8 @@ class Pooled:
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
         return explainers.wrap(FAMILIES["eva02"].build(), name=name, preprocess=square, device=device)
 
-    def engine(self) -> Engine:
-        return replace(Gated().engine(), load=self.load)
+    def source(self) -> ModelSource:
+        return replace(Gated().source(), load=self.load)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
-from server import explainers_engine
 from server.app import create_app
+from server.jobs.model_source import ModelSource
 from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site
@@ -59,9 +59,9 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> 
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
+    source = ModelSource(catalogue, load)
     settings = load_settings({"home": home, "device": "cpu"})
-    with CheckedClient(create_app(settings, engine, [])) as client:
+    with CheckedClient(create_app(settings, source, [])) as client:
         one = Site(client, FakeEngine())
         one.wait_for_models(*names)
         yield one
