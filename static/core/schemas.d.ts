@@ -1621,6 +1621,8 @@ export interface Target {
   against?: string;
   /** The group that it is. */
   group?: string;
+  /** Of a target that a package adds; what to send for it is then in of. */
+  kind?: string;
   /** Of a prompt that the model cannot read or that is not in the picture. */
   abstention?: Abstention;
 }
