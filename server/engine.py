@@ -27,7 +27,7 @@ class Engine:
     explain          as ``explainers.explain``
     default_methods  Model -> specs
     variants         Model or None -> variants as JSON objects, in the order of the pages
-    readout_of       spec, number of blocks of the model -> name of its method; raises ExplainerError where the spec is wrong
+    method_name_of       spec, number of blocks of the model -> name of its method; raises ExplainerError where the spec is wrong
     distinct         specs, number of blocks of the model -> those that differ in more than their spelling
     for_probability  specs -> those that can explain a probability, and a note on the others or None
     methods          Model or None -> methods as JSON objects
@@ -58,7 +58,7 @@ class Engine:
     explain: Callable[..., Any]
     default_methods: Callable[[Any], list[str]]
     variants: Callable[[Any], list[dict[str, Any]]]
-    readout_of: Callable[[str, int], str]
+    method_name_of: Callable[[str, int], str]
     distinct: Callable[[Sequence[str], int], list[str]]
     for_probability: Callable[[Sequence[str]], tuple[list[str], str | None]]
     methods: Callable[[Any], list[dict[str, Any]]]

@@ -46,7 +46,7 @@ def engine() -> Engine:
         explain=explainers.explain,
         default_methods=default_methods,
         variants=variants,
-        readout_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
+        method_name_of=lambda spec, blocks: parse(spec, blocks=blocks).method.name,
         distinct=distinct_specs,
         for_probability=explainers.for_probability,
         methods=methods,
@@ -116,7 +116,7 @@ def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     blocks = None if model is None else len(model.blocks)
     variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
     for variant in explainers.all_variants(model):
-        variants[variant.readout].append(variant)
+        variants[variant.method_name].append(variant)
     return [_method(method, blocks, variants[method.name]) for method in explainers.METHODS.values()]
 
 

@@ -116,7 +116,7 @@ def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> l
     if ranking is not None:
         quick = [variant for variant in able if not variant.slow and ranking.rank(variant.spec) is not None]
         for variant in sorted(quick, key=lambda variant: ranking.ranks[variant.spec]):
-            best.setdefault(METHODS[variant.readout].family, variant.spec)
+            best.setdefault(METHODS[variant.method_name].family, variant.spec)
     return [variant.spec for variant in able if variant.default or variant.spec in best.values()]
 
 

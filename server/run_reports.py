@@ -94,11 +94,11 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
     return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
 
 
-def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
+def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
     """What runs found of a method alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
     setting, the one with most methods counts: its ranks say most.
     """
-    specs = {readout, *(f"{readout}:{rule}" for rule in rules)}
+    specs = {method_name, *(f"{method_name}:{rule}" for rule in rules)}
     figures: list[Figure] = []
     known: set[tuple[str, ...]] = set()
     for run in sorted(runs, key=lambda run: -len(run.report["methods"])):

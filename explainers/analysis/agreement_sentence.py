@@ -58,7 +58,7 @@ def agreement_sentence(result: Explanation, target: str | None = None) -> str:
     Raises ExplainerError for a target that was not explained.
     """
     label = explained_label(result, target)
-    shown = [attribution for attribution in result.maps if attribution.target == label and not is_control(attribution.readout)]
+    shown = [attribution for attribution in result.maps if attribution.target == label and not is_control(attribution.method_name)]
     maps = [titled(titled_map.title, titled_map.method, titled_map.scores[titled_map.content], titled_map.signed) for titled_map in shown]
     if not shown:
         return ""

@@ -93,7 +93,7 @@ class Rank:
 class DeletionTest:
     """The outcome for one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
-    read       the number that areas and ranks are made of
+    explains   the number that areas and ranks are made of
     how        in which way tokens are taken away
     tokens     how many there are
     fractions  the shares that were asked for, and ``counts`` how many tokens were gone at each
@@ -102,7 +102,7 @@ class DeletionTest:
     """
 
     target: str
-    read: ExplainedNumber
+    explains: ExplainedNumber
     how: How
     tokens: int
     fractions: tuple[float, ...]
@@ -113,15 +113,20 @@ class DeletionTest:
     ranking: tuple[Rank, ...]
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def read(self) -> ExplainedNumber:
+        """What ``explains`` was called in 0.1."""
+        return self.explains
+
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it."""
+        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it; ``explains`` is called ``read`` there."""
 
         def plain(curve: DeletionCurve) -> dict[str, Any]:
             return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}
 
         return {
             "target": self.target,
-            "read": self.read,
+            "read": self.explains,
             "how": self.how,
             "tokens": self.tokens,
             "fractions": list(self.fractions),
@@ -139,7 +144,7 @@ class DeletionTest:
             name = f"random baseline ({self.draws} draws)" if row.is_control else row.method
             numbers = [*row.areas.values(), *([row.gap] if len(orders) > 1 else [])]
             rows.append(["-" if row.is_control else str(row.rank), name, *(f"{number:.4f}" for number in numbers)])
-        head = f"{self.target}: {self.read} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
+        head = f"{self.target}: {self.explains} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
         return "\n".join([head, *aligned(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
@@ -268,14 +273,14 @@ def run_deletion(
 
     def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> DeletionCurve:
         plain = {name: tuple(value.tolist()) for name, value in values.items()}
-        return DeletionCurve(method, order, plain, area(removed_shares, values[output.read]))
+        return DeletionCurve(method, order, plain, area(removed_shares, values[output.explains]))
 
     named = [(spec, order) for order in orders for spec in maps]
     lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))
     baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in read.items()})
     return DeletionTest(
         target=output.label,
-        read=output.read,
+        explains=output.explains,
         how=removal.how,
         tokens=removal.tokens,
         fractions=tuple(shares),

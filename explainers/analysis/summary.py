@@ -206,7 +206,7 @@ def _row(model: Model, item: Any, name: str, key: str, target: Target, method: s
 
 def _value(result: Explanation) -> float:
     target = result.target
-    return float(target.probability if target.read == "probability" and target.probability is not None else target.logit)
+    return float(target.probability if target.explains == "probability" and target.probability is not None else target.logit)
 
 
 def _trust(model: Model, result: Explanation, target: Target) -> float:

@@ -18,11 +18,11 @@ ExplainedNumber = Literal["probability", "logit", "value"]
 
 @dataclass(frozen=True)
 class TargetOutput:
-    """Where a target is among the logits of a model, and which number of it is read while tokens are taken away.
+    """Where a target is among the logits of a model, and which number of it is followed while tokens are taken away.
 
     label        of the target
     of, against  the indices of its classes among the logits (of a group several), and of what it is set against
-    read         the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
+    explains     the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
     kind         what the logits mean
     calibration  what makes probabilities of them
     """
@@ -30,7 +30,7 @@ class TargetOutput:
     label: str
     of: tuple[int, ...]
     against: tuple[int, ...] | None = None
-    read: ExplainedNumber = "probability"
+    explains: ExplainedNumber = "probability"
     kind: Output = "softmax"
     calibration: Calibration = UNCALIBRATED
 
@@ -65,6 +65,6 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     against = target.get("against")
     of = (int(target["index"]),) if "index" in target else indices(target.get("of", target["label"]))
     by_logit = against is not None or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
-    read: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
+    explains: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     other = None if against is None else indices(against)
-    return TargetOutput(target["label"], of, other, read, model.output, model.calibration)
+    return TargetOutput(target["label"], of, other, explains, model.output, model.calibration)

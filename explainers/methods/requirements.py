@@ -170,10 +170,10 @@ def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:
         return listed
     lacks = missing_requirements(model)
     reasons = {method.name: reason_against(method, lacks) for method in METHODS.values()}
-    judged = [v if v.reason or reasons[v.readout] is None else replace(v, reason=reasons[v.readout]) for v in listed]
+    judged = [v if v.reason or reasons[v.method_name] is None else replace(v, reason=reasons[v.method_name]) for v in listed]
     ways = {method.name: remedies(model, method) for method in METHODS.values()}
     senseless = {v.spec for v in listed if v.reason}
-    return [v if v.reason is None or v.spec in senseless else replace(v, remedies=ways[v.readout]) for v in judged]
+    return [v if v.reason is None or v.spec in senseless else replace(v, remedies=ways[v.method_name]) for v in judged]
 
 
 def default_methods(model: Model) -> list[str]:
@@ -183,7 +183,7 @@ def default_methods(model: Model) -> list[str]:
 
 def defaults_of(lacks: dict[str, str]) -> list[str]:
     """The specs that are shown at first for a model that lacks this."""
-    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.readout], lacks) is None]
+    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.method_name], lacks) is None]
 
 
 def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:

@@ -277,7 +277,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
         attributions.append(
             Attribution(
                 method=request.spec,
-                readout=request.method.name,
+                method_name=request.method.name,
                 rule=None if request.rule is None else request.rule.name,
                 title=name.title,
                 source=name.source,

@@ -27,7 +27,8 @@ class TargetInfo:
 
     index    None for a contrast and for a group
     prompt   set for CLIP
-    read     of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference
+    explains  of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference. In JSON
+             it is called ``read``
     of       the class or prompt itself, where ``label`` says more: of a contrast, of a probability, and of a group (``any:dog``)
     against  the other class, prompt or group of a contrast
     group    of :class:`AnyOf`, the group: ``logit`` is the log-sum-exp of its classes, ``probability`` their sum
@@ -39,15 +40,20 @@ class TargetInfo:
     prompt: str | None
     logit: float
     probability: float | None
-    read: Literal["logit", "probability"] | None = None
+    explains: Literal["logit", "probability"] | None = None
     of: str | None = None
     against: str | None = None
     group: str | None = None
     abstention: Abstention | None = None
 
+    @property
+    def read(self) -> Literal["logit", "probability"] | None:
+        """What ``explains`` was called in 0.1."""
+        return self.explains
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        values = {k: v for k, v in self.__dict__.items() if v is not None}
+        values = {"read" if k == "explains" else k: v for k, v in self.__dict__.items() if v is not None}
         return values if self.abstention is None else {**values, "abstention": self.abstention.to_json()}
 
 
@@ -113,6 +119,7 @@ class Numerics:
 class Attribution:
     """What one method says about one target.
 
+    method   the spec: the name of the method with its rule and options; ``method_name`` is the name alone
     scores   float32 (S,), on the CPU: every token, prefix and special tokens included; signed where the method is
     content  bool (S,): which of them stand for patches or for words of the text
     adds_up_to  what the scores promise to add up to under this rule and with these options; None: nothing
@@ -125,7 +132,7 @@ class Attribution:
     """
 
     method: str
-    readout: str
+    method_name: str
     rule: str | None
     title: str
     source: Citation
@@ -158,6 +165,11 @@ class Attribution:
         return self.text.tokens
 
     @property
+    def readout(self) -> str:
+        """What ``method_name`` was called in 0.1."""
+        return self.method_name
+
+    @property
     def range(self) -> tuple[float, float]:
         """Smallest and largest score among patches or words."""
         content = self.scores[self.content]
@@ -183,7 +195,7 @@ class Attribution:
         shown = self.scores if self.patches is None else self.scores[self.content]
         return {
             "method": self.method,
-            "readout": self.readout,
+            "readout": self.method_name,
             "rule": self.rule,
             "title": self.title,
             **self.source.to_json(),
@@ -306,8 +318,8 @@ class Explanation:
             difference = info.logit - other.logit
             return TargetInfo(label, None, None, difference, None, "logit", info.of or info.label, other.of or other.label)
         if target.probability:
-            return replace(info, label=label, read="probability", of=info.of or info.label)
-        return replace(info, label=label, read="logit")
+            return replace(info, label=label, explains="probability", of=info.of or info.label)
+        return replace(info, label=label, explains="logit")
 
     def _info(self, index: Tensor, group: str | None) -> TargetInfo:
         """Label, logit and probability of a class, or of a group of them together."""
@@ -365,7 +377,7 @@ class Explanation:
         return self.completeness_of(rule, target if isinstance(target, int) else labels.index(target))
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data, as documented for the HTTP face (the server adds id, state and date)."""
+        """The explanation as plain data, as documented for the HTTP interface (the server adds id, state and date)."""
         return {
             "model": self.model,
             "output": self.output,

@@ -1,4 +1,4 @@
-"""Pictures of maps, for files and for the ``.png`` of the HTTP face, as the pages draw them from the raw numbers unless told otherwise."""
+"""Pictures of maps, for files and for the ``.png`` of the HTTP interface, as the pages draw them unless told otherwise."""
 
 from __future__ import annotations
 

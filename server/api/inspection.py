@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from server.http.bodies import JsonRoute
 from server.lookup import ExplanationId
@@ -21,7 +21,11 @@ class MixRequest(BaseModel):
     """A method and a rule."""
 
     model_config = ConfigDict(extra="forbid")
-    readout: str = Field(max_length=300, description="A method of GET /api/methods that has a rule, with its options but without a rule.")
+    method: str = Field(
+        max_length=300,
+        validation_alias=AliasChoices("method", "readout"),  # its name in 0.1
+        description="A method of GET /api/methods that has a rule, with its options but without a rule; ``readout`` is the same.",
+    )
     rule: dict[str, str | bool] = Field(
         description="Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient."
     )
@@ -59,7 +63,7 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.mix(services.engine, s, body.readout, body.rule, body.target),
+        lambda s: inspection.mix(services.engine, s, body.method, body.rule, body.target),
         request,
         kind="mix",
         is_long=True,

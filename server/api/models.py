@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
-from explainers.methods import counted
+from explainers.methods import count_methods
 from server.api.explanations import stream
 from server.http.bodies import JsonRoute
 from server.http.problems import Problem, suggestion
@@ -77,7 +77,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     if model is None:
         listed, variants = services.engine.methods(None), services.engine.variants(None)
         choosing = services.engine.choosing(None, None, variants)
-        return {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing}
+        return {"methods": listed, "variants": variants, "rules": rules, "counts": count_methods(all_variants()), **choosing}
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")

@@ -58,7 +58,7 @@ def run_models(args: argparse.Namespace) -> None:
 def run_methods(args: argparse.Namespace) -> None:
     """Print every variant: a method and the rule it is read with."""
     import explainers
-    from explainers.methods import counted
+    from explainers.methods import count_methods
 
     if args.markdown:
         print(methods_markdown())
@@ -87,7 +87,7 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
-    count = counted(explainers.all_variants(model))
+    count = count_methods(explainers.all_variants(model))
     print(
         f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
         f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."

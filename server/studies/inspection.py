@@ -40,9 +40,9 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     }
 
 
-def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+def mix(engine: Engine, subject: Subject, method: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
     """The map of a method under a rule of these choices, and how full its account is."""
-    return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
+    return dict(engine.mix(**question(subject, label), method=method, choices=rule).to_json())
 
 
 def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | list[int] | None) -> dict[str, Any]:

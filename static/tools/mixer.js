@@ -190,7 +190,7 @@ class Mixer {
   }
 
   #question(choices) {
-    return { readout: this.methodSelect.value, target: this.target.value, rule: choices };
+    return { method: this.methodSelect.value, target: this.target.value, rule: choices };
   }
 
   #ask(choices) {

@@ -53,11 +53,11 @@ def check(test: explainers.DeletionTest, result: explainers.Explanation, answer:
         scores = result[curve.method, test.target].scores[result[curve.method, test.target].content].numpy()
         order = np.argsort(-scores if curve.order == "most" else scores, kind="stable")
         expected = values(order)
-        np.testing.assert_allclose(curve.values[test.read], expected, atol=1e-5)
+        np.testing.assert_allclose(curve.values[test.explains], expected, atol=1e-5)
         areas[curve.method, str(curve.order)] = float(np.trapezoid(expected, x))
         assert curve.area == pytest.approx(areas[curve.method, str(curve.order)], abs=1e-5)
     drawn = [values(torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)).tolist()) for seed in range(seeds)]
-    np.testing.assert_allclose(test.random.values[test.read], np.mean(drawn, 0), atol=1e-5)
+    np.testing.assert_allclose(test.random.values[test.explains], np.mean(drawn, 0), atol=1e-5)
     gaps = {method: areas[method, "least"] - areas[method, "most"] for method in {method for method, _ in areas}}
     ranked = [row.method for row in test.ranking if not row.is_control]
     assert [gaps[method] for method in ranked] == sorted(gaps.values(), reverse=True)
@@ -69,7 +69,7 @@ def test_the_curves_of_an_image_are_the_answers_to_each_set_alone() -> None:
     result = explainers.explain(model, tensors, [1, 2], SPECS)
     for label, index in zip([one.label for one in result.targets], (1, 2), strict=True):
         test = explainers.deletion_test(model, result, label, draws=2)
-        assert (test.how, test.tokens, test.read, test.fractions) == ("removed", 12, "probability", PUBLISHED)
+        assert (test.how, test.tokens, test.explains, test.fractions) == ("removed", 12, "probability", PUBLISHED)
         check(test, result, lambda gone, index=index: alone(model, tensors, gone).softmax(0)[index], 2)
 
 
@@ -131,7 +131,7 @@ def test_a_value_is_read_in_its_own_unit() -> None:
     model, tensors = vit(output="regression", labels=["age", "weight", "height", "heat", "light"]), inputs("vit", 1)
     result = explainers.explain(model, tensors, "weight", SPECS)
     test = explainers.deletion_test(model, result)
-    assert test.read == "value"
+    assert test.explains == "value"
     assert set(test.curves[0].values) == {"value"}
     check(test, result, lambda gone: alone(model, tensors, gone)[1], 5)
     assert "NaN" not in json.dumps(test.to_json())
@@ -141,7 +141,7 @@ def test_a_contrast_is_read_by_the_difference() -> None:
     model, tensors = vit(), inputs("vit", 1)
     result = explainers.explain(model, tensors, explainers.Contrast(1, 3), SPECS)
     test = explainers.deletion_test(model, result)
-    assert test.read == "logit"
+    assert test.explains == "logit"
     check(test, result, lambda gone: alone(model, tensors, gone)[1] - alone(model, tensors, gone)[3], 5)
 
 
