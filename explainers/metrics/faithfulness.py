@@ -246,14 +246,14 @@ _FEW: Takes = {"target": "target", "whole": "whole"}
     "comprehensiveness",
     title="Comprehensiveness",
     family="faithfulness",
-    takes={"gone": Curve(fractions=FEW_TOKENS_REMOVED, rounding="up"), **_FEW},
+    takes={"removed": Curve(fractions=FEW_TOKENS_REMOVED, rounding="up"), **_FEW},
     direction="higher",
     source=ERASER,
     lowest=-1.0,
 )
-def comprehensiveness(gone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """How much less probable the class is without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average."""
-    return _change(gone, whole, target).mean(1)
+    return _change(removed, whole, target).mean(1)
 
 
 @metric(

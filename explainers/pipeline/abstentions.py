@@ -28,7 +28,7 @@ class InputAbstentions:
 
     def of_answer(self) -> Abstention | None:
         """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
-        if not self._calibration.lines or self._session.model.kind == "clip":
+        if not self._calibration.thresholds or self._session.model.kind == "clip":
             return None
         model, place = self._session.model, slice(self._sample, self._sample + 1)
         evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels, directions=model.directions)
@@ -39,7 +39,7 @@ class InputAbstentions:
 
     def of_target(self, target: ResolvedTarget) -> Abstention | None:
         """Of a CLIP model, why a prompt cannot be judged; of a contrast the first of its two. None for a classifier."""
-        if not self._calibration.lines or self._session.model.kind != "clip":
+        if not self._calibration.thresholds or self._session.model.kind != "clip":
             return None
         indices = [target.index] if target.against is None else [target.index, target.against]
         judgements = (self._of_prompt(int(index[self._sample])) for index in indices)

@@ -192,7 +192,7 @@ class _Joining:
         )
         whole.targets = [whole.target_info(chosen) for chosen in self.chosen]
         whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
-        if model.calibration.lines:
+        if model.calibration.thresholds:
             unknown = model.details.get("unknown_token_id")
             evidence = Evidence(
                 logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown, directions=model.directions

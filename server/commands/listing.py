@@ -37,7 +37,7 @@ def run_models(args: argparse.Namespace) -> None:
     from explainers.models.loading import calibration_of
 
     calibrations = {entry.name: calibration_of(entry.name) for entry in CATALOGUE if entry.embedded}
-    lines = {name: calibration.to_json() for name, calibration in calibrations.items() if calibration.lines}
+    lines = {name: calibration.to_json() for name, calibration in calibrations.items() if calibration.thresholds}
     if args.json:
         listed = [asdict(entry) | ({"calibration": lines[entry.name]} if entry.name in lines else {}) for entry in CATALOGUE]
         print(json.dumps(listed, indent=1, ensure_ascii=False))
