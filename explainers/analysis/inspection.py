@@ -184,7 +184,7 @@ def head_maps(
 
 
 def _first(session: Session) -> ResolvedTarget:
-    return session.questions()[0][0]
+    return session.targets_and_rows()[0][0]
 
 
 def _numbers(count: int, wanted: int | Sequence[int] | None, what: str) -> list[int]:

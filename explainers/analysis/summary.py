@@ -30,7 +30,7 @@ from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
 from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
-from explainers.records.session import whole_seed
+from explainers.records.session import check_seed
 from explainers.records.targets import Probability, Target, as_list, choose, prompts_of
 
 TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
@@ -138,7 +138,7 @@ def summarise(
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.
     """
     _check(model, inputs, target, method)
-    seed = whole_seed(seed)
+    seed = check_seed(seed)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     settings["calibration"] = model.calibration.probability_settings()
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
