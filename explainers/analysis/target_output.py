@@ -59,8 +59,8 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     """
 
     def indices(name: str) -> tuple[int, ...]:
-        named = name if model.kind == "clip" else named_target(name, labels)
-        return tuple(find_group(named.group, model.groups)) if isinstance(named, AnyOf) else (list(labels).index(name),)
+        parsed = name if model.kind == "clip" else named_target(name, labels)
+        return tuple(find_group(parsed.group, model.groups)) if isinstance(parsed, AnyOf) else (list(labels).index(name),)
 
     against = target.get("against")
     of = (int(target["index"]),) if "index" in target else indices(target.get("of", target["label"]))

@@ -107,8 +107,8 @@ class Method:
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
         values = options or {}
-        broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
-        return None if broken else self.promise.total
+        is_broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
+        return None if is_broken else self.promise.total
 
     def read(self, trace: Trace, **options: Any) -> MethodOutput:
         """What the method finds in a trace."""
@@ -119,9 +119,9 @@ class Method:
         """Why this method makes no sense with a rule, or None."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
-        carried = {RULES[name].is_relevance for name in self.rules}
+        relevance_choices = {RULES[name].is_relevance for name in self.rules}
         why: str | None
-        if rule.is_relevance in carried:
+        if rule.is_relevance in relevance_choices:
             why = None if self.refuses is None else self.refuses(rule)
         elif rule.is_relevance:
             why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
@@ -175,12 +175,12 @@ class Request:
             trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
-            return _on_grid(self.method.read(trace, **options), trace)
+            return _move_to_grid(self.method.read(trace, **options), trace)
         output = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
         return MethodOutput(output.scores[:, 1:])
 
 
-def _on_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
+def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
     """With several sizes of patches, a map of the smallest."""
     if not trace.layout.coarser:
         return output
@@ -436,6 +436,7 @@ def count_methods(variants: Iterable[Variant]) -> dict[str, int]:
     every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less
     one of its parts.
     """
-    able = [variant for variant in variants if variant.reason is None]
-    listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in able)
-    return {"readouts": len({variant.method_name for variant in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}
+    possible = [variant for variant in variants if variant.reason is None]
+    listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)
+    names = {variant.method_name for variant in possible}
+    return {"readouts": len(names), "methods": len(possible), "listed": listed, "parts": len(possible) - listed}
