@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.evaluation.html import ranked, shown
-from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.evaluation.html import format_value, rank_methods
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from explainers.methods.registry import is_control
 from server.http.problems import Problem
@@ -37,7 +37,7 @@ class RunReport:
         metrics = [{**metric, "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]]
         results = dict(self.report["results"])
         for metric in metrics:
-            marked = best_marked(self.report, metric)
+            marked = best_methods(self.report, metric)
             figures = results[metric["name"]]
             results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
         methods = [{**method, "control": is_control(method["spec"])} for method in self.report["methods"]]
@@ -89,7 +89,7 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
     """The place of each method that has a value by a metric, 1 for the best, best first. Equal values share the place of the first of them;
     the control is no method and has none.
     """
-    order = [spec for spec in ranked(report, metric) if not is_control(spec)]
+    order = [spec for spec in rank_methods(report, metric) if not is_control(spec)]
     values = [report["results"][metric["name"]][spec]["value"] for spec in order]
     return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
 
@@ -110,12 +110,12 @@ def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]
                 continue
             metric, values = metrics[name], report["results"][name]
             ranks = places(report, metric)
-            for spec in ranked(report, metric):
+            for spec in rank_methods(report, metric):
                 if spec.partition("?")[0] not in specs or (key := (*setting, name, spec)) in known:
                     continue
                 known.add(key)
-                low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
-                value = shown(values[spec]["value"], metric["unit"])
+                low, high = (format_value(values[spec][end], metric["unit"]) for end in ("low", "high"))
+                value = format_value(values[spec]["value"], metric["unit"])
                 figures.append(Figure(run, spec, metric, value, f"{low} to {high}", ranks.get(spec), len(ranks)))
     return figures
 

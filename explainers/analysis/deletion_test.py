@@ -25,7 +25,7 @@ from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.records.result import Explanation
 from explainers.records.session import checker
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,7 +145,7 @@ class DeletionTest:
             numbers = [*row.areas.values(), *([row.gap] if len(orders) > 1 else [])]
             rows.append(["-" if row.is_control else str(row.rank), name, *(f"{number:.4f}" for number in numbers)])
         head = f"{self.target}: {self.explains} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
-        return "\n".join([head, *aligned(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
+        return "\n".join([head, *align(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
         """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""

@@ -16,7 +16,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 NOBODY = -1
 #: The share of the largest score that a patch needs to belong to anybody, unless another is asked for.
@@ -79,7 +79,7 @@ class Regions:
         nobody = self._won(NOBODY)
         rows.append(["nobody", str(nobody["patches"]), f"{nobody['share']:.1%}", "", ""])
         head = f"Who wins which patch, by {self.method}; threshold {self.threshold:g} of the largest score"
-        return "\n".join([head, *aligned(rows, left=(0,))])
+        return "\n".join([head, *align(rows, left=(0,))])
 
     def save(self, path: Path | str) -> None:
         """Write the mask as ``.png``, or the numbers as ``.json``. Raises ExplainerError for another ending."""

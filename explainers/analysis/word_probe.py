@@ -19,7 +19,7 @@ from explainers.models.model import Model, wrapped
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
 from explainers.records.targets import AnyOf
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
 
@@ -113,7 +113,7 @@ class WordProbe:
         if self.difference is not None:
             rows.append([" - ".join(self.difference["between"]), "", *(f"{self.difference[key]:+.4f}" for key in keys)])
         head = f"{self.target} by {self.model}: {self.template}; relevance by {self.method.method}"
-        return "\n".join([head, *aligned(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
+        return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
         """Write the numbers as ``.json``. Raises ExplainerError for another ending."""

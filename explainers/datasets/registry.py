@@ -99,8 +99,8 @@ class Folder:
         for name in names:
             if (file := self.path / name).exists():
                 return file
-        wanted = " nor ".join(str(self.path / name) for name in names)
-        raise ExplainerError(f"{self.entry.title} lacks {wanted}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
+        places = " nor ".join(str(self.path / name) for name in names)
+        raise ExplainerError(f"{self.entry.title} lacks {places}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
     def broken(self, path: Path, why: object) -> ExplainerError:
         """The error for a file that is not what it should be. What is published is fetched anew, a person's own file is mended."""
@@ -143,18 +143,18 @@ class Folder:
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
         """The rows of a table with a heading that has these ``columns``."""
-        rest = "what is beyond the columns"
+        rest_key = "what is beyond the columns"
         reader = csv.DictReader(
             io.StringIO(self.text(path), newline=""),
-            restkey=rest,
+            restkey=rest_key,
             delimiter=delimiter,
             quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
         )
         try:
-            if lacking := set(columns) - set(reader.fieldnames or ()):
-                raise self.broken(path, f"its first line lacks the column {', '.join(sorted(lacking))}")
+            if missing_columns := set(columns) - set(reader.fieldnames or ()):
+                raise self.broken(path, f"its first line lacks the column {', '.join(sorted(missing_columns))}")
             for row in reader:
-                if rest in row:
+                if rest_key in row:
                     raise self.broken(path, f"line {reader.line_num} has more columns than the first; what holds a comma goes in quotes")
                 yield row
         except csv.Error as problem:
@@ -177,8 +177,8 @@ class Folder:
 
 def union(masks: list[Mask]) -> Mask:
     """Where any of the masks is true."""
-    joined: Mask = np.logical_or.reduce(masks)
-    return joined
+    mask: Mask = np.logical_or.reduce(masks)
+    return mask
 
 
 #: Every data set by its name.
@@ -204,8 +204,8 @@ def dataset(
     def declare(opener: Callable[[Folder], Dataset]) -> Callable[[Folder], Dataset]:
         if name in DATASETS:
             raise ExplainerError(f"There is already a data set {name}.")
-        if unknown := set(gives) - set(GIVES):
-            raise ExplainerError(f"Data set {name} gives {', '.join(unknown)}; there are {', '.join(GIVES)}.")
+        if unknown_facts := set(gives) - set(GIVES):
+            raise ExplainerError(f"Data set {name} gives {', '.join(unknown_facts)}; there are {', '.join(GIVES)}.")
         words = " ".join((opener.__doc__ or "").split())
         DATASETS[name] = DatasetEntry(
             name=name,

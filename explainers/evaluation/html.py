@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from explainers.evaluation.examples import drawn, unpacked
-from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.evaluation.examples import draw_example, unpack_scores
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.methods.registry import is_control
 
 _STYLE = """
@@ -22,7 +22,7 @@ figcaption { font-size: 12px; max-width: 14rem } svg { overflow: visible } svg t
 .words { max-width: 40rem; font-size: 13px }
 """
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
-_DRAWN = 8  # methods whose curves are drawn
+_CURVES_DRAWN = 8  # methods whose curves are drawn
 _EXPLAINED = {
     "predicted": "the predicted class",
     "gold": "the class that the data set gives",
@@ -54,7 +54,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         f"<p class=soft>{escape(NO_VALUE)}.</p>" if lacks_values(report) else "",
         f"<p class=soft>{escape(FEWER)}.</p>" if has_counts(report) else "",
         _table(report),
-        *_undecided(report),
+        *_reasons_undecided(report),
         "<h2>Intervals</h2>",
         *(_intervals(report, metric) for metric in report["metrics"]),
         "<h2>Curves</h2>" if report["curves"] else "",
@@ -75,11 +75,11 @@ def inputs_in_words(report: dict[str, Any]) -> str:
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
     unknown = report.get("unknown") or {}
     labels = ", ".join(f"{label} (in {inputs})" for label, inputs in unknown.items())
-    missed = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
+    unexplained = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
     files = report["dataset"].get("unread", 0)
     unread = f"; {files} file{'' if files == 1 else 's'} in the folder of the data set not read" if files else ""
     split = f" of {report['dataset']['split']}" if report["dataset"].get("split") else ""
-    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{missed}{unread}"
+    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{unexplained}{unread}"
 
 
 #: Why a method has no value by a metric.
@@ -91,7 +91,7 @@ NO_VALUE = (
 FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
 
 
-def counted(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
+def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
     """Of how many inputs a method's value is, where others have more: "48 of 60"; else nothing."""
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
@@ -100,7 +100,7 @@ def counted(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
 
 def has_counts(report: dict[str, Any]) -> bool:
     """Whether a method has values of fewer inputs than others."""
-    return any(counted(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
+    return any(count_in_words(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
 
 
 def lacks_values(report: dict[str, Any]) -> bool:
@@ -108,14 +108,14 @@ def lacks_values(report: dict[str, Any]) -> bool:
     return any(figure["value"] is None for figures in report["results"].values() for figure in figures.values())
 
 
-def shown(value: float | None, unit: str) -> str:
+def format_value(value: float | None, unit: str) -> str:
     """A value as it is printed: a share in per cent."""
     if value is None:
         return "–"
     return f"{100 * value:.1f}" if unit == "share" else f"{value:.3g}"
 
 
-def ranked(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
+def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
     """The methods that have a value, best first; by falling value where neither end is better."""
     results = report["results"][metric["name"]]
     sign = 1 if metric["direction"] == "lower" else -1
@@ -130,33 +130,33 @@ def _table(report: dict[str, Any]) -> str:
     metrics = report["metrics"]
     heads = ["<th scope=col>Method</th>", *(f"<th scope=col>{escape(m['title'] + (' %' if m['unit'] == 'share' else '') + _arrow(m))}</th>"
                                             for m in metrics)]  # fmt: skip
-    marked = {metric["name"]: best_marked(report, metric) for metric in metrics}
-    muted = {metric["name"] for metric in metrics if cannot_tell(report, metric)}
-    first = ranked(report, metrics[0])
+    best_of_metrics = {metric["name"]: best_methods(report, metric) for metric in metrics}
+    undecided_metrics = {metric["name"] for metric in metrics if cannot_tell(report, metric)}
+    first = rank_methods(report, metrics[0])
     order = [*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)]
     rows = []
     for spec in order:
         cells = []
         for metric in metrics:
             value = report["results"][metric["name"]][spec]
-            text = shown(value["value"], metric["unit"])
-            error = f" <small>±{shown(value['error'], metric['unit'])}</small>" if value["value"] is not None else ""
-            error += f" <small>{of}</small>" if (of := counted(report, metric, spec)) else ""
-            is_best = spec in marked[metric["name"]]
-            style = " class=tied" if is_best else " class=soft" if metric["name"] in muted else ""
+            text = format_value(value["value"], metric["unit"])
+            error = f" <small>±{format_value(value['error'], metric['unit'])}</small>" if value["value"] is not None else ""
+            error += f" <small>{of}</small>" if (of := count_in_words(report, metric, spec)) else ""
+            is_best = spec in best_of_metrics[metric["name"]]
+            style = " class=tied" if is_best else " class=soft" if metric["name"] in undecided_metrics else ""
             cells.append(f"<td{style}>{text}{'*' if is_best else ''}{error}</td>")
         rows.append(f"<tr><td>{escape(spec)}</td>{''.join(cells)}</tr>")
     return f"<div class=scroll><table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
 
 
-def _undecided(report: dict[str, Any]) -> list[str]:
+def _reasons_undecided(report: dict[str, Any]) -> list[str]:
     """Of each metric that cannot tell which method is good, why."""
     reasons = {metric["title"]: cannot_tell(report, metric) for metric in report["metrics"]}
     return [f"<p class=soft><b>{escape(title)}</b>, in grey: {escape(reason)}</p>" for title, reason in reasons.items() if reason]
 
 
 def _intervals(report: dict[str, Any], metric: dict[str, Any]) -> str:
-    results, order = report["results"][metric["name"]], ranked(report, metric)
+    results, order = report["results"][metric["name"]], rank_methods(report, metric)
     ends = [results[spec][end] for spec in order for end in ("low", "high")]
     if not ends:
         return ""
@@ -167,14 +167,14 @@ def _intervals(report: dict[str, Any], metric: dict[str, Any]) -> str:
     def at(value: float) -> float:
         return 230 + (value - low) * scale
 
-    lines, marked = [], best_marked(report, metric)
+    lines, best = [], best_methods(report, metric)
     for row, spec in enumerate(order):
         bar, y = results[spec], 14 + row * height
-        colour = "var(--mark)" if spec in marked else "currentColor"
+        colour = "var(--mark)" if spec in best else "currentColor"
         lines.append(
             f'<text x="0" y="{y + 4}">{escape(spec)}</text><line x1="{at(bar["low"]):.1f}" x2="{at(bar["high"]):.1f}" y1="{y}" y2="{y}" '
             f'stroke="{colour}"/><circle cx="{at(bar["value"]):.1f}" cy="{y}" r="3" fill="{colour}"/>'
-            f'<text x="{at(high) + 10:.0f}" y="{y + 4}">{shown(bar["value"], metric["unit"])}</text>'
+            f'<text x="{at(high) + 10:.0f}" y="{y + 4}">{format_value(bar["value"], metric["unit"])}</text>'
         )
     name = metric["title"] + _arrow(metric)
     return (
@@ -192,9 +192,9 @@ def _curve(report: dict[str, Any], name: str) -> str:
     steps = curve["fractions"]
     # the methods whose curves lie lowest, or highest where few tokens should be enough
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))
-    picked = [*[spec for spec in order if spec != "random"][: _DRAWN - 1], *(["random"] if "random" in order else [])]
+    specs = [*[spec for spec in order if spec != "random"][: _CURVES_DRAWN - 1], *(["random"] if "random" in order else [])]
     lines = []
-    for number, spec in enumerate(picked):
+    for number, spec in enumerate(specs):
         points = " ".join(f"{40 + 400 * x:.1f},{210 - 200 * y:.1f}" for x, y in zip(steps, curve["methods"][spec], strict=True))
         hue = _HUES[number % len(_HUES)]
         lines.append(
@@ -213,24 +213,26 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterable[str]:
         families.setdefault(metric["family"], metric)
     signed = {method["spec"]: method["signed"] for method in report["methods"]}
     for metric in list(families.values())[:_CASES]:
-        order = ranked(report, metric)
+        order = rank_methods(report, metric)
         if not order:
             continue
         spec = next((spec for spec in order if not is_control(spec)), order[0])
         yield f"<h3>{escape(metric['title'])}: {escape(spec)}</h3>"
         for end, cases in examples["chosen"][metric["name"]][spec].items():
-            yield "".join(_case(examples, spec, index, signed[spec], f"{end}: {shown(value, metric['unit'])}") for index, value in cases)
+            yield "".join(
+                _case(examples, spec, index, signed[spec], f"{end}: {format_value(value, metric['unit'])}") for index, value in cases
+            )
 
 
 def _case(examples: dict[str, Any], spec: str, index: int, signed: bool, about: str) -> str:
-    shown = examples["inputs"][str(index)]
-    caption = f"<figcaption>{escape(about)}<br><span class=soft>{escape(shown['name'])}, {escape(shown['target'])}</span></figcaption>"
-    if "words" in shown:
-        return (
-            f"<figure><p class=words>{_words(shown['words'], unpacked(examples['maps'][spec][str(index)]).tolist())}</p>{caption}</figure>"
-        )
-    data = base64.b64encode(drawn(examples, spec, index, signed)).decode("ascii")
-    alt = f"map of {spec} on {shown['name']}"
+    example_input = examples["inputs"][str(index)]
+    name, target = escape(example_input["name"]), escape(example_input["target"])
+    caption = f"<figcaption>{escape(about)}<br><span class=soft>{name}, {target}</span></figcaption>"
+    if "words" in example_input:
+        words = _words(example_input["words"], unpack_scores(examples["maps"][spec][str(index)]).tolist())
+        return f"<figure><p class=words>{words}</p>{caption}</figure>"
+    data = base64.b64encode(draw_example(examples, spec, index, signed)).decode("ascii")
+    alt = f"map of {spec} on {example_input['name']}"
     return f'<figure><img alt="{escape(alt)}" width="160" src="data:image/png;base64,{data}">{caption}</figure>'
 
 
@@ -248,7 +250,7 @@ def _definitions(metrics: list[dict[str, Any]]) -> str:
     rows = []
     for metric in metrics:
         source = metric["source"]
-        cited = f"{source['authors']}, {source['year']}: {source['title']}" if source else ""
+        citation = f"{source['authors']}, {source['year']}: {source['title']}" if source else ""
         heading = escape(metric["title"] + _arrow(metric))
-        rows.append(f"<dt><b>{heading}</b></dt><dd>{escape(metric['description'])} <small>{escape(cited)}</small></dd>")
+        rows.append(f"<dt><b>{heading}</b></dt><dd>{escape(metric['description'])} <small>{escape(citation)}</small></dd>")
     return f"<dl>{''.join(rows)}</dl>"

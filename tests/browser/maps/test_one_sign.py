@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from explainers.rendering.colours import limits, one_sign, one_sign_note
+from explainers.rendering.colours import one_sign, one_sign_note, scale_ends
 from tests.browser.conftest import Visit
 from tests.browser.export.test_export import check_texts, said, take
 from tests.browser.image_plates import colours
@@ -25,7 +25,7 @@ def test_the_scripts_and_python_draw_the_same_maps_as_strength(scripts: Page) ->
     ask = """(lists) => script('core/colour.js').then(({ limits, oneSign, strengths }) =>
       lists.map((scores) => [limits([scores], true), oneSign(scores), strengths(scores).indexOf(Math.max(...strengths(scores)))]))"""
     for scores, (ends, sign, strongest) in zip(cases, scripts.evaluate(ask, cases), strict=True):
-        assert ends == pytest.approx(limits(scores, True))
+        assert ends == pytest.approx(scale_ends(scores, True))
         assert sign == one_sign(scores)
         assert strongest == np.argmax(scores if sign < 0 else np.abs(scores))
     assert [one_sign(scores) for scores in cases] == [1, -1, 0, 0, 0]

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.evaluation.curve_logits import CurveLogits, counts_of, keep_of
-from explainers.evaluation.sanity_maps import layers_of, shuffled
+from explainers.evaluation.sanity_maps import layers_of, shuffle_layers
 from explainers.metrics import Curve
 
 SCORES = torch.tensor([[0.1, -5.0, 3.0, 2.0]])
@@ -98,7 +98,7 @@ def test_weights_are_shuffled_layer_by_layer_and_put_back(model: explainers.Mode
     def changed() -> int:
         return sum(not torch.equal(value, before[name]) for name, value in model.module.state_dict().items())
 
-    with shuffled(model, seed=3) as steps:
+    with shuffle_layers(model, seed=3) as steps:
         seen = [changed() for _ in steps]
     assert len(seen) == len(layers_of(model)) == len(model.blocks) + 1
     assert seen == sorted(seen)
