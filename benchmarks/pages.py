@@ -20,7 +20,7 @@ import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
 from embedded.recipes.data.scenes import render
-from tests.browser.serving import VISITED, launched, served, wait_for_maps
+from tests.browser.support.serving import VISITED, launched, served, wait_for_maps
 
 SIDE = 512  # of the pictures, pixels
 CURVES = 10  # methods

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from fastapi import Path
 
 from server.http.problems import Problem
-from server.jobs.intake import Question, QuestionInput, question_of
+from server.jobs.intake import QuestionInput
 from server.jobs.store import QUESTION
+from server.schemas.question import Question, question_of
 from server.services import Services
 
 #: The path parameter of the calls about one explanation.

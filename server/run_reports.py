@@ -14,6 +14,7 @@ from explainers.evaluation.html import format_value, rank_methods
 from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from explainers.methods.registry import is_control
+from explainers.methods.specs import split_spec
 from server.http.problems import Problem
 from server.json_text import encodable, parsed_json
 
@@ -31,7 +32,7 @@ class RunReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report without the comparison of every pair of methods. A figure is ``tied`` where it is marked as the best; a metric says
-        why it ``cannot_tell``, where it cannot; a method whether it is a ``control``.
+        why it ``cannot_tell``, where it cannot; a method its ``readout``, the name alone, and whether it is a ``control``.
         """
         document = {name: value for name, value in self.report.items() if name != "apart"}
         metrics = [{**metric, "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]]
@@ -40,7 +41,9 @@ class RunReport:
             marked = best_methods(self.report, metric)
             figures = results[metric["name"]]
             results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
-        methods = [{**method, "control": is_control(method["spec"])} for method in self.report["methods"]]
+        methods = [
+            {**method, "readout": split_spec(method["spec"])[0], "control": is_control(method["spec"])} for method in self.report["methods"]
+        ]
         about = {"id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs}
         return {**about, **document, "methods": methods, "metrics": metrics, "results": results}
 

@@ -133,12 +133,3 @@ def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[s
     if ignored:
         log.warning("no such setting: %s; known: %s", ", ".join(sorted(ignored)), ", ".join(map(environment_name, known)))
     return Settings(**{name: _parse(known[name], value) for name, value in {**from_environment, **overrides}.items()})
-
-
-def table() -> str:
-    """The settings as a Markdown table, for the documentation."""
-    lines = ["| environment | default | what it does |", "|---|---|---|"]
-    for setting in fields(Settings):
-        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"
-        lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
-    return "\n".join(lines)

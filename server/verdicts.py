@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explainers.evaluation.html import rank_methods
+from explainers.methods.specs import split_spec
 from server.method_ranking import MethodRanking
 from server.run_reports import CONTROL, RunReport
 
@@ -72,10 +73,10 @@ def in_words(ranking: MethodRanking) -> dict[str, Any]:
     trust: dict[str, str] = {}
     for spec, level in levels.items():  # best first
         if level < _CHANCE and len(trust) < MOST_TRUSTED_NAMED:
-            trust.setdefault(spec.partition("?")[0].partition(":")[0], spec)
+            trust.setdefault(split_spec(spec)[0], spec)
 
     def named(specs: Iterable[str]) -> list[dict[str, Any]]:
-        return [{"spec": spec, "title": titles[spec], "rank": ranking.ranks[spec]} for spec in specs]
+        return [{"spec": spec, "readout": split_spec(spec)[0], "title": titles[spec], "rank": ranking.ranks[spec]} for spec in specs]
 
     document = ranking.to_json()
     return {

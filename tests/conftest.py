@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST = "test_wheel.py"
 # One thread for each worker, and for what it starts: workers whose threads compete for the same cores are slower than one worker alone.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest in one file: at the end it would keep one worker busy and the others waiting."""
-    items.sort(key=lambda item: item.path.name != LONGEST)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Import and collect without Python's garbage collector. Then keep what is there from being looked through again whenever it collects,
-    and let it do so more rarely: models that are made and thrown away by the thousand would have it at work for a tenth of the time."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
-        gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,9 +10,9 @@ import shlex
 import pytest
 
 from explainers.models.catalogue import embedded_names, embedded_path
-from server import api_docs, docs
 from server.cli import build_parser
 from tests.conftest import ROOT
+from tools import api_reference, docs
 
 README = (ROOT / "README.md").read_text("utf-8")
 #: The documents that people read, by their paths; ``docs/results`` has pages of its own
@@ -26,7 +26,7 @@ COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"
 
 @pytest.mark.parametrize("page", docs.GENERATED_PAGES)
 def test_tables_are_there_and_fresh(page: str) -> None:
-    """``python -m server.docs`` writes them anew."""
+    """``python -m tools.docs`` writes them anew."""
     text = (ROOT / page).read_text("utf-8")
     assert re.findall(r"<!-- table: (\w+) -->", text) == sorted(
         docs.GENERATED_PAGES[page], key=lambda name: text.index(f"<!-- table: {name} -->")
@@ -39,15 +39,15 @@ def test_every_table_is_on_a_page() -> None:
 
 
 def test_the_reference_of_the_library_is_fresh() -> None:
-    """``python -m server.docs`` writes it anew."""
-    assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_docs.page()
+    """``python -m tools.docs`` writes it anew."""
+    assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_reference.page()
 
 
-@pytest.mark.parametrize("name", api_docs.PUBLIC)
+@pytest.mark.parametrize("name", api_reference.PUBLIC)
 def test_every_public_name_says_what_it_is(name: str) -> None:
     module = importlib.import_module(name)
     assert len(set(module.__all__)) == len(module.__all__)
-    silent = [public for public in module.__all__ if not api_docs.entry(module, public, {}).rpartition("```")[2].strip()]
+    silent = [public for public in module.__all__ if not api_reference.entry(module, public, {}).rpartition("```")[2].strip()]
     assert not silent
 
 

@@ -50,18 +50,15 @@ def imported(name: str) -> set[str]:
     return modules
 
 
-def scripts_imported(script: Path) -> set[Path]:
-    """The scripts that a script imports, at its head or when it needs them."""
-    return {(script.parent / target).resolve() for target in SCRIPT_IMPORT.findall(SCRIPTS[script])}
+def scripts_imported(script: Path, *, types: bool = False) -> set[Path]:
+    """The scripts that a script imports, at its head or when it needs them; with ``types`` also those that it has types from."""
+    text = SCRIPTS[script] if types else re.sub(r"/\*\*.*?\*/", "", SCRIPTS[script], flags=re.DOTALL)
+    return {(script.parent / target).resolve() for target in SCRIPT_IMPORT.findall(text)}
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
     """Nor by the folder that it lies in, which import-linter takes for one with its modules; the other arrows are in pyproject.toml."""
     assert list(TopologicalSorter({name: imported(name) for name in MODULES}).static_order())  # raises CycleError, which names the modules
-
-
-def test_the_scripts_that_pages_import_are_there() -> None:
-    assert not {script.name: missing for script in SCRIPTS if (missing := scripts_imported(script) - set(SCRIPTS))}
 
 
 def test_no_script_imports_itself_by_a_detour() -> None:
@@ -71,10 +68,11 @@ def test_no_script_imports_itself_by_a_detour() -> None:
 
 
 def test_arrows_between_the_folders_of_scripts_go_one_way() -> None:
-    """Also where a script is fetched when it is first needed."""
+    """Also where a script is fetched when it is first needed, and where only types are taken."""
     graph: dict[str, set[str]] = defaultdict(set)
     for script in SCRIPTS:
-        folder, others = (script.relative_to(STATIC).parts[0], {other.relative_to(STATIC).parts[0] for other in scripts_imported(script)})
+        folder = script.relative_to(STATIC).parts[0]
+        others = {other.relative_to(STATIC).parts[0] for other in scripts_imported(script, types=True)}
         graph[folder] |= others - {folder}
     order = list(TopologicalSorter(graph).static_order())
     assert order[0] == "core"
@@ -99,19 +97,11 @@ def test_the_browser_tests_mirror_the_pages() -> None:
     assert not list((ROOT / "tests" / "browser").glob("test_*.py"))
 
 
-def test_the_table_of_folders_names_each() -> None:
-    """CONTRIBUTING says of every folder what is in it, in the words of the folder itself."""
-    rows = re.findall(r"^\| `([\w/]+)/` \| (.+?) \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
-    table = {folder.replace("/", "."): text for folder, text in rows}
-    assert not [folder for folder in table if not (ROOT / folder.replace(".", "/")).is_dir()]
-    for folder in FOLDERS:
-        if "." in folder:
-            first = (ast.get_docstring(ast.parse(MODULES[folder].read_text("utf-8"))) or "").splitlines()[0]
-            assert table.get(folder) == first.rstrip("."), f"the table of CONTRIBUTING should say of {folder}: {first}"
-    for path in STATIC_FOLDERS:
-        first = (path / "README.md").read_text("utf-8").strip()
-        folder = path.relative_to(ROOT).as_posix().replace("/", ".")
-        assert table.get(folder) == first.rstrip("."), f"the table of CONTRIBUTING should say of {folder}: {first}"
+def test_every_folder_says_what_is_in_it() -> None:
+    """In the first line of its ``__init__.py``, or of its README beside scripts."""
+    first = {folder: (ast.get_docstring(ast.parse(MODULES[folder].read_text("utf-8"))) or "").partition("\n")[0] for folder in FOLDERS}
+    first |= {str(path.relative_to(ROOT)): (path / "README.md").read_text("utf-8").partition("\n")[0] for path in STATIC_FOLDERS}
+    assert not [folder for folder, line in first.items() if len(line.split()) < 4]
 
 
 def test_modules_are_short() -> None:
@@ -129,130 +119,6 @@ def test_lines_of_scripts_are_short() -> None:
         if len(said.sub("", line)) > 120 or (len(line) > 120 and not said.search(line))
     ]
     assert not wide
-
-
-EXPORT = re.compile(r"^export (?:default )?(?:async )?(?:(class|function\*?) (\w+)|const (\w+) = (?:async )?(?=\(|\w+ =>))", re.MULTILINE)
-METHOD = re.compile(r"^  (?:static )?(?:async )?(?:[gs]et )?(\w+)\([^\n]*(?:\) |\($|\{$)", re.MULTILINE)
-KEYWORDS = {"if", "for", "while", "switch", "return"}
-
-
-def block_before(script: str, start: int) -> str:
-    """The JSDoc block that ends on the line above ``start``; empty where there is none."""
-    above = script[:start].rstrip(" ")
-    return above[above.rindex("/**") :] if above.endswith("*/\n") and "/**" in above else ""
-
-
-def parameters(script: str, start: int) -> list[str]:
-    """The parameters in the parentheses that open at or after ``start``, as they are written, or the single bare one of an arrow."""
-    if bare := re.match(r"\w+(?= =>)", script[start:]):
-        return [bare.group()]
-    at = first = script.index("(", start) + 1
-    depth, names, quote = 1, [], ""
-    while depth:
-        sign = script[at]
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'`":
-            quote = sign
-        elif sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        if (sign == "," and depth == 1 and not quote) or not depth:
-            names.append(script[first:at])
-            first = at + 1
-        at += 1
-    return [name.strip() for name in names if name.strip()]
-
-
-def lacking(block: str, given: list[str]) -> bool:
-    """Whether a block has no ``@param`` with a type for some parameter; one that is taken apart may have any name there."""
-    named = re.findall(r"@param \{.+?\}\s+(?:\* )?\[?(\w+)\]?(?: [^\n]*)?$", block, re.MULTILINE | re.DOTALL)
-    plain = [re.match(r"(?:\.\.\.)?(\w+)", name) for name in given]
-    return len(named) != len(given) or any(match and match.group(1) != name for match, name in zip(plain, named, strict=True))
-
-
-def untyped(text: str) -> list[str]:
-    """The exported functions and classes of a script that have no JSDoc block, or a parameter without a type; methods of classes too."""
-    wrong = []
-    for export in EXPORT.finditer(text):
-        kind, name = export[1], export[2] or export[3]
-        block = block_before(text, export.start())
-        if not block or (kind != "class" and lacking(block, parameters(text, export.end()))):
-            wrong.append(name)
-        if kind != "class":
-            continue
-        body = text[export.end() : text.index("\n}\n", export.end())]
-        wrong += [
-            f"{name}.{method[1]}"
-            for method in METHOD.finditer(body)
-            if method[1] not in KEYWORDS
-            and (given := parameters(body, method.start(1)))
-            and lacking(block_before(body, method.start()), given)
-        ]
-    return wrong
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.relative_to(STATIC).as_posix())
-def test_exports_of_scripts_say_their_types(script: Path) -> None:
-    """Every exported function and class has a JSDoc block, and each parameter of these functions, and of methods, a type."""
-    assert not untyped(SCRIPTS[script])
-
-
-JSDOC = re.compile(r"/\*\*.*?\*/", re.DOTALL)
-TYPEDEF = re.compile(r"@typedef \{[^@]*\} (\w+)")  # a name stands behind the last brace before the next tag
-IMPORTED_TYPES = re.compile(r"""@import \{([^}]*)\} from "([^"]+)"|\bimport\("([^"]+)"\)\.(\w+)""")
-EXPORTED_CLASS = re.compile(r"^export class (\w+)", re.MULTILINE)
-
-
-def typedefs(script: str) -> dict[str, str]:
-    """The JSDoc block of each type that a script declares, by the name of the type."""
-    declared = {name: block for block in JSDOC.findall(script) for name in TYPEDEF.findall(block)}
-    assert len(declared) == script.count("@typedef"), "a type without a name, or two of the same name"
-    return declared
-
-
-def imported_types(script: Path) -> Iterator[tuple[Path, str, str]]:
-    """The script that each type of another script comes from, what the type is called there, and what it is called here."""
-    for block in JSDOC.findall(SCRIPTS[script]):
-        for names, source, inline_source, inline_name in IMPORTED_TYPES.findall(block):
-            for name in filter(None, map(str.strip, (names or inline_name).split(","))):
-                there, _, here = name.partition(" as ")
-                yield (script.parent / (source or inline_source)).resolve(), there, here or there
-
-
-def types_used(script: str, besides: str = "") -> set[str]:
-    """The words in the types of all tags, but for those that import and those of the block ``besides``."""
-    words: set[str] = set()
-    for block in JSDOC.findall(script):
-        for tag in re.finditer(r"@(?!import)\w+ \{", block) if block != besides else ():
-            depth, end = 1, tag.end()
-            while depth:
-                depth += {"{": 1, "}": -1}.get(block[end], 0)
-                end += 1
-            words |= set(re.findall(r"\w+", block[tag.end() : end - 1]))
-    return words
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.relative_to(STATIC).as_posix())
-def test_types_of_other_scripts_are_there(script: Path) -> None:
-    """A type that is imported stands in the script that it is imported from, and is put to use."""
-    used = types_used(SCRIPTS[script])
-    for source, there, here in imported_types(script):
-        assert source in SCRIPTS, f"there is no {source.name}"
-        assert there in {*typedefs(SCRIPTS[source]), *EXPORTED_CLASS.findall(SCRIPTS[source])}, f"{source.name} has no {there}"
-        assert here in used, f"{here} is imported, and used nowhere"
-
-
-def test_every_type_of_the_scripts_is_used() -> None:
-    imported_from = {(source, there) for script in SCRIPTS for source, there, _ in imported_types(script)}
-    unused = [
-        f"{script.relative_to(STATIC)}: {name}"
-        for script, text in SCRIPTS.items()
-        for name, block in typedefs(text).items()
-        if (script, name) not in imported_from and name not in types_used(text, besides=block)
-    ]
-    assert not unused
 
 
 @pytest.mark.parametrize("package", ["explainers", "server"])

@@ -8,13 +8,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 
+import httpx
 import pytest
 
 from tests.conftest import ROOT
-from tests.extending import install_example
+from tests.support.distributions import default_distributions
+from tests.support.example_package import install_example
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 
@@ -90,6 +95,16 @@ command = str(site / "bin" / "vitrine")
 sys.argv[:] = [command, "methods"]
 runpy.run_path(command, run_name="__main__")
 """
+
+
+def version() -> str:
+    """The version, which pyproject.toml alone says."""
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+
+
+def outside() -> dict[str, str]:
+    """The environment variables of somebody who has no checkout."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VITRINE_"))}
 
 
 def ignore_pattern(line: str) -> re.Pattern[str]:
@@ -208,6 +223,67 @@ def test_it_works_outside_the_checkout_and_another_package_adds_a_rule_a_method_
     assert [line.split()[0] for line in (first, second)] == ["scenes-vit", "reviews-bert"]
     assert "scenes-vit" in "\n".join(listed)
     assert "gradient_norm:frozen" in "\n".join(listed)
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment into which pip installed the wheel. Before that it had what pip would fetch, linked from here, and no more."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    where = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip())
+    for name in default_distributions():
+        files = metadata.files(name) or []
+        for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(Path(str(metadata.distribution(name).locate_file(top))))
+    assert subprocess.run([python, "-I", "-c", "import explainers"], capture_output=True, check=False).returncode != 0
+    # with no index, pip fails where the wheel requires anything that is not there
+    subprocess.run([*PIP, "--python", python, "install", "--no-index", "--no-compile", wheel], check=True, env=outside())
+    return folder
+
+
+def test_what_pip_installs_into_an_empty_environment_opens_the_pages_and_explains(environment: Path, tmp_path: Path) -> None:
+    command = environment / "bin" / "vitrine"
+    told = subprocess.run([command, "--version"], check=True, capture_output=True, text=True, cwd=tmp_path, env=outside())
+    assert told.stdout == f"vitrine {version()}\n"
+    words = [command, "serve", "--port", "0", "--device", "cpu", "--home", tmp_path / "home"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path, env=outside()) as server:
+        try:
+            assert server.stdout is not None
+            log: list[str] = []
+            for line in server.stdout:
+                log.append(line)
+                if at := re.search(r"Vitrine is at (http://\S+)", line):
+                    break
+            else:
+                pytest.fail("".join(log))
+            with httpx.Client(base_url=at[1], timeout=120) as client:
+                for path in ("/", "/image", "/prompt", "/text", "/history", "/methods", "/models", "/leaderboard", "/methods/rollout"):
+                    page = client.get(path)
+                    assert page.status_code == 200, path
+                    for file in set(re.findall(r'"(/static/[^"#?]+)', page.text)):
+                        assert client.get(file).status_code == 200, file
+                assert client.get("/api/openapi.json").json()["info"]["version"] == version()
+                assert "loaded" in client.get("/api/models/events", params={"name": "scenes-vit"}).text
+                sample = next(one for one in client.get("/api/samples").json()["samples"] if one["model"] == "scenes-vit")
+                asked = {"model": "scenes-vit", "methods": ["fullgrad_plus:libra", "rollout"]}
+                picture = {"image": ("sample", client.get(sample["image"]).content)}
+                answer = client.post("/api/explanations", params={"wait": 1}, data=asked, files=picture)
+                assert answer.status_code == 200, answer.text
+                made = answer.json()
+                assert made["versions"]["vitrine"] == version()
+                assert [one["method"] for one in made["maps"]] == asked["methods"]
+                assert all(len(set(one["scores"])) > 1 for one in made["maps"])
+        finally:
+            server.terminate()
+
+
+def test_the_version_is_that_of_the_newest_release_in_the_changelog() -> None:
+    releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert releases[0] == version()
+    assert "0.1.0" in releases
 
 
 def test_a_package_that_cannot_be_loaded_is_named(site: Path, example: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from explainers.autograd.nodes import Nodes
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
 from explainers.autograd.structure.biases import BiasTerms
-from explainers.autograd.structure.model_structure import Structure
+from explainers.autograd.structure.model_structure import ModelStructure
 
 #: What tokens and biases may miss, in epsilons of the sum of the sizes of their terms: 3 was the most on 60 families and trained models.
 ROUNDING_OF_ACCOUNT = 16.0
@@ -37,7 +37,7 @@ class BackwardPass:
 Places = dict[str, list[Tensor | None]]
 
 
-def places_of(nodes: Nodes, structure: Structure, pixels: Tensor | None, fields: Fields) -> Places:
+def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
     """Where what ``fields`` ask for arrives. What nobody asks for is not looked for either."""
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
@@ -58,13 +58,13 @@ def places_of(nodes: Nodes, structure: Structure, pixels: Tensor | None, fields:
     return places
 
 
-def signals_at(places: Places, arrived: list[Tensor], fields: Fields, under_way: BackwardPass, seconds: float) -> Signals:
+def signals_at(places: Places, arrived: list[Tensor], fields: Fields, backward_pass: BackwardPass, seconds: float) -> Signals:
     """What ``arrived`` at the places, in their order."""
     left = iter(arrived)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
     per_block: dict[str, Any] = {name: values[name] for name in PER_BLOCK}
     pooling, placed, pixels = (values[name][0] if values[name] else None for name in ("pooling", "placed", "pixels"))
-    biases = under_way.biases
+    biases = backward_pass.biases
     return Signals(
         **per_block,
         pooling=pooling,
@@ -72,7 +72,7 @@ def signals_at(places: Places, arrived: list[Tensor], fields: Fields, under_way:
         pixels=pixels,
         bias=None if biases is None else biases.by_token,
         unplaced=None if biases is None else biases.unplaced,
-        unruled=frozenset(under_way.unruled),
+        unruled=frozenset(backward_pass.unruled),
         seconds=seconds,
         fields=fields,
     )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.integration import Rerun
+from explainers.autograd.nodes import Role
 from explainers.autograd.operators import DynamicLinear, MatMul, Mul, Softmax, Weights
 from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
@@ -62,7 +63,7 @@ class BalancedRecording(Recording):
             stack.enter_context(super()._hooks())
             yield
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator, and have it note what its backward loses."""
         out = super().run(operator, *arguments, role=role)
         if out.grad_fn is None or not self.entered:
@@ -70,7 +71,7 @@ class BalancedRecording(Recording):
         title, place = operator.title, self._place[-1] if self._place else ""
         given = [a.detach().clone() if a.requires_grad else a for a in arguments if isinstance(a, Tensor)]
         roles = [node and node.role for node in self.nodes.ran[-1].inputs]
-        weighs = [operator in (MatMul, DynamicLinear, Mul) and of == "weights" for of in roles]
+        weighs = [operator in (MatMul, DynamicLinear, Mul) and of == Role.WEIGHTS for of in roles]
         value, of_weights = out.detach().clone(), ("a softmax", place)
 
         def before(signals: tuple[Tensor | None, ...]) -> None:
@@ -93,17 +94,17 @@ class BalancedRecording(Recording):
         return out
 
     def _biases_so_far(self) -> float:
-        biases = self.under_way.biases
+        biases = self.backward_pass.biases
         return 0.0 if biases is None else float(biases.by_token.sum() + biases.unplaced.sum())
 
 
-def losses_of(rerun: Rerun, rule: Rule, seed: Tensor, missing: Tensor) -> list[Loss]:
-    """The kinds of operators behind what is ``missing`` (B,) of the account of <seed, logits>, in the sample that misses most, the largest
-    first; empty where no operator of ours is. Records the samples once more.
+def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor) -> list[Loss]:
+    """The kinds of operators behind what is ``missing`` (B,) of the account of <output gradient, logits>, in the sample that misses most,
+    the largest first; empty where no operator of ours is. Records the samples once more.
     """
     worst = int(missing.abs().argmax())
-    alone = torch.zeros_like(seed)
-    alone[worst] = seed[worst]
+    alone = torch.zeros_like(output_gradient)
+    alone[worst] = output_gradient[worst]
     recording = rerun(kind=BalancedRecording)
     assert isinstance(recording, BalancedRecording)
     recording.signals(rule, alone)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Kind, Move, Node, Unruled
+from explainers.autograd.nodes import Move, Node, NodeKind, Role, Unruled
 from explainers.autograd.recorder import Recorder
 
 Handler = Callable[..., Any]
@@ -174,17 +174,13 @@ def active(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def role(rec: Recorder, value: Any) -> str | None:
-    """``gate``, ``scale``, ``turned`` (its samples lie along the last dimension: text features @ image features^T), ``scores`` (a product
-    of two paths, such as queries and keys), ``curved`` (scores after another curve than
-    softmax: weights if they meet values), ``weights`` (of attention, after its softmax), ``attended`` (what attention gives),
-    ``unnormalised`` (what linear attention gives before its normaliser), ``pixels`` (of the image) or None.
-    """
+def role(rec: Recorder, value: Any) -> Role | None:
+    """The role of the node that gave ``value``; None where it has none, and of a constant."""
     node = rec.nodes.of(value)
     return None if node is None else node.role
 
 
-def note(rec: Recorder, out: Tensor, kind: Kind, given: Any, role: str | None = None, name: str = "") -> Tensor:
+def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | None = None, name: str = "") -> Tensor:
     """Put a call without an operator, of the function ``name``, on the list: it ``given`` these arguments gave ``out``; returns that."""
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
@@ -198,7 +194,7 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
     """Give ``out`` the role of a scale; the recording says so if it turns out to be none, a signal passing where scales are constant."""
     if active(out):
         rec.watch(out, name, lambda rule: rule.choice("norm").is_ordinary)
-        note(rec, out, Unruled, given, "scale", name)
+        note(rec, out, Unruled, given, Role.SCALE, name)
     return out
 
 
@@ -235,7 +231,7 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     if name not in _ROLE_KEEPING and not name.endswith("__"):
         name = name.rstrip("_")  # in place or not
     inherited, moves = role(rec, args[0]) if args and name in _ROLE_KEEPING else None, name in TRANSPARENT
-    if inherited == "turned" or (inherited in ("scores", "curved", "weights", "attended") and not moves):
+    if inherited == Role.TRANSPOSED or (inherited in (Role.SCORES, Role.CURVED, Role.WEIGHTS, Role.CONTEXT) and not moves):
         inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
     given = (*args, *kwargs.values())
     unruled = not moves and not (inherited and isinstance(out, Tensor)) and any(map(active, tensors_in(given)))

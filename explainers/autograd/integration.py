@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.autograd.signals import Signals
+from explainers.autograd.signals import PER_BLOCK, Signals
 
 INNER_BATCH = 16  # inputs in one forward pass: bounds memory
 
@@ -73,45 +74,25 @@ def _weighted(signals: Signals, shares: Tensor, batch: int) -> Signals:
         averaged: Tensor = torch.tensordot(shares.to(signal), signal.unflatten(0, (batch, len(shares))), ([0], [1]))
         return averaged
 
-    def means(several: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-        return tuple(None if values is None else mean(values) for values in several)
-
-    return Signals(
-        block_inputs=tuple(mean(values) for values in signals.block_inputs),
-        block_outputs=tuple(mean(values) for values in signals.block_outputs),
-        attentions=means(signals.attentions),
-        contexts=means(signals.contexts),
-        class_attentions=tuple(mean(values) for values in signals.class_attentions),
-        class_contexts=means(signals.class_contexts),
-        pooling=None if signals.pooling is None else mean(signals.pooling),
-        bias=None if signals.bias is None else mean(signals.bias),
-        unplaced=None if signals.unplaced is None else mean(signals.unplaced),
-        pixels=None,
-        unruled=signals.unruled,
-        seconds=signals.seconds,
-    )
+    return _combine([signals], lambda values: mean(values[0]))
 
 
 def _total(parts: list[Signals]) -> Signals:
-    def several(name: str) -> tuple[Tensor | None, ...]:
-        columns = zip(*(getattr(part, name) for part in parts), strict=True)
-        return tuple(None if column[0] is None else torch.stack(column).sum(0) for column in columns)
+    """The sum of all batches."""
+    signals = _combine(parts, lambda values: torch.stack(values).sum(0))
+    return replace(signals, unruled=frozenset().union(*(part.unruled for part in parts)), seconds=sum(part.seconds for part in parts))
 
-    def whole(name: str) -> Tensor | None:
-        values = [getattr(part, name) for part in parts]
-        return None if values[0] is None else torch.stack(values).sum(0)
 
-    return Signals(
-        block_inputs=several("block_inputs"),  # type: ignore[arg-type]  # the stream has a signal in every block
-        block_outputs=several("block_outputs"),  # type: ignore[arg-type]
-        attentions=several("attentions"),
-        contexts=several("contexts"),
-        class_attentions=several("class_attentions"),  # type: ignore[arg-type]
-        class_contexts=several("class_contexts"),
-        pooling=whole("pooling"),
-        bias=whole("bias"),
-        unplaced=whole("unplaced"),
-        pixels=None,
-        unruled=frozenset().union(*(part.unruled for part in parts)),
-        seconds=sum(part.seconds for part in parts),
-    )
+def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:
+    """Signals of which each tensor is made of those of all ``parts``; what belongs to one point of the path alone is left out."""
+
+    def whole(values: list[Any]) -> Any:
+        if values[0] is None:
+            return None
+        if isinstance(values[0], tuple):
+            return tuple(whole(list(several)) for several in zip(*values, strict=True))
+        return combine(values)
+
+    names = (*PER_BLOCK, "pooling", "placed", "bias", "unplaced")
+    combined = {name: whole([getattr(part, name) for part in parts]) for name in names}
+    return replace(parts[0], **combined, pixels=None, missing=None, errors=None, fields=parts[0].fields - {"pixels"})

@@ -24,9 +24,9 @@ class Linearised:
         self._recording, self._rule = recording, rule
         self._way_back: tuple[Tensor, Tensor] | None = None
 
-    def pull(self, seed: Tensor) -> Tensor:
+    def pull(self, output_gradient: Tensor) -> Tensor:
         """L^T applied to a signal at the logits (B, C): the signal at x^1 (B, S, D)."""
-        return self._pulled(seed, differentiable=False)
+        return self._pull(output_gradient, differentiable=False)
 
     def push(self, tangent: Tensor) -> Tensor:
         """L applied to a change of x^1 (B, S, D): that of the logits (B, C).
@@ -35,14 +35,16 @@ class Linearised:
         """
         if self._way_back is None:
             logits = self._recording.logits
-            seed = torch.linspace(1, 2, logits.numel(), dtype=logits.dtype, device=logits.device).view_as(logits).requires_grad_()
-            self._way_back = (seed, self._pulled(seed, differentiable=True))
-        seed, signal = self._way_back
-        (change,) = torch.autograd.grad(signal, seed, tangent.to(signal), retain_graph=True)
+            output_gradient = (
+                torch.linspace(1, 2, logits.numel(), dtype=logits.dtype, device=logits.device).view_as(logits).requires_grad_()
+            )
+            self._way_back = (output_gradient, self._pull(output_gradient, differentiable=True))
+        output_gradient, signal = self._way_back
+        (change,) = torch.autograd.grad(signal, output_gradient, tangent.to(signal), retain_graph=True)
         return change
 
-    def _pulled(self, seed: Tensor, differentiable: bool) -> Tensor:
+    def _pull(self, output_gradient: Tensor, differentiable: bool) -> Tensor:
         recording = self._recording
-        signal = recording.pull(self._rule, recording.logits, recording.block_inputs[0], seed, differentiable)
+        signal = recording.pull(self._rule, recording.logits, recording.block_inputs[0], output_gradient, differentiable)
         assert signal is not None
         return signal

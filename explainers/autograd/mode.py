@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
+from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.dispatch import TRANSPARENT, active, call_through, handler_of, note, role, tensors_in, writes_into_first
 from explainers.autograd.nodes import Move, Unruled
-from explainers.autograd.opaque import kept_beside, needs_gradient, on_path, without_gradient
+from explainers.autograd.opaque import keep_beside, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.saved_values import SavedValues
 
@@ -23,10 +24,10 @@ _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 class RecordingMode(TorchFunctionMode):
     """Sends every torch call of the forward pass through the operators."""
 
-    def __init__(self, recording: Recorder, saved: SavedValues) -> None:
+    def __init__(self, recording: Recorder, saved: SavedValues, detached: DetachedNumbers) -> None:
         super().__init__()
         self.recording = recording
-        self._saved = saved
+        self._saved, self._detached = saved, detached
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
@@ -47,6 +48,8 @@ class RecordingMode(TorchFunctionMode):
             self._note(name, (*args, *kwargs.values()), out)
             if written is not None and self.recording.nodes.of(written) is before:
                 self._note_write(name, written, (*args, *kwargs.values()))
+            if self.recording.entered:
+                self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
 
         insides = self.recording.insides
@@ -55,7 +58,7 @@ class RecordingMode(TorchFunctionMode):
         if not torch.is_grad_enabled():
             return without_gradient(self.recording, call, args, kwargs, writes)
         out = call(args, kwargs)
-        return kept_beside(self.recording, out) if insides.in_checkpoint else out
+        return keep_beside(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:
         """Put on the list what no handler has."""

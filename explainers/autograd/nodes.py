@@ -8,11 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 from weakref import ref
 
 from torch import Size, Tensor
 from torch.autograd import Function
+
+
+class Role(Enum):
+    """What a tensor is to attention, to a normalisation or to a gate.
+
+    PIXELS        those of the image
+    GATE          a bounded curve, a factor of what it lets through
+    SCALE         the factor of a normalisation
+    SHIFT         a constant that is part of a normalisation
+    SCORES        a product of two paths, such as queries and keys
+    CURVED        scores after another curve than softmax: weights if they meet values
+    WEIGHTS       of attention, after its softmax
+    CONTEXT       weights times values: what the heads of attention give
+    UNNORMALISED  what linear attention gives before its normaliser
+    TRANSPOSED    its samples lie along the last dimension: text features @ image features^T
+    """
+
+    PIXELS = auto()
+    GATE = auto()
+    SCALE = auto()
+    SHIFT = auto()
+    SCORES = auto()
+    CURVED = auto()
+    WEIGHTS = auto()
+    CONTEXT = auto()
+    UNNORMALISED = auto()
+    TRANSPOSED = auto()
 
 
 class Start:
@@ -28,7 +56,7 @@ class Unruled:
 
 
 #: What a node ran: an operator of ours, or one of the three above.
-Kind = type[Function] | type[Start] | type[Move] | type[Unruled]
+NodeKind = type[Function] | type[Start] | type[Move] | type[Unruled]
 
 
 @dataclass(eq=False, slots=True)
@@ -41,18 +69,18 @@ class Node:
     shape     of what it gave
     place     where in the list
     position  how many operators had been applied: up to x^1 counted downwards, from there upwards; 0 of other calls
-    role      what the tensor is to attention or to a normalisation: see :func:`explainers.autograd.dispatch.role`
+    role      what the tensor is to attention or to a normalisation
     operands  the tensors that it took, where its operator keeps them
     output    the tensor that it gave, where its operator keeps it, or it is a start
     """
 
-    operator: Kind
+    operator: NodeKind
     inputs: tuple[Node | None, ...]
     settings: Mapping[str, Any]
     shape: Size
     place: int = 0
     position: int = 0
-    role: str | None = None
+    role: Role | None = None
     operands: tuple[Tensor, ...] = ()
     output: Tensor | None = None
 
@@ -69,7 +97,8 @@ class Block:
     input   (B, S, D), ``start`` the node that gave it
     stream  the shape of the one residual stream that it adds to; None where there are several
     output  (B, S, D), None until it is done
-    left    (B, S, D): what goes on from it, which is ``output`` unless the head is to read something else; ``left_by`` the node of that
+    passed_on     (B, S, D): what the model goes on with, which is ``output`` unless the head is to read something else
+    passed_on_by  the node that gave that
     """
 
     first: int
@@ -78,8 +107,8 @@ class Block:
     stream: Size | None = None
     end: int | None = None
     output: Tensor | None = None
-    left: Tensor | None = None
-    left_by: Node | None = None
+    passed_on: Tensor | None = None
+    passed_on_by: Node | None = None
 
 
 @dataclass(eq=False)
@@ -89,12 +118,14 @@ class Nodes:
     blocks        the runs of the model's blocks
     class_blocks  those of the modules behind them in which a class token may join
     entry         how many nodes there were before x^1; None until it is reached
+    detached      the functions by which numbers left the graph that the answer may depend on
     """
 
     ran: list[Node] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     class_blocks: list[Block] = field(default_factory=list)
     entry: int | None = None
+    detached: frozenset[str] = frozenset()
     _by_tensor: dict[int, tuple[ref[Tensor], Node]] = field(default_factory=dict)
 
     @property
@@ -119,12 +150,12 @@ class Nodes:
         self._by_tensor[id(tensor)] = (ref(tensor), node)
         return node
 
-    def start(self, tensor: Tensor, role: str | None = None) -> Tensor:
+    def start(self, tensor: Tensor, role: Role | None = None) -> Tensor:
         """Note that the graph starts from ``tensor``; returns it."""
         self.add(Node(Start, (), {}, tensor.shape, role=role, output=tensor), tensor)
         return tensor
 
-    def move(self, out: Tensor, source: Tensor, role: str | None = None) -> Tensor:
+    def move(self, out: Tensor, source: Tensor, role: Role | None = None) -> Tensor:
         """Note that ``out`` has numbers of ``source``, moved; returns it."""
         node = self.of(source)
         if out is not source and node is not None and out.requires_grad:
@@ -144,7 +175,7 @@ class Nodes:
         """The nodes of a block, as far as it has run."""
         return self.ran[block.first : block.end]
 
-    def behind(self) -> Iterator[tuple[Node, Block]]:
+    def after_blocks(self) -> Iterator[tuple[Node, Block]]:
         """The nodes that ran after a block and in none, each with the block that ran last before it."""
         for block, after in zip(self.blocks, [*self.blocks[1:], None], strict=True):
             if block.end is not None:

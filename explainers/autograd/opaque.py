@@ -55,7 +55,7 @@ class Insides:
         self._replaced[id(inside.recorded)] = value
         return inside.recorded
 
-    def given(self, origin: Tensor) -> Tensor:
+    def original(self, origin: Tensor) -> Tensor:
         """What the model itself passed on where ``origin`` was recorded."""
         return self._replaced.get(id(origin), origin)
 
@@ -121,7 +121,7 @@ def on_path(rec: Recorder, value: Any) -> Any:
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
             return value.detach()
-        return _known(rec, value) if value.requires_grad and not _is_on_list(rec, value) else value
+        return _look_into(rec, value) if value.requires_grad and not _is_on_list(rec, value) else value
     if type(value) in (list, tuple) and any(isinstance(v, Tensor | list | tuple) for v in value):
         return type(value)(on_path(rec, v) for v in value)
     return value
@@ -132,13 +132,13 @@ def needs_gradient(values: Any) -> bool:
     return any(tensor.requires_grad for tensor in tensors_in(values))
 
 
-def recorded_inside(rec: Recorder, value: Tensor) -> Tensor:
+def record_of(rec: Recorder, value: Tensor) -> Tensor:
     """A tensor that a module takes or gives, as a node of the graph, also where gradients are off around it."""
     inside: Inside | None = rec.insides.beside(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
-def kept_beside(rec: Recorder, value: Any) -> Any:
+def keep_beside(rec: Recorder, value: Any) -> Any:
     """In a checkpointed function, keep what was recorded beside what is passed on: torch gives the last of it a backward of its own."""
     for tensor in tensors_in(value):
         if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.beside(tensor) is None:
@@ -176,7 +176,7 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
     return tree_map(plain, out)
 
 
-def _known(rec: Recorder, value: Tensor) -> Tensor:
+def _look_into(rec: Recorder, value: Tensor) -> Tensor:
     """What no recorded call made, though it needs a gradient."""
     inside: Inside | None = rec.insides.beside(value)
     if inside is not None:
@@ -211,7 +211,7 @@ def _has_its_gradient(rec: Recorder, value: Tensor, inside: Inside) -> bool:
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     generator = torch.Generator().manual_seed(0)
     signal = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value)
-    given = [rec.insides.given(origin) for origin in inside.origins]
+    given = [rec.insides.original(origin) for origin in inside.origins]
     with rec.ordinary_gradient():
         ours = torch.autograd.grad(inside.recorded, inside.origins, signal, retain_graph=True, allow_unused=True)
         try:
@@ -219,13 +219,13 @@ def _has_its_gradient(rec: Recorder, value: Tensor, inside: Inside) -> bool:
         except Exception:  # whatever a function that has no backward raises: then what it computes is all there is
             theirs = ours
     tolerance = max(1e-3, torch.finfo(value.dtype).eps ** 0.5)
-    exact = all(_alike(a, b, tolerance) for a, b in zip(ours, theirs, strict=True))
+    exact = all(_are_alike(a, b, tolerance) for a, b in zip(ours, theirs, strict=True))
     if function is not None:
         _EXACT[function] = exact
     return exact
 
 
-def _alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> bool:
+def _are_alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> bool:
     if ours is None or theirs is None:
         return not any(t is not None and bool(t.any()) for t in (ours, theirs))
     return float((ours - theirs).abs().max()) <= tolerance * float(theirs.abs().max())

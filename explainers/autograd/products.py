@@ -6,15 +6,16 @@ from typing import Any
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Move, Node
+from explainers.autograd.nodes import Move, Node, Role
 from explainers.autograd.operators import MatMul, Scale
+from explainers.autograd.operators.arithmetic import constant_of
 
 
 def _number(node: Node) -> Any:
     """The one number, not zero, that a node multiplies by; None where it does something else."""
     if node.operator is not Scale:
         return None
-    by = node.settings["c"]
+    by = constant_of(node)
     return by if (not isinstance(by, Tensor) or by.dim() == 0) and by != 0 else None
 
 
@@ -38,6 +39,6 @@ def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
     """The two paths that the tensor of a node is the matrix product of, where it is nothing but that times a number; else None."""
     while node is not None and _number(node) is not None:
         node = node.inputs[0]
-    if node is None or node.operator is not MatMul or node.role != "scores":
+    if node is None or node.operator is not MatMul or node.role != Role.SCORES:
         return None
     return node.operands[0], node.operands[1]

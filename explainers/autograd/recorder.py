@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from torch import Tensor
 from torch.autograd import Function
 
-from explainers.autograd.nodes import Nodes
+from explainers.autograd.nodes import Nodes, Role
 from explainers.autograd.rules import Rule
 
 
@@ -70,7 +70,7 @@ class Recorder(Protocol):
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""
 
-    def gathered(self, position: int) -> float:
+    def accumulated_rounding(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
 
     def is_projection(self, position: int) -> bool:
@@ -83,7 +83,7 @@ class Recorder(Protocol):
     def single_head(self) -> bool:
         """Whether the attention computed now is to have one head."""
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator; ``role`` is what the result is to attention or to a normalisation."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
@@ -117,4 +117,4 @@ class Propagator(Protocol):
         """Add a constant to the real copies alone."""
 
     def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Add a bias where it belongs: see :class:`explainers.autograd.propagation.Propagation`."""
+        """Add a bias where it belongs: see :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`."""

@@ -17,19 +17,20 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
+from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.mode import RecordingMode, doubled
-from explainers.autograd.nodes import Block, Node, Nodes
-from explainers.autograd.opaque import Insides, on_path, recorded_inside
+from explainers.autograd.nodes import Block, Node, Nodes, Role
+from explainers.autograd.opaque import Insides, on_path, record_of
 from explainers.autograd.operators import Add
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.recorder import Operator
-from explainers.autograd.rounding import GATHERED, error_of, seeded, value_of
+from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
-from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.biases import BiasTerms
-from explainers.autograd.structure.class_attention import class_first, tokens_among
-from explainers.autograd.structure.model_structure import Structure
+from explainers.autograd.structure.class_attention import class_token_first, tokens_among
+from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
@@ -65,6 +66,7 @@ class ForwardPass:
     x1: Tensor | None = None
     insides: Insides = field(default_factory=Insides)
     saved: SavedValues = field(default_factory=SavedValues)
+    detached: DetachedNumbers = field(default_factory=DetachedNumbers)
     thread: int = field(default_factory=threading.get_ident)
 
 
@@ -103,7 +105,7 @@ class Recording:
         self.double = double
         self.layout: Layout = model.layout_of(tensors)
         self.nodes = Nodes()
-        self.under_way = BackwardPass(Rule())
+        self.backward_pass = BackwardPass(Rule())
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
         self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head)
@@ -111,8 +113,8 @@ class Recording:
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
-            self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), "pixels")
-        mode = RecordingMode(self, self.passing.saved)
+            self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), Role.PIXELS)
+        mode = RecordingMode(self, self.forward_pass.saved, self.forward_pass.detached)
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
             self.logits: Tensor = on_path(self, model.forward(tensors))
@@ -128,15 +130,17 @@ class Recording:
 
     def _end_forward(self) -> None:
         """The forward pass is over: what is kept belongs to its graph alone."""
-        self.passing.insides.end(self)
-        self.passing.saved.forget()
+        self.forward_pass.insides.end(self)
+        self.forward_pass.saved.forget()
+        self.forward_pass.detached.forget()
+        self.nodes.detached = frozenset(self.forward_pass.detached.functions)
         self.nodes.end()
         self._forward = None
 
     # --- forward ------------------------------------------------------------------------------------------------------
 
     @property
-    def passing(self) -> ForwardPass:
+    def forward_pass(self) -> ForwardPass:
         """The forward pass that is under way."""
         assert self._forward is not None
         return self._forward
@@ -144,7 +148,7 @@ class Recording:
     @property
     def insides(self) -> Insides:
         """What was recorded inside opaque code."""
-        return self.passing.insides
+        return self.forward_pass.insides
 
     @property
     def entered(self) -> bool:
@@ -154,7 +158,7 @@ class Recording:
     @property
     def position(self) -> int:
         """How many operators were applied: up to x^1 counted downwards, from there upwards."""
-        return self.passing.position
+        return self.forward_pass.position
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
@@ -175,22 +179,22 @@ class Recording:
         grid = block_io.map_of(args, kwargs)
         if grid is not None and rows * columns != math.prod(grid):
             self.layout = replace(self.layout, grid=grid)
-        x = recorded_inside(self, block_io.taken(args, kwargs))
+        x = record_of(self, block_io.taken(args, kwargs))
         if self.pixels is None:
             x = x.detach()
-        if self.passing.entry is not None:
-            x = self.passing.entry(x)
+        if self.forward_pass.entry is not None:
+            x = self.forward_pass.entry(x)
         if not x.requires_grad:
             x = self.nodes.start(x.requires_grad_())
-        self.nodes.entry, self.passing.position = len(self.nodes.ran), 0
-        self.passing.x1 = x
+        self.nodes.entry, self.forward_pass.position = len(self.nodes.ran), 0
+        self.forward_pass.x1 = x
         return block_io.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         first, block_io = not self.nodes.blocks, self.model.block_io
-        stream, x = block_io.stream_shape(args, kwargs), recorded_inside(self, block_io.taken(args, kwargs))
-        if first and self.passing.x1 is not None:
-            x1 = self.passing.x1
+        stream, x = block_io.stream_shape(args, kwargs), record_of(self, block_io.taken(args, kwargs))
+        if first and self.forward_pass.x1 is not None:
+            x1 = self.forward_pass.x1
             self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
             return None
         self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
@@ -198,14 +202,14 @@ class Recording:
         return None if first or isinstance(module, Span) else block_io.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        block_io, block, passing = self.model.block_io, self.nodes.blocks[-1], self.passing
+        block_io, block, forward_pass = self.model.block_io, self.nodes.blocks[-1], self.forward_pass
         block.end = len(self.nodes.ran)
-        block.output = recorded_inside(self, block_io.given(output))
+        block.output = record_of(self, block_io.given(output))
         shown = block.output
-        if passing.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
-            shown = self.block_outputs[passing.exit_block]
-            shown = shown if passing.exit_through is None else passing.exit_through(shown)
-        block.left, block.left_by = shown, self.nodes.of(shown)
+        if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
+            shown = self.block_outputs[forward_pass.exit_block]
+            shown = shown if forward_pass.exit_through is None else forward_pass.exit_through(shown)
+        block.passed_on, block.passed_on_by = shown, self.nodes.of(shown)
         if isinstance(module, Span) and len(self.nodes.blocks) < len(self.model.blocks):
             return None  # the residual beside the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_io.is_row:
@@ -213,7 +217,7 @@ class Recording:
         return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        x = class_first(tokens_among(args, kwargs))
+        x = class_token_first(tokens_among(args, kwargs))
         self.nodes.class_blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x)))
         return None
 
@@ -227,24 +231,24 @@ class Recording:
         """Whether the attention computed now is to have one head."""
         running = self.nodes.running_class_block if self.model.class_blocks else self.nodes.running
         several = (self.nodes.class_blocks, self.model.class_blocks) if self.model.class_blocks else (self.nodes.blocks, self.model.blocks)
-        return self.passing.single_head and running is not None and len(several[0]) == len(several[1])
+        return self.forward_pass.single_head and running is not None and len(several[0]) == len(several[1])
 
-    def run(self, operator: type[Operator], *arguments: Any, role: str | None = None) -> Tensor:
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
-        self.passing.position += 1 if self.entered else -1
+        self.forward_pass.position += 1 if self.entered else -1
         given, turned = arguments, operator is Add and self.entered and self._has_tokens_first(arguments[0])
         if turned:  # relevance of a sum is shared within each sample
             given = (*(each.transpose(0, 1) if each.dim() == 3 else each for each in arguments[:2]), *arguments[2:])
         # Weak: the graph belongs to the recording, and a cycle through autograd's nodes is one that nobody collects.
         out: Tensor = operator.apply(*given, weakref.proxy(self))  # type: ignore[no-untyped-call]
-        return self._listed(operator, arguments, out.transpose(0, 1) if turned else out, role)
+        return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
     def _has_tokens_first(self, x: Tensor) -> bool:
         """Whether the tokens of x lie along its first dimension, its samples along the second."""
-        x1 = self.passing.x1
+        x1 = self.forward_pass.x1
         return self.model.block_io.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
-    def _listed(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: str | None) -> Tensor:
+    def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
         """Put an operator on the list."""
         inputs, settings = [], {}
         for name, argument in zip(_names(operator), arguments, strict=True):
@@ -264,18 +268,18 @@ class Recording:
     # --- what the model is made of ------------------------------------------------------------------------------------
 
     @cached_property
-    def structure(self) -> Structure:
+    def structure(self) -> ModelStructure:
         """What the list of nodes says of the model."""
         return self._structure(None)
 
-    def _structure(self, over_channels: bool | None) -> Structure:
+    def _structure(self, over_channels: bool | None) -> ModelStructure:
         recording = weakref.proxy(self)  # no cycle: see run
 
         def gradient(of: Tensor, at: Tensor) -> Tensor | None:
             signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
             return signal
 
-        return Structure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
+        return ModelStructure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -315,16 +319,16 @@ class Recording:
         """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
         return position in self.structure.normalised
 
-    def gathered(self, position: int) -> float:
+    def accumulated_rounding(self, position: int) -> float:
         """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
         known = self.rounding.get(position)
-        return known if known is not None else max(self.rounding.values(), default=GATHERED)
+        return known if known is not None else max(self.rounding.values(), default=ACCUMULATED_ROUNDING)
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
     def _class_tokens(self) -> Tensor | None:
         """Where the head reads one token, and which depends on the text: the one token of the last block that the logits depend on."""
-        token, x = self.layout.class_token, self.nodes.blocks[-1].left
+        token, x = self.layout.class_token, self.nodes.blocks[-1].passed_on
         assert x is not None
         if token is None or token >= 0:
             return None if token is None else torch.full((len(x),), token, device=x.device)
@@ -336,11 +340,11 @@ class Recording:
     @property
     def starts(self) -> list[Tensor]:
         """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
-        return [start for start in (self.pixels, self.passing.x1) if start is not None]
+        return [start for start in (self.pixels, self.forward_pass.x1) if start is not None]
 
     def before_write(self, tensor: Tensor) -> None:
         """Called by handlers that write into ``tensor``."""
-        self.passing.saved.before_write(tensor)
+        self.forward_pass.saved.before_write(tensor)
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""
@@ -349,15 +353,15 @@ class Recording:
     @property
     def rule(self) -> Rule:
         """The rule that the backward pass under way follows; beside one, the ordinary gradient."""
-        return self.under_way.rule
+        return self.backward_pass.rule
 
     @contextmanager
     def _follow(self, backward_pass: BackwardPass) -> Iterator[None]:
-        before, self.under_way = self.under_way, backward_pass
+        before, self.backward_pass = self.backward_pass, backward_pass
         try:
             yield
         finally:
-            self.under_way = before
+            self.backward_pass = before
 
     def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
         """What comes back to ``at`` under ``rule`` of a signal at ``output``, tensors of this recording; None where nothing does.
@@ -377,14 +381,14 @@ class Recording:
         def note(signal: Tensor | None) -> None:
             rule = recording.rule
             if signal is not None and not (rule.is_ordinary if fits is None else fits(rule)):
-                recording.under_way.unruled.add(name)
+                recording.backward_pass.unruled.add(name)
 
         tensor.register_hook(note)
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
         """Account for the bias term signal * bias in the backward pass that is under way."""
-        if self.under_way.biases is not None:
-            self.under_way.biases.add(signal, bias)
+        if self.backward_pass.biases is not None:
+            self.backward_pass.biases.add(signal, bias)
 
     def signals(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
         """:meth:`backward`, and what it brought back is kept: the same question is answered once."""
@@ -399,29 +403,29 @@ class Recording:
         self._cache.clear()
 
     def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. A rule that
-        accounts for the answer goes back to x^1.
+        """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. Under a rule
+        that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them.
         """
         started = self._now()
-        if rule.accounts or "bias" in fields:
-            fields |= {"block_inputs[0]", "bias"}
+        if "bias" in fields:
+            fields |= ACCOUNT
         biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io) if "bias" in fields else None
-        under_way, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
+        backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
-        start = seeded(start) if estimated else start
-        with self._follow(under_way):
+        start = exact(start) if estimated else start
+        with self._follow(backward_pass):
             arrived = torch.autograd.grad(self.logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         seconds = self._now() - started
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
-        signals = signals_at(places, values, fields, under_way, seconds)
-        if rule.accounts:
+        signals = signals_at(places, values, fields, backward_pass, seconds)
+        if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * self.logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals
         errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
-        return replace(signals, errors=signals_at(places, errors, fields, under_way, seconds))
+        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, seconds))
 
     def _now(self) -> float:
         """Seconds on a clock, all work on the device done."""

@@ -1,7 +1,7 @@
 """Relevance that carries a first-order estimate of its own rounding error, element by element.
 
 Where a sum cancels, its operands share relevance in proportion to numbers that are large against what is left, and the rounding of the
-forward pass is amplified as much. A backward pass that starts from a :class:`Carried` seed brings that estimate along: torch's own
+forward pass is amplified as much. A backward pass that starts from a :class:`RelevanceWithError` brings that estimate along: torch's own
 functions (views, sums of what arrives by several paths) treat it as they treat the relevance, and the splits of
 :mod:`explainers.autograd.relevance` say below what each adds to it. Error analysis of first order: Higham, Accuracy and Stability of
 Numerical Algorithms, 2002, chapters 1 and 3.
@@ -18,10 +18,10 @@ from torch.utils._pytree import tree_map
 
 from explainers.autograd import relevance as splits
 
-Map = Callable[[Tensor, Tensor], Tensor]
+BilinearMap = Callable[[Tensor, Tensor], Tensor]
 
 #: Rounding of an activation, in units of the last place, where it was not measured: what its own sum and all before it have gathered.
-GATHERED = 16.0
+ACCUMULATED_ROUNDING = 16.0
 
 #: How many times its rounding a number may be off.
 FARTHEST = 4.0
@@ -32,18 +32,20 @@ LEAST_PART = 0.02
 _SUMS = frozenset((torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.stack, torch.ops.aten.cat))
 
 
-class Carried(Tensor):
+class RelevanceWithError(Tensor):
     """A relevance, ``value``, and the estimate of its rounding error, ``error`` (not negative), of one shape."""
 
     value: Tensor
     error: Tensor
 
     @staticmethod
-    def __new__(cls, value: Tensor, error: Tensor) -> Carried:
+    def __new__(cls, value: Tensor, error: Tensor) -> RelevanceWithError:
         """The two as one tensor that has the shape, type and device of the value."""
         if value.stride() != error.stride():
             value, error = value.contiguous(), error.contiguous()
-        made: Carried = Tensor._make_wrapper_subclass(cls, value.shape, strides=value.stride(), dtype=value.dtype, device=value.device)
+        made: RelevanceWithError = Tensor._make_wrapper_subclass(
+            cls, value.shape, strides=value.stride(), dtype=value.dtype, device=value.device
+        )
         made.value, made.error = value, error
         return made
 
@@ -54,41 +56,41 @@ class Carried(Tensor):
         summed = func.overloadpacket in _SUMS
 
         def of(value: Any) -> Any:
-            return value.value if isinstance(value, Carried) else value
+            return value.value if isinstance(value, RelevanceWithError) else value
 
         def error_of(value: Any) -> Any:
-            if isinstance(value, Carried):
+            if isinstance(value, RelevanceWithError):
                 return value.error
             return torch.zeros_like(value) if summed and isinstance(value, Tensor) else value
 
         values, errors = func(*tree_map(of, args), **tree_map(of, kwargs)), func(*tree_map(error_of, args), **tree_map(error_of, kwargs))
         if isinstance(values, tuple | list):
-            return type(values)(_paired(v, e) for v, e in zip(values, errors, strict=True))
-        return _paired(values, errors)
+            return type(values)(_pair(v, e) for v, e in zip(values, errors, strict=True))
+        return _pair(values, errors)
 
 
-def _paired(value: Any, error: Any) -> Any:
-    return Carried(value, error.abs()) if isinstance(value, Tensor) and value.is_floating_point() else value
+def _pair(value: Any, error: Any) -> Any:
+    return RelevanceWithError(value, error.abs()) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
-def seeded(seed: Tensor) -> Carried:
+def exact(seed: Tensor) -> RelevanceWithError:
     """A signal that is exact."""
-    return Carried(seed, torch.zeros_like(seed))
+    return RelevanceWithError(seed, torch.zeros_like(seed))
 
 
 def value_of(signal: Tensor) -> Tensor:
     """The relevance alone."""
-    return signal.value if isinstance(signal, Carried) else signal
+    return signal.value if isinstance(signal, RelevanceWithError) else signal
 
 
 def error_of(signal: Tensor) -> Tensor:
     """The estimate, zero where none was carried."""
-    return signal.error if isinstance(signal, Carried) else torch.zeros_like(signal)
+    return signal.error if isinstance(signal, RelevanceWithError) else torch.zeros_like(signal)
 
 
-def _unit(x: Tensor, gathered: float = GATHERED) -> float:
+def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
     """The rounding of an activation, relative to it."""
-    return gathered * torch.finfo(x.dtype).eps / 2
+    return accumulated * torch.finfo(x.dtype).eps / 2
 
 
 def scale_of(x: Tensor) -> Tensor:
@@ -106,20 +108,28 @@ def _distance(divisor: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def split_linear(
-    x: Tensor, weight: Tensor, relevance: Tensor, forward: Map, backward: Map, inputs: splits.Inputs = "both", product: Tensor | None = None
+    x: Tensor,
+    weight: Tensor,
+    relevance: Tensor,
+    forward: BilinearMap,
+    backward: BilinearMap,
+    inputs: splits.Inputs = "both",
+    product: Tensor | None = None,
 ) -> Tensor:
     """:func:`explainers.autograd.relevance.split_linear`. Its sums have terms of one sign, so nothing cancels: the errors of a row spread
     over the inputs as relevance does, and add up as independent ones do. ``product`` is forward(x, weight), where it is known.
     """
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return splits.split_linear(x, weight, relevance, forward, backward, inputs)
     out = None if product is None or inputs != "both" else _split_by_halves(x, weight, relevance.value, forward, backward, product)
     if out is None:
         out = splits.split_linear(x, weight, relevance.value, forward, backward, inputs)
-    return Carried(out, _spread(relevance, out, 2.0 if inputs == "each" else 1.0))
+    return RelevanceWithError(out, _spread(relevance, out, 2.0 if inputs == "each" else 1.0))
 
 
-def _split_by_halves(x: Tensor, weight: Tensor, relevance: Tensor, forward: Map, backward: Map, product: Tensor) -> Tensor | None:
+def _split_by_halves(
+    x: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, product: Tensor
+) -> Tensor | None:
     """The same from xW and |x||W|, of which the positive pairs are half the sum: three products in place of four. None where for some
     output the positive pairs are so small a part that the difference would lose them, or there are none.
     """
@@ -131,15 +141,15 @@ def _split_by_halves(x: Tensor, weight: Tensor, relevance: Tensor, forward: Map,
     return backward(s, weight).mul_(x).addcmul_(size, backward(s, absolute)).mul_(0.5)
 
 
-def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: Map, backward: Map) -> Tensor:
+def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap) -> Tensor:
     """:func:`explainers.autograd.relevance.split_image_linear`."""
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return splits.split_image_linear(pixels, weight, relevance, forward, backward)
     out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward)
-    return Carried(out, _spread(relevance, out))
+    return RelevanceWithError(out, _spread(relevance, out))
 
 
-def _spread(relevance: Carried, out: Tensor, times: float = 1.0) -> Tensor:
+def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> Tensor:
     """The errors of what arrived, spread over what a linear map passes on: by rows where it maps rows to rows, else by samples."""
     rows = relevance.shape[:-1] == out.shape[:-1]
     dims = (-1,) if rows else tuple(range(1, out.dim()))
@@ -153,23 +163,23 @@ def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
     return error.flatten(1).sum(1).view(-1, *[1] * (like.dim() - 1)) if len(error) == len(like) else error.sum()
 
 
-def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, gathered: float = GATHERED) -> tuple[Tensor, Tensor]:
+def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumulated: float = ACCUMULATED_ROUNDING) -> tuple[Tensor, Tensor]:
     """:func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2."""
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return splits.split_sum(a, b, relevance, normalise)
     r = relevance.value
     r_a, r_b = splits.split_sum(a, b, r, normalise)
-    unit, size_a, size_b = _unit(a, gathered), a.abs(), b.abs()
+    unit, size_a, size_b = _unit(a, accumulated), a.abs(), b.abs()
     e_a, e_b = unit * scale_of(a), unit * scale_of(b)
     total = a + b
     least, doubt = _distance(total, e_a + e_b)
     moved = r.abs() * (size_b * e_a + size_a * e_b) / (least * doubt)
     if not normalise:
         carried = relevance.error / least
-        return Carried(r_a, size_a * carried + moved), Carried(r_b, size_b * carried + moved)
+        return RelevanceWithError(r_a, size_a * carried + moved), RelevanceWithError(r_b, size_b * carried + moved)
     divisor = torch.where(total < 0, -least, least)
     error_a, error_b = _normalised(a / divisor, b / divisor, r, moved, relevance.error)
-    return Carried(r_a, error_a), Carried(r_b, error_b)
+    return RelevanceWithError(r_a, error_a), RelevanceWithError(r_b, error_b)
 
 
 def _normalised(share_a: Tensor, share_b: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
@@ -199,40 +209,42 @@ def _normalised(share_a: Tensor, share_b: Tensor, r: Tensor, moved: Tensor, erro
     return of(share_a, share_b, r_a, sum_a), of(share_b, share_a, r_b, sum_b)
 
 
-def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, gathered: float = GATHERED) -> tuple[Tensor, Tensor]:
+def split_product(
+    a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
+) -> tuple[Tensor, Tensor]:
     """:func:`explainers.autograd.relevance.split_product`. What is divided by a product that all but cancels is as uncertain as that."""
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return splits.split_product(a, b, product, relevance)
     r = relevance.value
     r_a, r_b = splits.split_product(a, b, product, r)
-    rounding = _unit(product, gathered) * scale_of(product)
+    rounding = _unit(product, accumulated) * scale_of(product)
     size, doubt = _distance(product, rounding)
     error = (relevance.error + r.abs() * rounding / doubt) / size
     size_a, size_b = a.abs(), b.abs()
-    return Carried(r_a, size_a * (error @ size_b.mT) / 2), Carried(r_b, size_b * (size_a.mT @ error) / 2)
+    return RelevanceWithError(r_a, size_a * (error @ size_b.mT) / 2), RelevanceWithError(r_b, size_b * (size_a.mT @ error) / 2)
 
 
 def split_linear_attention(
-    query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, gathered: float = GATHERED
+    query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
     """:func:`explainers.autograd.relevance.split_linear_attention`. Only what is divided by the product is uncertain."""
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return parts
-    rounding = _unit(product, gathered) * scale_of(product)
+    rounding = _unit(product, accumulated) * scale_of(product)
     size, doubt = _distance(product, rounding)
     error = (relevance.error + relevance.value.abs() * rounding / doubt) / size
     sizes = query.abs(), key.abs(), value.abs()
     at_kv = sizes[0].mT @ error
     errors = (error @ (sizes[1] @ sizes[2]).mT, at_kv @ sizes[2].mT, sizes[1].mT @ at_kv)
-    return tuple(Carried(part, size * e) for part, size, e in zip(parts, sizes, errors, strict=True))  # type: ignore[return-value]
+    return tuple(RelevanceWithError(part, size * e) for part, size, e in zip(parts, sizes, errors, strict=True))  # type: ignore[return-value]
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
     """:func:`explainers.autograd.relevance.split_pool`. Its terms are of one sign, unless rounding decides which that is."""
-    if not isinstance(relevance, Carried):
+    if not isinstance(relevance, RelevanceWithError):
         return splits.split_pool(x, relevance, forward, backward)
     out = splits.split_pool(x, relevance.value, forward, backward)
     undecided = forward(x).abs() < _unit(x) * forward(x.abs())
     error = relevance.error + relevance.value.abs() * undecided
-    return Carried(out, splits.split_pool(x, error, forward, backward).abs() + _unit(x) * out.abs())
+    return RelevanceWithError(out, splits.split_pool(x, error, forward, backward).abs() + _unit(x) * out.abs())

@@ -28,7 +28,7 @@ def _few_rows(signal: Tensor) -> Tensor | None:
     """Indices of the rows of a signal (B, S, N) that are not zero, where they are less than half of all; else None."""
     if signal.dim() != 3 or signal.shape[1] < 2:
         return None
-    arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.Carried) else [])]
+    arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.RelevanceWithError) else [])]
     if all(bool(arrived[0][:, token].any()) for token in (signal.shape[1] // 2, -1)):  # two tokens tell it of nearly every signal
         return None
     rows = torch.stack([t.detach().flatten(0, 1).any(-1) for t in arrived]).any(0).nonzero()[:, 0]

@@ -14,6 +14,8 @@ from torch import Tensor
 Fields = frozenset[str]
 PER_BLOCK = ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions", "class_contexts")
 ALL: Fields = frozenset([*PER_BLOCK, "pooling", "placed", "pixels", "bias"])
+#: What the account of a rule is made of: what arrives at x^1, and the bias terms on the way.
+ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
 
 
 def fields_of(names: Iterable[str]) -> Fields:
@@ -57,8 +59,8 @@ class Signals:
     class_attentions  (B, H, 1, 1 + S) each: signal at the attention of class-attention blocks behind the others, as recorded
     class_contexts  (B, H, 1, d) each: signal at what that attention gives, before its projection; None where it was not seen
     placed        (B, tokens, D): signal where position embeddings were just added to the tokens; None where none were seen being added
-    missing       (B,): of a rule that accounts for the answer, what tokens and biases miss of <seed, logits> beyond rounding, else 0;
-                  None of other rules
+    missing       (B,): of a rule that accounts for the answer, what tokens and biases miss of <output gradient, logits> beyond rounding,
+                  else 0; None of other rules, and where the account was not asked for
     errors        of relevance in float32 or shorter, how far rounding may have moved each number of it, to first order (the same
                   fields, without bias); else None
     fields        what was asked for
@@ -96,7 +98,7 @@ class _Moved:
 
     def __getattr__(self, name: str) -> Any:
         value, error = getattr(self._signals, name), getattr(self._errors, name)
-        if name in ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions", "class_contexts"):
+        if name in PER_BLOCK:
             moved: Any = tuple(None if v is None else self._move(v, e) for v, e in zip(value, error, strict=True))
         elif name in ("pooling", "pixels", "placed") and value is not None:
             moved = self._move(value, error, one_sign=name == "pixels")

@@ -14,12 +14,7 @@ from explainers.citation import Citation
 from explainers.datasets.base import AnnotatedObject, Dataset, Mask, Sample
 from explainers.datasets.registry import Folder, dataset, union
 
-_COCO = Citation(
-    authors="Lin et al.",
-    year=2014,
-    title="Microsoft COCO: Common Objects in Context, ECCV 2014, arXiv 1405.0312",
-    link="https://arxiv.org/abs/1405.0312",
-)
+_COCO = Citation(authors="Lin et al.", year=2014, title="Microsoft COCO: Common Objects in Context", venue="ECCV", arxiv="1405.0312")
 _COCO_LAYOUT = """
 annotations/instances_val2017.json
 val2017/000000000139.jpg ...
@@ -208,7 +203,7 @@ VOCdevkit/VOC2012/ImageSets/Segmentation/val.txt
 VOCdevkit/VOC2012/JPEGImages/2007_000033.jpg ...
 VOCdevkit/VOC2012/SegmentationClass/2007_000033.png ...
 """,
-    source=Citation(authors="Everingham et al.", year=2010, title="The Pascal Visual Object Classes (VOC) Challenge, IJCV 2010"),
+    source=Citation(authors="Everingham et al.", year=2010, title="The Pascal Visual Object Classes (VOC) Challenge", venue="IJCV"),
     get="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
 )
 def voc(data: Folder) -> Dataset:

@@ -58,10 +58,7 @@ or, sorted by synset:
 val/n01440764/ILSVRC2012_val_00000293.JPEG ...
 """,
     source=Citation(
-        authors="Russakovsky et al.",
-        year=2015,
-        title="ImageNet Large Scale Visual Recognition Challenge, IJCV 2015, arXiv 1409.0575",
-        link="https://arxiv.org/abs/1409.0575",
+        authors="Russakovsky et al.", year=2015, title="ImageNet Large Scale Visual Recognition Challenge", venue="IJCV", arxiv="1409.0575"
     ),
     get="https://image-net.org/download.php",
 )
@@ -109,7 +106,7 @@ def _devkit(data: Folder) -> tuple[list[str], list[str]]:
     layout="""
 gtsegs_ijcv.mat
 """,
-    source=Citation(authors="Guillaumin et al.", year=2014, title="ImageNet Auto-Annotation with Segmentation Propagation, IJCV 2014"),
+    source=Citation(authors="Guillaumin et al.", year=2014, title="ImageNet Auto-Annotation with Segmentation Propagation", venue="IJCV"),
     get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
 )
 def imagenet_segmentation(data: Folder) -> Dataset:
@@ -153,10 +150,7 @@ ImageNetS919/validation/n01440764/ILSVRC2012_val_00000293.JPEG ...
 ImageNetS919/validation-segmentation/n01440764/ILSVRC2012_val_00000293.png ...
 """,
     source=Citation(
-        authors="Gao et al.",
-        year=2022,
-        title="Large-scale Unsupervised Semantic Segmentation, TPAMI 2022, arXiv 2106.03149",
-        link="https://arxiv.org/abs/2106.03149",
+        authors="Gao et al.", year=2022, title="Large-scale Unsupervised Semantic Segmentation", venue="TPAMI", arxiv="2106.03149"
     ),
     get="https://github.com/LUSSeg/ImageNet-S",
 )
@@ -204,9 +198,9 @@ data/validation-00000-of-00019.parquet ...
     source=Citation(
         authors="Taesiri et al.",
         year=2023,
-        title="ImageNet-Hard: The Hardest Images Remaining from a Study of the Power of Zoom and Spatial Biases in Image Classification, "
-        "NeurIPS 2023, arXiv 2304.05538",
-        link="https://arxiv.org/abs/2304.05538",
+        title="ImageNet-Hard: The Hardest Images Remaining from a Study of the Power of Zoom and Spatial Biases in Image Classification",
+        venue="NeurIPS",
+        arxiv="2304.05538",
     ),
     get="https://huggingface.co/datasets/taesiri/imagenet-hard",
 )

@@ -35,7 +35,7 @@ images/Abyssinian_201.jpg ...
 annotations/test.txt
 annotations/trimaps/Abyssinian_201.png ...
 """,
-    source=Citation(authors="Parkhi et al.", year=2012, title="Cats and Dogs, CVPR 2012"),
+    source=Citation(authors="Parkhi et al.", year=2012, title="Cats and Dogs", venue="CVPR"),
     get="https://www.robots.ox.ac.uk/~vgg/data/pets/",
 )
 def pets(data: Folder) -> Dataset:
@@ -77,8 +77,9 @@ MURA-v1.1/valid/XR_WRIST/patient11185/study1_positive/image1.png ...
     source=Citation(
         authors="Rajpurkar et al.",
         year=2018,
-        title="MURA: Large Dataset for Abnormality Detection in Musculoskeletal Radiographs, MIDL 2018, arXiv 1712.06957",
-        link="https://arxiv.org/abs/1712.06957",
+        title="MURA: Large Dataset for Abnormality Detection in Musculoskeletal Radiographs",
+        venue="MIDL",
+        arxiv="1712.06957",
     ),
     get="https://stanfordmlgroup.github.io/competitions/mura/",
 )
@@ -116,8 +117,9 @@ test_part_map/0/000000.png ...
     source=Citation(
         authors="Hesse et al.",
         year=2023,
-        title="FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI Methods, ICCV 2023, arXiv 2308.06248",
-        link="https://arxiv.org/abs/2308.06248",
+        title="FunnyBirds: A Synthetic Vision Dataset for a Part-Based Analysis of Explainable AI Methods",
+        venue="ICCV",
+        arxiv="2308.06248",
     ),
     get="https://github.com/visinf/funnybirds",
 )

@@ -25,8 +25,9 @@ movies/docs/negR_900.txt ...
     source=Citation(
         authors="DeYoung et al.",
         year=2020,
-        title="ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL 2020, arXiv 1911.03429",
-        link="https://arxiv.org/abs/1911.03429",
+        title="ERASER: A Benchmark to Evaluate Rationalized NLP Models",
+        venue="ACL",
+        arxiv="1911.03429",
     ),
     get="https://www.eraserbenchmark.com",
 )
@@ -65,7 +66,7 @@ def eraser_movies(data: Folder) -> Dataset:
 aclImdb/test/neg/0_2.txt ...
 aclImdb/test/pos/0_10.txt ...
 """,
-    source=Citation(authors="Maas et al.", year=2011, title="Learning Word Vectors for Sentiment Analysis, ACL 2011"),
+    source=Citation(authors="Maas et al.", year=2011, title="Learning Word Vectors for Sentiment Analysis", venue="ACL"),
     get="https://ai.stanford.edu/~amaas/data/sentiment/",
 )
 def imdb(data: Folder) -> Dataset:
@@ -96,7 +97,8 @@ SST-2/dev.tsv
     source=Citation(
         authors="Socher et al.",
         year=2013,
-        title="Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank, EMNLP 2013",
+        title="Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank",
+        venue="EMNLP",
     ),
     get="https://gluebenchmark.com/tasks",
 )

@@ -79,7 +79,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
             "name": entry.name,
             "title": entry.title if setup.data.split is None else f"{entry.title}, {setup.data.split}",
             "description": entry.description,
-            "source": _plain(entry.source),
+            "source": entry.source and entry.source.about(),
             "split": setup.data.split,
             "unread": len(setup.data.unread),
         },
@@ -99,10 +99,6 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         "apart": apart,
         "curves": _curves(run, methods),
     }
-
-
-def _plain(source: Any) -> dict[str, Any] | None:
-    return None if source is None else dict(source.__dict__)
 
 
 def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from explainers.autograd.rules import RULES, Rule
-from explainers.autograd.signals import ALL, Fields, fields_of
+from explainers.autograd.signals import ACCOUNT, ALL, Fields, fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace
@@ -165,6 +165,8 @@ class Request:
         if self.rule is None:
             return {}
         fields = self.method.reads | (frozenset(["pixels"]) if self.pixels else frozenset())
+        if self.rule.accounts:
+            fields |= ACCOUNT  # a map under such a rule says what the rule misses
         return {self.rule: fields} | {RULES[name]: others for name, others in self.method.reads_under.items()}
 
     def read(self, trace: Trace) -> MethodOutput:

@@ -49,7 +49,7 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
 
 def lacks_of(recording: Recording) -> dict[str, str]:
     """What the recorded model lacks, with the reason."""
-    lacks = _lacks_behind(recording) if recording.layout.class_token is None else {}
+    lacks = _lacks_of_class_attention(recording) if recording.layout.class_token is None else {}
     if any(a is None for a in recording.attentions):
         lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens" + (
             ": their attention is over channels, the same for every token."
@@ -118,7 +118,7 @@ def _no_patch_features(recording: Recording) -> str | None:
     return None
 
 
-def _lacks_behind(recording: Recording) -> dict[str, str]:
+def _lacks_of_class_attention(recording: Recording) -> dict[str, str]:
     """What a model without a classification token in its blocks lacks behind them."""
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:

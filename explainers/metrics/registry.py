@@ -132,7 +132,7 @@ class Metric:
         """The declaration as plain data, without its function."""
         facts = {key: getattr(self, key) for key in ("name", "title", "family", "description", "direction", "lowest", "highest", "unit")}
         takes = {name: need.about if isinstance(need, RemovalCurve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
-        source = None if self.source is None else dict(self.source.__dict__)
+        source = None if self.source is None else self.source.about()
         return {**facts, "source": source, "takes": takes, "kinds": list(self.kinds)}
 
 

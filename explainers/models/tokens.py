@@ -36,12 +36,6 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
     return shaped
 
 
-def rows_mix_tokens(value: Tensor, x: Tensor) -> bool:
-    """Whether the first row of ``value`` (..., rows, columns) depends on all tokens of x (B, S, D), by its gradient: rows are channels."""
-    (heard,) = torch.autograd.grad(value.select(-2, 0).sum(), x, retain_graph=True, allow_unused=True)
-    return heard is not None and bool((heard != 0).any(-1).all())
-
-
 def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """The tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
     for value in (*args, *kwargs.values()):

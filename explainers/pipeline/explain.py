@@ -283,6 +283,7 @@ def _run_method(
                 method=request.spec,
                 method_name=request.method.name,
                 rule=None if request.rule is None else request.rule.name,
+                options=request.options,
                 title=name.title,
                 source=name.source,
                 target=trace.chosen.labels[i],

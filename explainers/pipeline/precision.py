@@ -3,7 +3,7 @@
 Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and amplify the rounding of the forward
 pass: for some inputs and methods a little, for others by a factor of a hundred thousand. So each map of relevance is computed in the
 model's own precision with an estimate of what rounding did to it (:mod:`explainers.autograd.rounding`), and again in float64 where that
-estimate is over :data:`FLOAT64_THRESHOLD`. ``python -m tests.conditioning`` measures both.
+estimate is over :data:`FLOAT64_THRESHOLD`. ``python -m tools.conditioning`` measures both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.gathered import gathered_by
-from explainers.autograd.rounding import GATHERED
+from explainers.autograd.accumulated_rounding import accumulated_rounding_of
+from explainers.autograd.rounding import ACCUMULATED_ROUNDING
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
 from explainers.records.result import Attribution, MapPrecision, Numerics
@@ -121,7 +121,7 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
     The method runs again with the relevance moved by its errors, their signs drawn at random.
     """
     if has_double(trace.recording.logits.device):
-        trace.recording.rounding = gathered_by(session.model).units
+        trace.recording.rounding = accumulated_rounding_of(session.model).units
     output = run_method(trace)
     scores = output.scores.detach()
     is_per_token = scores.shape == trace.mask.shape
@@ -172,9 +172,9 @@ def _reason_for_float64(session: Session) -> str | None:
         return "It was asked for."
     if logits.dtype == torch.float64:
         return "The model is in float64."
-    if GATHERED * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
+    if ACCUMULATED_ROUNDING * torch.finfo(logits.dtype).eps > FLOAT64_THRESHOLD and has_double(logits.device):
         return f"{_name(logits.dtype)} has too few digits for relevance."
-    if has_double(logits.device) and (off := gathered_by(session.model).taken) > FLOAT64_THRESHOLD:
+    if has_double(logits.device) and (off := accumulated_rounding_of(session.model).input_error) > FLOAT64_THRESHOLD:
         return f"In {_name(logits.dtype)} rounding moves some of this model's own activations by {_percent(off)} of their mean size."
     return None
 

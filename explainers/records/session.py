@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.integration import Rerun
+from explainers.autograd.memory import FLOAT64_OVERHEAD, check_memory, rows_at_once
 from explainers.autograd.recording import Recording
-from explainers.autograd.room import IN_DOUBLE, check_room, rows_at_once
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
@@ -100,7 +100,7 @@ class Session:
                 raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
         self._fields: dict[Rule, Fields] = {}
         self._check()
-        check_room(model, self.tensors)
+        check_memory(model, self.tensors)
         with naming_size(model, self.tensors):
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
@@ -128,7 +128,7 @@ class Session:
         if self.recording.logits.dtype == torch.float64:
             return self.recording
         self._check()
-        check_room(self.model, self.tensors, IN_DOUBLE * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
+        check_memory(self.model, self.tensors, FLOAT64_OVERHEAD * torch.float64.itemsize / self.recording.logits.dtype.itemsize)
         return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
 
     def forget_signals(self) -> None:
@@ -197,7 +197,7 @@ class Session:
         def answer(sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
             self._check()
             repeated = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
-            check_room(model, repeated, recorded=False)
+            check_memory(model, repeated, recorded=False)
             with torch.no_grad(), evaluating(model.module):
                 return model.forward({k: change(k, v) for k, v in repeated.items()})
 
@@ -215,7 +215,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
         if change is not None:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:
-            check_room(model, repeated)
+            check_memory(model, repeated)
         return kind(model, repeated, **options)
 
     return rerun

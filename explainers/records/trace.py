@@ -166,6 +166,11 @@ class Trace:
             self.notes.append(
                 f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
             )
+        if detached := self.recording.nodes.detached:
+            self.note(
+                f"This model takes numbers that depend on the input out of the gradient ({', '.join(sorted(detached))}): what they do to "
+                "the answer is in no map that goes back."
+            )
         if signals.missing is not None and bool(signals.missing.any()):
             self._say_missing(signals, signals.missing)
         return signals
@@ -180,11 +185,11 @@ class Trace:
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
         """Say of each sample what the rule's account of its answer misses, and at which operators."""
         assert self.rule is not None
-        seed = self.chosen.seed(self.recording.logits, self.rule)
-        totals, places = (seed * self.recording.logits.detach()).sum(1), ""
+        output_gradient = self.chosen.seed(self.recording.logits, self.rule)
+        totals, places = (output_gradient * self.recording.logits.detach()).sum(1), ""
         if self._rerun is not None:
             if signals not in _LOSSES:
-                _LOSSES[signals] = losses_of(self.rerun, self.rule, seed, missing)
+                _LOSSES[signals] = losses_of(self.rerun, self.rule, output_gradient, missing)
             losses = _LOSSES[signals]
             places = "" if not losses else "; it is lost at " + " and at ".join(loss.words for loss in losses[:2])
         for sample, (difference, total) in enumerate(zip(missing.tolist(), totals.tolist(), strict=True)):
@@ -344,7 +349,7 @@ class Trace:
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
-        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.room.rows_at_once`, which may raise.
+        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.memory.rows_at_once`, which may raise.
         """
         batch = len(self.recording.block_inputs[0])
         most = max(most, least * batch)

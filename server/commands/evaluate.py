@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 from server.commands import CommandError, Commands, Listed
+from server.commands.experiment import Experiment
 from server.commands.listing import text_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 
 MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
+#: What counts where neither the command line nor an experiment says otherwise.
+DEFAULTS: dict[str, Any] = {
+    "methods": ["default"],
+    "metrics": ["mif", "lif", "srg"],
+    "target": "predicted",
+    "seed": 0,
+    "engine": "local",
+    "no_examples": False,
+}
 
 
 def add(commands: Commands) -> None:
@@ -30,6 +40,13 @@ def add(commands: Commands) -> None:
         help="measure attribution methods on a data set: faithfulness, localisation, sanity",
         description="Measure attribution methods on a data set. A run that was stopped goes on where it was when it is typed again.",
         epilog="Example:  vitrine evaluate --model scenes-vit --dataset scenes --metrics mif,lif,srg,ap --limit 20 --out runs/scenes",
+    )
+    parser.add_argument(
+        "--experiment",
+        metavar="FILE",
+        type=Path,
+        action=Experiment,
+        help="options from a TOML file, by their long names, such as experiments/scenes-vit-on-scenes.toml; what is typed counts more",
     )
     parser.add_argument("--model", metavar="NAME", help="whose answers are explained: a model as `vitrine explain` takes it")
     parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
@@ -42,32 +59,30 @@ def add(commands: Commands) -> None:
         metavar="SPEC",
         nargs="+",
         action=Listed,
-        default=["default"],
         help="specs or sets: default, quick, all, ... (default: default)",
     )
-    parser.add_argument(
-        "--metrics", metavar="NAME", nargs="+", action=Listed, default=["mif", "lif", "srg"], help="names, or all (default: mif lif srg)"
-    )
+    parser.add_argument("--metrics", metavar="NAME", nargs="+", action=Listed, help="names, or all (default: mif lif srg)")
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
-    parser.add_argument("--target", choices=("predicted", "gold", "each"), default="predicted", help="which class is explained")
+    parser.add_argument("--target", choices=("predicted", "gold", "each"), help="which class is explained (default: predicted)")
     parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
     parser.add_argument(
         "--long-texts",
         choices=("windows", "cut"),
         help="texts longer than the model takes: read in windows, or cut, as metrics that take words away need (default: as they need)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the draw of the inputs (default: 0)")
+    parser.add_argument("--seed", metavar="N", type=int, help="of the draw of the inputs (default: 0)")
     parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
-    parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="measure in this process, or on a cluster with Ray (default: local)"
-    )
+    parser.add_argument("--engine", choices=("local", "ray"), help="measure in this process, or on a cluster with Ray (default: local)")
     parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: processes at most (default: as many as have room)")
     parser.add_argument(
         "--ray-address", metavar="ADDRESS", help="with --engine ray: the cluster (default: RAY_ADDRESS, else one begun on this machine)"
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the run: rows.parquet, report.json, report.html")
     parser.add_argument(
-        "--no-examples", action="store_true", help="leave the best and worst inputs out of the reports, where the data may not be passed on"
+        "--no-examples",
+        action="store_true",
+        default=None,
+        help="leave the best and worst inputs out of the reports, where the data may not be passed on",
     )
     parser.add_argument("--list", action="store_true", help="list the data sets and the metrics, and do nothing else")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -76,6 +91,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write the reports, and print the table."""
+    args = with_experiment(args)
     if args.list:
         print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())
         return
@@ -125,6 +141,14 @@ def run(args: argparse.Namespace) -> None:
     )
     print(json.dumps(report, indent=1, ensure_ascii=False) if args.json else table(report))
     print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
+
+
+def with_experiment(args: argparse.Namespace) -> argparse.Namespace:
+    """What was typed; else what the experiment says; else the defaults."""
+    given = vars(args)
+    for level in (vars(args.experiment or argparse.Namespace()), DEFAULTS):
+        given = {**level, **{name: value for name, value in given.items() if value is not None}}
+    return argparse.Namespace(**vars(args) | given)
 
 
 def _engine(args: argparse.Namespace) -> RunEngine:
@@ -195,7 +219,8 @@ def listed() -> dict[str, Any]:
     from explainers.metrics import METRICS
 
     plain = [
-        {key: value for key, value in asdict(entry).items() if key != "opener"} | {"gives": list(entry.gives)}
+        {key: value for key, value in asdict(entry).items() if key != "opener"}
+        | {"gives": list(entry.gives), "source": entry.source and entry.source.about()}
         for entry in DATASETS.values()
     ]
     return {"datasets": plain, "metrics": [metric.about() for metric in METRICS.values()]}

@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 from server.commands import Commands
-from server.docs import methods_markdown, source
 
 TEXT_WIDTH = 120  # columns of a text for reading
 
@@ -77,7 +76,7 @@ def run_methods(args: argparse.Namespace) -> None:
     rows = [
         (
             variant.spec,
-            f"{variant.title} ({source(variant.source.authors, variant.source.year)})",
+            f"{variant.title} ({variant.source.short})" if variant.source.short else variant.title,
             "signed" if variant.signed else "",
             "" if variant.class_specific else "same for every class",
             variant.adds_up_to or "",
@@ -92,6 +91,29 @@ def run_methods(args: argparse.Namespace) -> None:
         f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
         f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."
     )
+
+
+def methods_markdown() -> str:
+    """One row a method: what it computes, who published it, the rules it can be read with (its own first), what its scores are."""
+    import explainers
+
+    rows = []
+    for method in explainers.METHODS.values():
+        scores = "signed" if method.signed else "unsigned"
+        if not method.class_specific:
+            scores += ", the same for every class"
+        rules = ", ".join(f"`{rule}`" for rule in method.rules)
+        rows.append(
+            (
+                f"`{method.name}`",
+                method.title,
+                method.source.short,
+                rules or "none",
+                scores,
+                method.description,
+            )
+        )
+    return markdown_table(("method", "title", "source", "rules", "scores", "what it computes"), rows)
 
 
 def sheets(methods: Sequence[dict[str, Any]]) -> str:
@@ -138,8 +160,10 @@ def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
 
 def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is said about a method besides its options: a heading and a text each."""
+    from explainers.citation import Citation
+
     pairs = [pair for pair in method["pairs"] if pair["rule"] is not None]
-    yield "paper", ": ".join(part for part in (source(method["by"], method["year"]), method["paper"]) if part)
+    yield "paper", str(Citation.from_json(method)) or "none"
     cannot = next(pair["reason"] for pair in method["pairs"] if pair["rule"] == method["rule"])
     if cannot is not None:
         yield "cannot", f"run here: {cannot}"
@@ -147,7 +171,7 @@ def facts_of(method: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "rules", ", ".join(able) or "none: it reads no backward signal"
     for pair in pairs:
         if pair["title"] != method["title"] and not pair["title"].startswith(f"{method['title']} ·"):
-            yield "", f"with {pair['rule']} it is {pair['title']} ({source(pair['by'], pair['year'])})"
+            yield "", f"with {pair['rule']} it is {pair['title']} ({Citation.from_json(pair).short})"
     refused: dict[str, list[str]] = {}
     for pair in pairs if method["rules"] and cannot is None else []:
         if pair["reason"] is not None:
@@ -178,3 +202,9 @@ def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     padded = [[cell.ljust(width) for cell in column] for column, width in zip(columns, widths, strict=True)]
     lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; bars inside cells are escaped."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

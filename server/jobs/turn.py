@@ -19,6 +19,7 @@ from server.jobs.job import Job
 from server.jobs.map_files import npy, pixels_name
 from server.jobs.model_registry import ModelFacts
 from server.jobs.store import TENSORS_FILE
+from server.schemas.question import ExplainOptions
 from server.settings import Settings
 
 
@@ -50,7 +51,7 @@ class Turn:
     def run(self, model: Any, facts: ModelFacts, cancelled: Callable[[], bool]) -> None:
         """Ask the engine for the maps that are left."""
         self._facts, job, self._since = facts, self._job, self._now()
-        how = {"side": job.question.side, "long_texts": job.question.long_texts, "precision": job.question.precision}
+        options = {name: getattr(job.question, name) for name in ExplainOptions.model_fields}
         assert job.plan is not None
         self._engine.explain(
             model,
@@ -60,7 +61,8 @@ class Turn:
             observer=self,
             cancelled=cancelled,
             next_method=self._next,
-            **how,
+            side=job.question.side,
+            **options,
         )
 
     def _source(self) -> Image.Image | Crop | Windowed | TextPair | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,13 +13,15 @@ from markupsafe import Markup, escape
 
 from explainers import RULES
 from explainers.methods.about import ABOUT, SYMBOLS
-from server.docs import ARXIV
 from server.http.problems import Problem, suggestion
 from server.method_ranking import method_rankings, ranking_for
 from server.pages.formula import mathml, symbols
 from server.run_reports import figures_of, folders_of_runs, read_run_reports
 from server.services import Use
 from server.verdicts import on_photos, verdicts
+
+#: A paper of arXiv in a text.
+ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
 def linked(text: str) -> Markup:

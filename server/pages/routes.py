@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 from server.http.problems import Problem
 from server.pages.embed import add_embedding
 from server.pages.method_pages import add_method_pages
+from server.pages.model_cards import add_model_cards
 from server.pages.static import StaticFolder
 from server.samples import SampleInput
 from server.settings import Settings
@@ -87,6 +88,7 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     for path, (template, title) in PAGES.items():
         add(path, template, title)
     add_method_pages(app, templates, shared)
+    add_model_cards(app)
     add_embedding(app, templates, shared)
 
     def problem_page(problem: Problem) -> HTMLResponse:

@@ -11,13 +11,14 @@ import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 
 /**
- * @import { ClassEntry } from "../core/search.js"
- * @import { Target, Wish } from "../core/types.js"
+ * @import { ClassEntry, Target } from "../core/schemas.js"
+ * @import { Wish } from "../core/types.js"
  */
 
 const ROWS = 5;
 const LINGER = 300; // milliseconds in which the click of a finger follows its press
 /** What the numbers in the list are, where they are not shares of one whole. */
+/** @type {{[output: string]: string}} */
 const MEANS = {
   sigmoid: "Each label has a probability of its own.",
   regression: "The model gives values, each in its own unit.",
@@ -35,9 +36,12 @@ export class Classes {
    */
   constructor(root, explain, many = true) {
     this.explain = explain;
+    /** @type {ClassEntry[]} */
     this.known = [];
     this.groups = new Map();
+    /** @type {Target[]} */
     this.top = [];
+    /** @type {Target[]} */
     this.targets = [];
     this.whyNot = new WhyNot((label) => explain(this.chosen, setAgainst(this.targets[0], label)));
     this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
@@ -108,7 +112,10 @@ export class Classes {
     this.other.label.textContent = `${this.chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
   }
 
-  /** The class that every choice is set against, with the way back to none. */
+  /**
+   * The class that every choice is set against, with the way back to none.
+   * @param {Target} target
+   */
   #showAgainst(target) {
     const other = target?.against;
     this.against.hidden = !other;
@@ -135,18 +142,28 @@ export class Classes {
     if (this.targets.length) this.show(this.top, this.targets, this.output, this.isGuess);
   }
 
-  /** Choose `label` alone. */
+  /**
+   * Choose `label` alone.
+   * @param {string} label
+   */
   #only(label) {
     this.explain([label], likewise(this.targets[0], label));
   }
 
-  /** What was found takes the place of the explained class, or stands beside several. */
+  /**
+   * What was found takes the place of the explained class, or stands beside several.
+   * @param {string} label
+   */
   #take(label) {
     if (this.chosen.length > 1) this.#beside(label, true);
     else this.#only(label);
   }
 
-  /** Set `label` beside the others, or take it away from them. */
+  /**
+   * Set `label` beside the others, or take it away from them.
+   * @param {string} label
+   * @param {boolean} on
+   */
   #beside(label, on) {
     const labels = on ? [...this.chosen, label] : this.chosen.filter((other) => other !== label);
     this.explain(labels, { against: null, read: this.targets[0]?.read });
@@ -170,6 +187,7 @@ export class Classes {
   /**
    * Lay these answers in the list. A class that stays keeps its row, and with it the focus; while a row is pressed
    * none is taken away, so that the press reaches the class that was in sight.
+   * @param {Target[]} answers
    */
   #lay(answers) {
     this.late = this.pressed ? answers : null;
@@ -189,6 +207,7 @@ export class Classes {
     this.pressed = false;
     this.late = null; // the answers that wait
     let waiting = 0;
+    /** @param {number} after */
     const release = (after) => {
       clearTimeout(waiting);
       waiting = setTimeout(() => {
@@ -209,7 +228,10 @@ export class Classes {
       });
   }
 
-  /** The row of a class, to be filled. */
+  /**
+   * The row of a class, to be filled.
+   * @param {string} label
+   */
   #row(label) {
     const number = el("span", { class: "num" });
     const bar = el("i");
@@ -229,7 +251,10 @@ export class Classes {
     return { node, button, number, bar, tick };
   }
 
-  /** What the model says of a class, and whether it is explained. */
+  /**
+   * What the model says of a class, and whether it is explained.
+   * @param {Target} answer
+   */
   #fill(answer) {
     const { button, number, bar, tick } = this.rows.get(answer.label);
     const { chosen } = this;
@@ -242,7 +267,10 @@ export class Classes {
     tick.disabled = isExplained ? chosen.length === 1 : chosen.length >= most("targets");
   }
 
-  /** The everyday group of a class, to stand beside its label. */
+  /**
+   * The everyday group of a class, to stand beside its label.
+   * @param {string} label
+   */
   #group(label) {
     const group = this.groupOf?.get(label);
     return group && group !== label && el("span", { class: "quiet group" }, ` ${group}`);

@@ -3,8 +3,11 @@
 import { el, styled } from "../core/dom.js";
 import { isMethod, Registry } from "../core/registry.js";
 
+/** @import { MethodPicker } from "./methodpicker.js" */
+
 /** The button that opens the choice of methods. */
 export class MethodButton {
+  /** @type {MethodPicker | null} */
   #panel = null;
 
   /**
@@ -19,6 +22,7 @@ export class MethodButton {
     this.onChoose = onChoose;
     this.onProblem = onProblem;
     this.registry = new Registry();
+    /** @type {string[]} */
     this.chosen = [];
     this.button = el("button", {
       type: "button",
@@ -26,7 +30,7 @@ export class MethodButton {
       id: "choose-methods",
       "aria-expanded": "false",
       "aria-controls": root.id,
-      on: { click: () => this.#turn(root.hidden) },
+      on: { click: () => this.#turn(root.hidden !== false) },
     });
     root.hidden = true;
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());
@@ -63,6 +67,7 @@ export class MethodButton {
     this.#panel?.configure(spec);
   }
 
+  /** @param {boolean} open */
   async #turn(open) {
     if (!open) return this.#close();
     try {

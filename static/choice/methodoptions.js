@@ -1,11 +1,12 @@
 // The options of a method as fields, made from their declaration: type, bounds, choices, default and help.
 
 import { el } from "../core/dom.js";
-import { canBeRemedied, withoutOptions } from "../core/registry.js";
+import { canBeRemedied, learnSpecs, optionsOf } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 
-/** @import { Method } from "../core/registry.js" */
+/** @import { Method, MethodOption } from "../core/schemas.js" */
 
+/** @param {string} text */
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 /**
@@ -13,6 +14,10 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
  * allowed, or null.
  */
 class Field {
+  /**
+   * @param {MethodOption} option
+   * @param {string} id
+   */
   constructor(option, id) {
     this.option = option;
     const { name, kind, choices, minimum, maximum, default: usual, help, allowed } = option;
@@ -32,8 +37,8 @@ class Field {
         placeholder: usual === null ? "" : String(usual),
         ...about,
       });
-      if (minimum !== null) this.input.min = minimum;
-      if (maximum !== null) this.input.max = maximum;
+      if (minimum !== null) this.input.min = String(minimum);
+      if (maximum !== null) this.input.max = String(maximum);
     }
     const unless =
       kind === "bool" || choices.length ? "" : usual === null ? "; may be left empty" : `; ${usual} if left empty`;
@@ -43,17 +48,25 @@ class Field {
     this.set(null);
   }
 
-  /** Show a value as a spec spells it; null is the default. */
+  /** The box of an option that is on or off; null for the others. */
+  get #box() {
+    return this.input instanceof HTMLInputElement && this.input.type === "checkbox" ? this.input : null;
+  }
+
+  /**
+   * Show a value as a spec spells it; null is the default.
+   * @param {string | null} text
+   */
   set(text) {
-    const { kind, choices, default: usual } = this.option;
-    if (kind === "bool") this.input.checked = text === null ? usual : text === "true" || text === "1";
-    else this.input.value = text ?? (choices.length ? usual : "");
+    const { choices, default: usual } = this.option;
+    if (this.#box) this.#box.checked = text === null ? Boolean(usual) : text === "true" || text === "1";
+    else this.input.value = text ?? (choices.length ? String(usual) : "");
     this.check();
   }
 
   text() {
-    const { kind, default: usual } = this.option;
-    const value = kind === "bool" ? String(this.input.checked) : this.input.value.trim();
+    const { default: usual } = this.option;
+    const value = this.#box ? String(this.#box.checked) : this.input.value.trim();
     return value === "" || value === String(usual) ? null : value;
   }
 
@@ -96,7 +109,7 @@ export class MethodOptions {
     );
     this.node.addEventListener("input", () => this.#spell());
     this.node.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.target.tagName !== "INPUT") return;
+      if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
       event.preventDefault(); // the form around it would show what is ticked
       this.#show(onShow);
     });
@@ -104,14 +117,14 @@ export class MethodOptions {
   }
 
   /**
-   * Fill the fields in as `spec` has them.
+   * Fill the fields in as a spec has them, which is of the method with this rule (`pair`).
    * @param {string} spec
+   * @param {string} [pair]
    */
-  set(spec) {
-    this.rule.value = withoutOptions(spec);
-    const specOptions = new URLSearchParams(spec.slice(withoutOptions(spec).length));
-    for (const field of this.fields)
-      field.set(specOptions.get(field.option.name) ?? this.remedy.get(field.option.name));
+  set(spec, pair = spec) {
+    this.rule.value = pair;
+    const specOptions = Object.fromEntries(optionsOf(spec));
+    for (const field of this.fields) field.set(specOptions[field.option.name] ?? this.remedy.get(field.option.name));
     this.#spell();
   }
 
@@ -120,23 +133,33 @@ export class MethodOptions {
    * @returns {string}
    */
   get spec() {
-    const filled = this.fields.map((field) => [field.option.name, field.text()]).filter(([, text]) => text !== null);
-    const query = filled.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
+    const query = this.#filled.map(([name, text]) => `${name}=${encodeURIComponent(text)}`).join("&");
     return this.rule.value + (query && `?${query}`);
+  }
+
+  /** The options that are not as usual, [name, value] each. */
+  get #filled() {
+    return this.fields.flatMap((field) => {
+      const text = field.text();
+      return text === null ? [] : [[field.option.name, text]];
+    });
   }
 
   /** Give the first field the focus. */
   focus() {
-    this.node.querySelector("input, select").focus();
+    this.fields[0]?.input.focus();
   }
 
   #spell() {
     this.spelt.textContent = this.fields.every((field) => field.problem() === null) ? this.spec : "";
   }
 
+  /** @param {(spec: string) => void} onShow */
   #show(onShow) {
     const wrong = this.fields.filter((field) => !field.check());
-    if (wrong.length) wrong[0].input.focus();
-    else onShow(this.spec);
+    if (wrong.length) return wrong[0].input.focus();
+    const { spec } = this;
+    learnSpecs([{ spec, pair: this.rule.value, options: Object.fromEntries(this.#filled) }]);
+    onShow(spec);
   }
 }

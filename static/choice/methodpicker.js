@@ -1,19 +1,23 @@
 // Which methods are on the page: sets to begin with, families with a line each, a search, and for experts every
 // method with every rule.
 
+import { optionsOf, Registry } from "../core/registry.js";
 import { count, el } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { byLine } from "../maps/caption.js";
 import { RuleMatrix } from "./rulematrix.js";
 
-/** @import { Registry } from "../core/registry.js" */
+/** @import { Listed } from "../core/types.js" */
 
+/** @param {Listed} pair */
+/** @param {Listed} pair */
 const isListed = (pair) => pair.rule === null || pair.rules.includes(pair.rule);
 
 /** The choice of methods. */
 export class MethodPicker {
   #ticked = new Set();
-  #items = []; // {pair, node, box, isShort} of every method that is listed
+  /** @type {{pair: Listed, node: HTMLElement, box: HTMLInputElement, isShort: boolean}[]} */
+  #items = []; // of every method that is listed
 
   /**
    * `onChoose(specs)` is called with the chosen specs.
@@ -22,7 +26,7 @@ export class MethodPicker {
    */
   constructor(root, onChoose) {
     this.onChoose = onChoose;
-    this.registry = null;
+    this.registry = new Registry();
     this.presets = el("div", { class: "presets", role: "group", "aria-label": "Sets to begin with" });
     this.search = el("input", {
       type: "search",
@@ -77,7 +81,7 @@ export class MethodPicker {
     this.squares.setRegistry(registry);
     const pairs = [...registry.pairs.values()].filter(isListed);
     this.#items = pairs.map((pair) => this.#item(pair, pairs));
-    this.families.replaceChildren(...registry.families.map((family) => this.#family(family)).filter(Boolean));
+    this.families.replaceChildren(...registry.families.flatMap((family) => this.#family(family) ?? []));
     this.#filter();
     this.#show();
   }
@@ -88,7 +92,7 @@ export class MethodPicker {
    */
   setTicked(specs) {
     this.#ticked = new Set(specs);
-    this.squares.add(specs.filter((spec) => spec.includes("?")));
+    this.squares.add(specs.filter((spec) => optionsOf(spec).length));
     this.#filter(); // what is ticked is always to be seen
     this.#show();
   }
@@ -102,6 +106,7 @@ export class MethodPicker {
     this.squares.configure(spec);
   }
 
+  /** @param {{name: string, title: string, says: string, specs: string[]}} item */
   #preset({ name, title, says, specs }) {
     const tick = () => this.setTicked(specs);
     const button = el(
@@ -122,7 +127,11 @@ export class MethodPicker {
     return button;
   }
 
-  /** A line for a method; without a search each method has its best rule, and those that have names of their own. */
+  /**
+   * A line for a method; without a search each method has its best rule, and those that have names of their own.
+   * @param {Listed} pair
+   * @param {Listed[]} pairs
+   */
   #item(pair, pairs) {
     const box = el("input", {
       type: "checkbox",
@@ -150,6 +159,7 @@ export class MethodPicker {
     return { pair, box, node, isShort: pair === first || !pair.title.includes("·") };
   }
 
+  /** @param {{name: string, title: string, line: string}} item */
   #family({ name, title, line }) {
     const items = this.#items.filter(({ pair }) => pair.family === name);
     if (!items.length) return null;
@@ -180,7 +190,7 @@ export class MethodPicker {
         : !isShort && !this.#ticked.has(pair.spec);
       if (!node.hidden) matches++;
     }
-    for (const family of this.families.children)
+    for (const family of this.families.querySelectorAll("fieldset"))
       family.hidden = [...family.querySelectorAll("li")].every((node) => node.hidden);
     this.matchCount.textContent = words.length
       ? matches
@@ -189,13 +199,20 @@ export class MethodPicker {
       : "";
   }
 
+  /**
+   * @param {string} spec
+   * @param {boolean} on
+   */
   #tick(spec, on) {
     if (on) this.#ticked.add(spec);
     else this.#ticked.delete(spec);
     this.#show();
   }
 
-  /** A method with options is made, ticked and shown. */
+  /**
+   * A method with options is made, ticked and shown.
+   * @param {string} spec
+   */
   #add(spec) {
     this.setTicked([...this.#ticked, spec]);
     this.onChoose([...this.#ticked]);
@@ -205,8 +222,8 @@ export class MethodPicker {
     const ticked = this.#ticked;
     for (const { box, pair } of this.#items) box.checked = ticked.has(pair.spec);
     this.squares.show(ticked);
-    for (const button of this.presets.children) {
-      const { specs } = this.registry.presets.find(({ name }) => name === button.dataset.preset);
+    for (const button of this.presets.querySelectorAll("button")) {
+      const { specs = [] } = this.registry.presets.find(({ name }) => name === button.dataset.preset) ?? {};
       button.setAttribute(
         "aria-pressed",
         String(specs.length === ticked.size && specs.every((spec) => ticked.has(spec))),
@@ -223,6 +240,7 @@ export class MethodPicker {
         : "";
   }
 
+  /** @param {Event} event */
   #submit(event) {
     event.preventDefault();
     if (!this.submit.disabled) this.onChoose([...this.#ticked]);

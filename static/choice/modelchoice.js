@@ -4,8 +4,12 @@ import { follow, getJSON, loadModel, Problem } from "../core/api.js";
 import { byId, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 
-/** @import { Model, ModelInput, Target } from "../core/types.js" */
+/**
+ * @import { LoadProgress, Model, Models, Target } from "../core/schemas.js"
+ * @import { ModelInput } from "../core/types.js"
+ */
 
+/** @type {{[kind: string]: {path: string, name: string}}} */
 const PAGES = {
   image: { path: "/image", name: "Image" },
   clip: { path: "/prompt", name: "Prompt" },
@@ -13,6 +17,7 @@ const PAGES = {
 };
 
 /** What the model of a page was given, in words; of the Image page it depends. */
+/** @type {{[kind: string]: string}} */
 const GIVEN = { text: "a text", clip: "a picture and words" };
 
 const facts = (/** @type {Model} */ { details, device }) =>
@@ -24,12 +29,16 @@ const facts = (/** @type {Model} */ { details, device }) =>
     .filter(Boolean)
     .join(", ");
 
-/** What a model knows, in words, from the names of its classes. */
+/**
+ * What a model knows, in words, from the names of its classes.
+ * @param {string[]} labels
+ */
 function knows(labels) {
   if (!labels.length) return "any words will do";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 
+/** @param {Model} model */
 const isUsable = ({ state }) => state === "loaded" || state === "loading";
 
 /** The models of a page, and which of them answers. */
@@ -40,8 +49,11 @@ export class ModelChoice {
    */
   constructor(kind, onChange) {
     this.kind = kind;
+    /** @type {Model[]} */
     this.all = [];
+    /** @type {Model[]} */
     this.models = [];
+    /** @type {Model | null} */
     this.current = null;
     this.chosen = false; // by the person: then nothing else takes its place
     this.onChange = onChange;
@@ -65,6 +77,7 @@ export class ModelChoice {
    * @returns {Promise<Model[]>}
    */
   async load() {
+    /** @type {Models} */
     const { models } = await getJSON("/api/models");
     this.all = models;
     this.models = models.filter((model) => model.kind === this.kind);
@@ -112,8 +125,8 @@ export class ModelChoice {
    * The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no
    * other; else `other`.
    * @param {string | null} name
-   * @param {string} other
-   * @returns {string}
+   * @param {string | null} other
+   * @returns {string | null}
    */
   fitting(name, other) {
     const suits = !this.chosen && this.models.some((model) => model.name === name && model.state === "loaded");
@@ -187,7 +200,7 @@ export class ModelChoice {
 
   /**
    * Show which model answers.
-   * @param {Model} [model]
+   * @param {Model | null} [model]
    */
   show(model = this.current) {
     this.current = model;
@@ -213,7 +226,7 @@ export class ModelChoice {
    * it is.
    */
   async #fetch() {
-    const { name } = this.recommended;
+    const { name } = /** @type {Model} */ (this.recommended);
     const place = byId("results-problem");
     this.get.disabled = true;
     showProblem(place, null);
@@ -241,18 +254,19 @@ export class ModelChoice {
    * @param {string[]} labels
    */
   explain(isSample, labels) {
-    const { kind, embedded, photos, description } = this.current;
+    const { kind, embedded, photos, description } = /** @type {Model} */ (this.current);
     const what = GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
     byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${purpose}`;
   }
 
+  /** @param {string} name */
   #loaded(name) {
     const why = byId("model-why");
     why.textContent = `loading ${name}`;
     return new Promise((resolve, reject) => {
       const path = `/api/models/events?name=${encodeURIComponent(name)}`;
-      const progress = ({ text }) => (why.textContent = `loading ${name}: ${text}`);
+      const progress = (/** @type {LoadProgress} */ { text }) => (why.textContent = `loading ${name}: ${text}`);
       follow(
         path,
         { progress, loaded: resolve, failed: (data) => reject(new Problem(data.problem ?? data)) },

@@ -2,17 +2,34 @@
 // run it, the square is grey and says why. A method with options has fields for them, which make further methods.
 
 import { el } from "../core/dom.js";
-import { canBeRemedied, Registry, withoutOptions } from "../core/registry.js";
+import { canBeRemedied, optionTexts, Registry } from "../core/registry.js";
 import { ruleName } from "../core/rules.js";
 import { byLine } from "../maps/caption.js";
 import { MethodOptions } from "./methodoptions.js";
 
+/** @import { Method, MethodPair, Rule } from "../core/schemas.js" */
+
 const ALONE = "alone";
 const HINT =
   "A row is a method, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
+/** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** A column of the squares: what it is called, and the group of rules that it belongs to. */
+/**
+ * A column of the squares: what it is called, and the group of rules that it belongs to.
+ * @typedef {{rule: string | null, name: string, group: string}} Column
+ */
+
+/**
+ * The row of a method: the lines of its own that it has, and its options.
+ * @typedef {{variants: HTMLElement, node: HTMLElement, settings: MethodOptions | null,
+ *   open: (isOpen: boolean) => void}} Row
+ */
+
+/**
+ * @param {Rule | null} rule
+ * @returns {Column}
+ */
 const column = (rule) =>
   rule ? { rule: rule.name, name: rule.short, group: rule.group } : { rule: null, name: ALONE, group: "" };
 
@@ -26,8 +43,10 @@ export class RuleMatrix {
   constructor(onTick, onAdd) {
     this.onAdd = onAdd;
     this.registry = new Registry();
+    /** @type {Map<string, Row>} by the name of the method */
     this.rows = new Map();
-    const tick = ({ target }) => target.matches("input[value]") && onTick(target.value, target.checked);
+    const tick = (/** @type {any} */ { target }) =>
+      target.matches("input[value]") && onTick(target.value, target.checked);
     this.table = el("div", {
       class: "picker",
       on: {
@@ -60,8 +79,8 @@ export class RuleMatrix {
    * @param {Set<string>} ticked
    */
   show(ticked) {
-    for (const input of this.table.querySelectorAll(".cells input[value], .own input"))
-      input.checked = ticked.has(input.value);
+    for (const input of this.table.querySelectorAll("input"))
+      if (input.matches(".cells [value], .own *")) input.checked = ticked.has(input.value);
   }
 
   /**
@@ -77,14 +96,19 @@ export class RuleMatrix {
    * @param {string} spec
    */
   configure(spec) {
-    const row = this.rows.get(this.registry.pairs.get(withoutOptions(spec))?.readout);
+    const pair = this.registry.pairOf(spec);
+    const row = pair && this.rows.get(pair.readout);
     if (!row?.settings) return;
-    row.settings.set(spec);
+    row.settings.set(spec, pair?.spec);
     row.open(true);
     row.node.scrollIntoView({ block: "center" });
     row.settings.focus();
   }
 
+  /**
+   * @param {Method} method
+   * @param {Column[]} columns
+   */
   #row(method, columns) {
     const id = `method-${method.name}`;
     const cells = columns.map((rule, i) =>
@@ -95,68 +119,72 @@ export class RuleMatrix {
       ),
     );
     const name = el("span", { id, class: "name" }, method.title, method.slow && el("small", {}, " slow"));
-    const row = { variants: el("ul", { class: "own" }), settings: null };
-    let toggle = null;
-    if (method.options.length && method.pairs.some((pair) => !pair.reason || canBeRemedied(pair))) {
-      row.settings = new MethodOptions(method, this.onAdd);
-      row.open = (open) => {
-        row.settings.node.hidden = !open;
-        toggle.setAttribute("aria-expanded", String(open));
-      };
-      toggle = el(
-        "button",
-        {
-          type: "button",
-          class: "more",
-          "aria-expanded": "false",
-          "aria-label": `Options of ${method.title}`,
-          on: { click: () => row.open(row.settings.node.hidden) },
-        },
-        "options",
-      );
-    }
-    const line = el("div", { class: "line" }, name, el("div", { class: "cells" }, cells), toggle ?? el("span"));
-    row.node = el(
+    const variants = el("ul", { class: "own" });
+    const hasOptions = method.options.length && method.pairs.some((pair) => !pair.reason || canBeRemedied(pair));
+    const settings = hasOptions ? new MethodOptions(method, this.onAdd) : null;
+    /** @param {boolean} isOpen */
+    const open = (isOpen) => {
+      if (settings) settings.node.hidden = !isOpen;
+      toggle.setAttribute("aria-expanded", String(isOpen));
+    };
+    const toggle = settings
+      ? el(
+          "button",
+          {
+            type: "button",
+            class: "more",
+            "aria-expanded": "false",
+            "aria-label": `Options of ${method.title}`,
+            on: { click: () => open(Boolean(settings.node.hidden)) },
+          },
+          "options",
+        )
+      : el("span");
+    const line = el("div", { class: "line" }, name, el("div", { class: "cells" }, cells), toggle);
+    const node = el(
       "div",
       { class: "method-row", role: "group", "aria-labelledby": id, data: { readout: method.name } },
       line,
-      row.variants,
-      row.settings?.node,
+      variants,
+      settings?.node,
     );
-    return row;
+    return { variants, node, settings, open };
   }
 
-  /** A method with options gets a line of its own under its name. */
+  /**
+   * A method with options gets a line of its own under its name.
+   * @param {string} spec
+   */
   #addVariant(spec) {
-    const pair = this.registry.pairs.get(withoutOptions(spec));
-    const row = this.rows.get(pair?.readout);
+    const pair = this.registry.pairOf(spec);
+    const row = pair && this.rows.get(pair.readout);
     if (!row || [...row.variants.querySelectorAll("input")].some((input) => input.value === spec)) return;
     const rule = pair.rule === null ? "" : `${ruleName(pair.rule)}, `;
     row.variants.append(
       el(
         "li",
         {},
-        el(
-          "label",
-          {},
-          el("input", { type: "checkbox", value: spec }),
-          `${rule}${spec.slice(pair.spec.length + 1).replaceAll("&", ", ")}`,
-        ),
+        el("label", {}, el("input", { type: "checkbox", value: spec }), `${rule}${optionTexts(spec).join(", ")}`),
       ),
     );
   }
 
-  /** Say what the square under the pointer or the focus stands for. */
+  /**
+   * Say what the square under the pointer or the focus stands for.
+   * @param {any} event
+   */
   #explain(event) {
     const square = event.target.closest(".cells label");
     if (!square) return;
     const pair = this.registry.pairs.get(square.dataset.spec);
+    if (!pair) return;
     this.why.textContent =
       pair.reason ??
       [pair.title, byLine(pair).trim(), pair.passes + (pair.slow ? ", slow" : "")].filter(Boolean).join(" · ");
     this.why.classList.toggle("refused", Boolean(pair.reason));
   }
 
+  /** @param {any} event */
   #walk(event) {
     const here = event.target.closest(".cells label");
     if (!here || !(event.key in STEPS)) return;
@@ -172,8 +200,12 @@ export class RuleMatrix {
   }
 }
 
-/** The names over the columns; rules of a group stand under its name. */
+/**
+ * The names over the columns; rules of a group stand under its name.
+ * @param {Column[]} columns
+ */
 function heads(columns) {
+  /** @param {Column} item */
   const head = ({ name, group }) => el("span", { class: group ? "part" : "" }, el("span", {}, name));
   const over = columns.flatMap(({ group }, i) => {
     if (!group || columns[i - 1]?.group === group) return [];
@@ -190,14 +222,19 @@ function heads(columns) {
   );
 }
 
-/** The square of a method and a rule; empty where the method needs a rule and there is none. */
+/**
+ * The square of a method and a rule; empty where the method needs a rule and there is none.
+ * @param {MethodPair | undefined} pair
+ * @param {Column} options
+ * @param {Column} before
+ */
 function cell(pair, { rule, name, group }, before) {
   if (!pair) return el("span", { class: "none" });
   const over = group && el("span", { class: before?.group === group ? "hidden" : "" }, `${group} `);
   const text = el("span", {}, over, name);
   if (!pair.reason)
     return el("label", { data: { spec: pair.spec } }, el("input", { type: "checkbox", value: pair.spec }), text);
-  const stay = { click: (event) => event.preventDefault() };
+  const stay = { click: (/** @type {Event} */ event) => event.preventDefault() };
   const label = `${ruleName(rule)}: not possible. ${pair.reason}`;
   const input = el("input", { type: "checkbox", tabIndex: -1, "aria-disabled": "true", "aria-label": label, on: stay });
   return el("label", { class: "no", title: pair.reason, data: { spec: pair.spec } }, input, text);

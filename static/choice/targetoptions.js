@@ -3,7 +3,10 @@
 import { el } from "../core/dom.js";
 import { term } from "../help/terms.js";
 
-/** @import { Target, Wish } from "../core/types.js" */
+/**
+ * @import { Target } from "../core/schemas.js"
+ * @import { Wish } from "../core/types.js"
+ */
 
 /**
  * What to send to have `target` set against another class, or against none.

@@ -36,6 +36,7 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   const list = el("ul", { id: listId, role: "listbox", "aria-label": "Classes", hidden: !stays });
   const label = el("label", { for: id }, text);
   const node = el("div", { class: "pick" }, label, input, list);
+  /** @type {Suggestion[]} */
   let matches = [];
   let at = -1;
 
@@ -46,6 +47,7 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
     list.hidden = true;
     input.setAttribute("aria-expanded", "false");
   };
+  /** @param {number} next */
   const select = (next) => {
     at = next;
     [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
@@ -74,6 +76,7 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
     if (matches.length && input.value.trim()) select(0);
     else at = -1;
   };
+  /** @param {string} name */
   const take = (name) => {
     input.value = "";
     close();
@@ -97,8 +100,8 @@ export function typeAhead({ id, label: text, suggest, onTake, none = "no class o
   });
   list.addEventListener("pointerdown", (event) => event.preventDefault()); // the field keeps the focus
   list.addEventListener("click", (event) => {
-    const item = event.target.closest("li");
-    if (item?.dataset.label !== undefined) take(item.dataset.label);
+    const item = event.target instanceof Element && event.target.closest("li");
+    if (item && item.dataset.label !== undefined) take(item.dataset.label);
   });
   return { node, input, label, open };
 }

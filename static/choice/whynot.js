@@ -7,17 +7,16 @@ import { groupsOf, named, suggestions } from "../core/search.js";
 import { classOf } from "../core/targets.js";
 import { typeAhead } from "./typeahead.js";
 
-/**
- * @import { ClassEntry } from "../core/search.js"
- * @import { Target } from "../core/types.js"
- */
+/** @import { ClassEntry, Target } from "../core/schemas.js" */
 
 const FEW = 8; // classes that need no search
 const NAME = "Why not another class?";
 
 /** The choice of the class that the explained one is set against. */
 export class WhyNot {
+  /** @type {{top: Target[], targets: Target[]}} */
   #subject = { top: [], targets: [] };
+  /** @type {ClassEntry[]} */
   #classes = [];
 
   /**
@@ -39,7 +38,7 @@ export class WhyNot {
       // told a moment later: what was typed since it was opened stays
       if (!this.node.open) return void (this.field.input.value = "");
       this.field.open();
-      this.node.lastElementChild.scrollIntoView({ block: "nearest" });
+      this.node.lastElementChild?.scrollIntoView({ block: "nearest" });
       // a keyboard on the glass would hide the list
       if (matchMedia("(pointer: fine)").matches) this.field.input.focus();
     });
@@ -73,21 +72,26 @@ export class WhyNot {
     if (this.node.open) this.field.open();
   }
 
+  /**
+   * @param {(label: string | null) => void} explain
+   * @param {string} label
+   */
   #take(explain, label) {
     this.node.open = false;
-    this.node.querySelector("summary").focus();
+    this.node.querySelector("summary")?.focus();
     explain(label || null);
   }
 
+  /** @param {string} text */
   #suggest(text) {
     const {
       top,
       targets: [first],
     } = this.#subject;
     const explained = first && classOf(first);
-    const isOther = ({ name }) => name !== explained;
+    const isOther = (/** @type {{name: string}} */ { name }) => name !== explained;
     if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
-    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(explained)}” alone` }] : [];
+    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(classOf(first))}” alone` }] : [];
     const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
     const names = new Set(top.map(({ label }) => label));
     return [

@@ -1,18 +1,13 @@
 // The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
 
 /**
- * A problem as the API says it.
- * @typedef {object} ProblemBody
- * @property {string} [type] "urn:vitrine:problem:" and its name
- * @property {string} title
- * @property {string} [detail] what was wrong
- * @property {string} [send] what to send instead
- * @property {number} [status]
+ * @import { TextInput } from "./schemas.js"
+ * @import { ProblemFields } from "./types.js"
  */
 
 /** What was wrong, and what to send instead. */
 export class Problem extends Error {
-  /** @param {ProblemBody} options */
+  /** @param {ProblemFields} options */
   constructor({ type, title, detail, send, status }) {
     super(detail || title);
     this.type = type;
@@ -37,7 +32,10 @@ export class Problem extends Error {
 
 const BEYOND = /[\u{10000}-\u{10FFFF}]/u;
 
-/** For each character of a text, and for its end, the index of its first code unit. */
+/**
+ * For each character of a text, and for its end, the index of its first code unit.
+ * @param {string} text
+ */
 function indicesOf(text) {
   const indices = [];
   let at = 0;
@@ -48,18 +46,25 @@ function indicesOf(text) {
   return [...indices, at];
 }
 
+/**
+ * @param {{start: number, end: number}[]} spans
+ * @param {number[]} indices
+ */
 function move(spans, indices) {
   for (const span of spans) Object.assign(span, { start: indices[span.start], end: indices[span.end] });
 }
 
-/** Those of one input: its tokens and words, of which some may belong to the second text of a pair. */
+/**
+ * Those of one input: its tokens and words, of which some may belong to the second text of a pair.
+ * @param {TextInput} input
+ */
 function moveInput(input) {
   for (const [part, text] of [input.text, input.text_pair].entries()) {
     if (!text || !BEYOND.test(text)) continue;
     const indices = indicesOf(text);
     for (const spans of [input.tokens, input.words])
       move(
-        (spans ?? []).filter((span) => !span.special && (span.part ?? 0) === part),
+        spans.filter((span) => !("special" in span && span.special) && (span.part ?? 0) === part),
         indices,
       );
   }
@@ -79,6 +84,10 @@ function inCodeUnits(answer) {
   return answer;
 }
 
+/**
+ * @param {string} title
+ * @param {string} detail
+ */
 const connectionLost = (title, detail) =>
   new Problem({ type: "urn:vitrine:problem:connection-lost", title, detail, send: "Try again in a moment." });
 
@@ -113,6 +122,10 @@ export async function serverIsBack(signal) {
   }
 }
 
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ */
 async function answer(path, options) {
   let response;
   try {
@@ -285,15 +298,19 @@ export async function sendJSON(path, body, signal, method = "POST") {
   return inCodeUnits(await (await answer(path, options)).json());
 }
 
-/** The server-sent events of a response: {event, data} each, as they come. */
+/**
+ * The server-sent events of a response: {event, data} each, as they come.
+ * @param {Response} response
+ */
 async function* eventsOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const stream = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (response.body);
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     const messages = (text + value).split(/\r?\n\r?\n/);
-    text = messages.pop();
+    text = messages.pop() ?? "";
     for (const message of messages) {
       const fields = Object.fromEntries(
         message
@@ -351,7 +368,9 @@ export function follow(path, { lost = () => {}, back = () => {}, ...handlers }, 
   const stopped = new AbortController();
   let isGone = false;
   let newest = -1; // id of the last event that came
-  let source = null;
+  /** @type {EventSource} */
+  let source;
+  /** @param {number} known */
   const open = (known) => {
     let wasOpen = false;
     source = new EventSource(path);

@@ -110,6 +110,10 @@ export const DIVERGING = {
  */
 export const coloursOf = (view, signed) => (signed ? (view.diverging ?? "red-blue") : (view.sequence ?? "magma"));
 
+/**
+ * @param {number[][]} stops
+ * @param {number} t
+ */
 function along(stops, t) {
   const place = Math.min(1, Math.max(0, t)) * (stops.length - 1);
   const i = Math.min(stops.length - 2, Math.floor(place));
@@ -166,6 +170,10 @@ const SINK = 0.5; // of all evidence: a first word with more of it is a likely a
 export const hasSink = (scores) =>
   scores.length >= FEW && Math.abs(scores[0]) > SINK * scores.reduce((sum, score) => sum + Math.abs(score), 0);
 
+/**
+ * @param {number[]} scores
+ * @param {boolean} signed
+ */
 function endsOf(scores, signed) {
   const all = signed ? scores.map(Math.abs) : scores;
   if (all.length === 0) return [0, 0];

@@ -4,7 +4,10 @@ import { SEQUENCES } from "./colour.js";
 import { byId, el } from "./dom.js";
 import { sheet } from "./menu.js";
 
-/** @import { Store, View } from "./state.js" */
+/**
+ * @import { Store } from "./state.js"
+ * @import { View } from "./types.js"
+ */
 
 /**
  * A row of choices bound to one key of the view. `choices` maps values to their names.
@@ -40,7 +43,7 @@ export function segment(view, key, legend, choices, className = "seg") {
  */
 export function slider(view, key, text, { max = 100, step = 5 } = {}) {
   const output = el("output", {}, `${view.value[key]}\u2009%`);
-  const move = (event) => {
+  const move = (/** @type {any} */ event) => {
     output.textContent = `${event.target.value}\u2009%`;
     view.set({ [key]: Number(event.target.value) });
   };
@@ -49,7 +52,10 @@ export function slider(view, key, text, { max = 100, step = 5 } = {}) {
   return el("label", { class: "slide" }, text, input, output);
 }
 
-/** Whether each map is told in words too. */
+/**
+ * Whether each map is told in words too.
+ * @param {Store<View>} view
+ */
 const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
 
 /**
@@ -114,14 +120,21 @@ export const EVIDENCE = { both: "both", for: "for", against: "against" };
 const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
 const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
 
-/** Keep the colours of words, which are set in CSS, as the view asks for them. */
+/**
+ * Keep the colours of words, which are set in CSS, as the view asks for them.
+ * @param {Store<View>} view
+ */
 function followColours(view) {
+  /** @param {View} view */
   const show = ({ diverging }) => (document.documentElement.dataset.diverging = diverging);
   view.follow(show);
   show(view.value);
 }
 
-/** A button that shows the numbers of all plates at once, and puts them away. */
+/**
+ * A button that shows the numbers of all plates at once, and puts them away.
+ * @param {Store<View>} view
+ */
 function numbersButton(view) {
   const button = el(
     "button",
@@ -133,6 +146,7 @@ function numbersButton(view) {
     },
     "Numbers",
   );
+  /** @param {View} view */
   const show = ({ numbers }) => {
     button.setAttribute("aria-pressed", String(numbers === "shown"));
     byId("plates").classList.toggle("numbers", numbers === "shown");

@@ -4,13 +4,14 @@ const MINUS = "\u2212";
 
 /**
  * An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
- * @param {string} tag
- * @param {{[name: string]: any}} [props]
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {{on?: {[event: string]: (event: any) => void}, [name: string]: any}} [props]
  * @param {...any} children
- * @returns {any}
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function el(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
+  const node = /** @type {any} */ (document.createElement(tag));
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "class") node.className = value;
@@ -22,6 +23,14 @@ export function el(tag, props = {}, ...children) {
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
+
+/**
+ * What draws on a canvas.
+ * @param {{getContext: (kind: "2d", settings?: any) => any}} canvas
+ * @param {{willReadFrequently: boolean}} [settings]
+ * @returns {OffscreenCanvasRenderingContext2D}
+ */
+export const context2d = (canvas, settings) => canvas.getContext("2d", settings);
 
 /**
  * @param {string} id
@@ -45,7 +54,7 @@ export function number(value, digits = 3) {
       .toExponential(digits - 1)
       .replace("-", MINUS)
       .replace("+", "");
-  else if (size >= 10 ** digits) text = String(Math.round(size));
+  else if (size >= 10 ** digits - 0.5) text = String(Math.round(size));
   else text = size.toPrecision(digits);
   return value < 0 ? MINUS + text : text;
 }
@@ -98,7 +107,7 @@ export const unbroken = (text) =>
 
 /**
  * What the model says of a class: its probability; of a regression, which has none, the value.
- * @param {{probability?: number | null, logit?: number}} options
+ * @param {{probability?: number | null, logit: number}} options
  * @returns {string}
  */
 export const answered = ({ probability, logit }) =>
@@ -116,12 +125,12 @@ export const points = (change) => `${Math.abs(100 * change) < NO_POINTS ? "0" : 
 
 /**
  * How what the model says of a class changed: in points, of a regression in its own unit. What is only rounding is 0.
- * @param {{probability?: number | null, logit?: number}} was
- * @param {{probability?: number | null, logit?: number}} is
+ * @param {{probability?: number | null, logit: number}} was
+ * @param {{probability?: number | null, logit: number}} is
  * @returns {string}
  */
 export function changed(was, is) {
-  if (is.probability !== undefined && is.probability !== null) return points(is.probability - was.probability);
+  if (is.probability !== undefined && is.probability !== null) return points(is.probability - Number(was.probability));
   const change = is.logit - was.logit;
   return Math.abs(change) < NO_CHANGE * Math.max(1, Math.abs(was.logit)) ? "0" : signedNumber(change);
 }
@@ -182,7 +191,7 @@ export const staticPath = (file) => new URL(`../${file}`, import.meta.url).pathn
  */
 export function styled(file) {
   const href = staticPath(`styles/${file}`);
-  const loads = (resolve, reject) =>
+  const loads = (/** @type {any} */ resolve, /** @type {any} */ reject) =>
     document.head.append(
       el("link", {
         rel: "stylesheet",

@@ -17,6 +17,7 @@ export function remembered() {
   }
 }
 
+/** @param {string[]} ids */
 function keep(ids) {
   try {
     localStorage.setItem(KEY, JSON.stringify(ids.slice(0, MOST)));

@@ -3,6 +3,9 @@
 
 import { getJSON, Problem } from "./api.js";
 
+/** @import { Limit } from "./schemas.js" */
+
+/** @type {{[name: string]: Limit}} */
 let known = {};
 
 /**
@@ -20,14 +23,22 @@ export async function loadLimits() {
  */
 export const most = (name) => known[name]?.most ?? Infinity;
 
-/** Throw the Problem of a limit where `count` is over it. */
+/**
+ * Throw the Problem of a limit where `count` is over it.
+ * @param {string} name
+ * @param {number} count
+ * @param {string} [what]
+ */
 function hold(name, count, what = "") {
   if (count <= most(name)) return;
   const { detail, ...problem } = known[name];
-  throw new Problem({ ...problem, detail: detail.replace("{count}", count).replace("{what}", what) });
+  throw new Problem({ ...problem, detail: detail.replace("{count}", String(count)).replace("{what}", what) });
 }
 
-/** How many pixels a picture has; 0 where the browser cannot read it, which is for the server to judge. */
+/**
+ * How many pixels a picture has; 0 where the browser cannot read it, which is for the server to judge.
+ * @param {Blob} file
+ */
 async function pixelsOf(file) {
   const image = new Image();
   image.src = URL.createObjectURL(file);

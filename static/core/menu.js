@@ -9,7 +9,11 @@ document.addEventListener("pointerdown", ({ target }) => {
     if (node.matches(".menu[open]") && !(target instanceof Node && node.contains(target))) node.open = false;
 });
 
-/** Let Escape close `node`, a details element, and give the focus back to its summary. */
+/**
+ * Let Escape close `node`, a details element, and give the focus back to its summary.
+ * @param {HTMLDetailsElement} node
+ * @param {HTMLElement} summary
+ */
 function shutting(node, summary) {
   node.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !node.open) return;
@@ -33,6 +37,7 @@ export function menu(text, name, items) {
   const summary = el("summary", { "aria-label": name }, text);
   const node = shutting(el("details", { class: "menu" }, summary, list), summary);
   const close = () => (node.open = false);
+  /** @param {{text: string, href?: string, download?: string, run?: () => void}} item */
   const item = ({ text: shown, href, download, run }) =>
     el(
       "li",
@@ -47,7 +52,7 @@ export function menu(text, name, items) {
                 click: () => {
                   close();
                   summary.focus();
-                  run();
+                  run?.();
                 },
               },
             },

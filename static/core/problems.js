@@ -3,12 +3,12 @@
 import { Problem } from "./api.js";
 import { el } from "./dom.js";
 
-/** @import { ProblemBody } from "./api.js" */
+/** @import { ProblemFields } from "./types.js" */
 
 /**
  * Show a problem inside `place`, with what can be done about it, until it is dismissed or cleared; null clears it.
  * @param {Element} place
- * @param {Partial<ProblemBody> | null} problem
+ * @param {Partial<ProblemFields> | null} problem
  * @param {...Node} actions
  */
 export function showProblem(place, problem, ...actions) {
@@ -25,6 +25,7 @@ export function showProblem(place, problem, ...actions) {
   place.append(el("div", { class: "problem", role: "alert" }, el("strong", {}, title), parts, todo, close));
 }
 
+/** @param {string} text */
 function sentence(text) {
   const start = text[0].toUpperCase() + text.slice(1);
   return /[.!?]$/.test(start) ? start : `${start}.`;

@@ -5,119 +5,8 @@ import { count } from "./dom.js";
 import { learnRules } from "./rules.js";
 
 /**
- * An option of a method.
- * @typedef {object} MethodOption
- * @property {string} name
- * @property {"int" | "float" | "bool" | "str"} kind
- * @property {number | boolean | string | null} default
- * @property {string} help
- * @property {number | null} minimum
- * @property {number | null} maximum
- * @property {string[]} choices
- * @property {string} allowed in words
- */
-
-/**
- * A method with one rule, as the method lists it.
- * @typedef {object} MethodPair
- * @property {string} spec
- * @property {string | null} rule
- * @property {string} title
- * @property {string} by
- * @property {number | null} year
- * @property {string} paper
- * @property {string | null} adds_up_to
- * @property {string | null} reason why the pair cannot run; null where it can
- * @property {string[]} remedies the options with which it can all the same
- * @property {string} line what it shows, in plain words
- */
-
-/**
- * A method, with all its rules.
- * @typedef {object} Method
- * @property {string} name
- * @property {string} title
- * @property {string} family
- * @property {boolean} classic
- * @property {string | null} rule the usual one
- * @property {string[]} rules those that make sense
- * @property {boolean} signed
- * @property {boolean} class_specific
- * @property {boolean} slow
- * @property {boolean} summed whether it is a sum over blocks
- * @property {string} description
- * @property {string} passes
- * @property {MethodOption[]} options
- * @property {MethodPair[]} pairs
- */
-
-/**
- * The place of a method in a run that ships.
- * @typedef {object} Standing
- * @property {number} rank
- * @property {number} of how many methods
- * @property {number} value by the metric
- * @property {number} low end of the interval
- * @property {number} high end of the interval
- * @property {boolean} tied with the best: cannot be told from it
- * @property {number} ties how many methods cannot be told from the best, which is one of them
- * @property {boolean} here whether it was measured on this very model
- * @property {string} run that ships, its id on the leaderboard
- * @property {string} model on which it was measured
- * @property {string} measured on what
- * @property {{name: string, title: string, unit: string, direction: string, asks: string}} metric
- * @property {number} random what the random baseline has
- * @property {{title: string, unit: string} | null} second the metric that decides among those tied with the best
- * @property {number | null} second_value by it
- * @property {number | null} random_second what the random baseline has by it
- */
-
-/**
- * What a plate says of its method: a method with a rule, and with options where the spec has any.
- * @typedef {object} Variant
- * @property {string} spec
- * @property {string} readout
- * @property {string | null} rule
- * @property {string} title
- * @property {boolean} signed
- * @property {boolean} [class_specific]
- * @property {string} [by]
- * @property {number | null} [year]
- * @property {string} [paper]
- * @property {string} [family]
- * @property {boolean} [classic]
- * @property {boolean} [slow]
- * @property {boolean} [summed]
- * @property {string} [line] what it shows, in plain words
- * @property {string} [description]
- * @property {string} [passes]
- * @property {string[]} [rules]
- * @property {MethodOption[]} [options]
- * @property {string | null} [adds_up_to]
- * @property {string | null} [reason] why it cannot run
- * @property {string[]} [remedies]
- * @property {Standing | null} [standing]
- * @property {number} [place] in the order of the page
- */
-
-/**
- * A backward rule.
- * @typedef {object} Rule
- * @property {string} name
- * @property {string} label
- * @property {string} short
- * @property {string} group of rules, or ""
- */
-
-/**
- * What can be asked of a model, as GET /api/methods gives it.
- * @typedef {object} MethodList
- * @property {Method[]} [methods]
- * @property {{spec: string, default: boolean, reason: string | null}[]} [variants]
- * @property {{name: string, title: string, line: string}[]} [families]
- * @property {{name: string, title: string, says: string, specs: string[]}[]} [presets] sets to begin with
- * @property {(Standing & {ranks: {[spec: string]: object}}) | null} [standing] of all methods
- * @property {Rule[]} [rules]
+ * @import { Methods, SpecParts } from "./schemas.js"
+ * @import { Listed, Variant } from "./types.js"
  */
 
 /** What is shown where there is room for one map. */
@@ -151,12 +40,31 @@ export function countMethods(variants, more = "") {
 export const sayMethods = (methods, controls, more = "") =>
   [methods && count(methods, `${more}method`), controls && "random"].filter(Boolean).join(" + ");
 
+/** @type {Map<string, Pick<SpecParts, "pair" | "options">>} the server takes specs apart, and options spell them */
+const parts = new Map();
+
 /**
- * A spec without its options.
- * @param {string} spec
- * @returns {string}
+ * Learn what specs are made of that no method lists.
+ * @param {(Pick<SpecParts, "spec" | "pair" | "options">)[]} specs
  */
-export const withoutOptions = (spec) => spec.split("?")[0];
+export function learnSpecs(specs) {
+  for (const { spec, ...rest } of specs) parts.set(spec, rest);
+}
+
+/**
+ * The options of a spec, [name, value] each.
+ * @param {string} spec
+ * @returns {string[][]}
+ */
+export const optionsOf = (spec) =>
+  Object.entries(parts.get(spec)?.options ?? {}).map(([name, value]) => [name, String(value)]);
+
+/**
+ * The options of a spec, "steps=8" each.
+ * @param {string} spec
+ * @returns {string[]}
+ */
+export const optionTexts = (spec) => optionsOf(spec).map((option) => option.join("="));
 
 /**
  * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
@@ -167,7 +75,10 @@ export const withoutOptions = (spec) => spec.split("?")[0];
 export const canBeRemedied = (pair) => Boolean(pair.reason && pair.remedies?.length);
 
 const LEADERS = 4;
+/** @param {Variant} variant */
 const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
+/** @param {Variant} variant */
+const placeOf = ({ place }) => place ?? Infinity;
 
 /**
  * What comes first of these plates: of each family the method that was measured best, the best of all in front; where
@@ -176,7 +87,7 @@ const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
  * @returns {Variant[]}
  */
 export function leaders(variants) {
-  const ranked = variants.filter(isMethod).sort((a, b) => rankOrLast(a) - rankOrLast(b) || a.place - b.place);
+  const ranked = variants.filter(isMethod).sort((a, b) => rankOrLast(a) - rankOrLast(b) || placeOf(a) - placeOf(b));
   const seen = new Set();
   const first = ranked.filter(({ family }) => !seen.has(family) && seen.add(family)).slice(0, LEADERS);
   const next = ranked.filter((variant) => !first.includes(variant)).slice(0, LEADERS - first.length);
@@ -187,7 +98,7 @@ export function leaders(variants) {
 export class Registry {
   /**
    * As GET /api/methods gives it.
-   * @param {MethodList} [options]
+   * @param {Partial<Methods>} [options]
    */
   constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
     this.methods = methods;
@@ -198,6 +109,7 @@ export class Registry {
     learnRules(rules);
     this.usual = variants.filter((variant) => variant.default && !variant.reason).map((variant) => variant.spec);
     const ties = Object.values(standing?.ranks ?? {}).filter(({ tied }) => tied).length;
+    /** @param {string} spec */
     const rankOf = (spec) =>
       standing?.ranks[spec] ? { ...standing, ranks: null, ties, ...standing.ranks[spec] } : null;
     const pairs = methods.flatMap((method) =>
@@ -208,7 +120,7 @@ export class Registry {
       (a, b) =>
         Number(a.classic) - Number(b.classic) || (a.standing?.rank ?? Infinity) - (b.standing?.rank ?? Infinity) || 0,
     );
-    // spec -> what a plate says of it, in the order of the page
+    /** @type {Map<string, Listed>} what a plate says of each spec, in the order of the page */
     this.pairs = new Map(pairs.map((pair, place) => [pair.spec, { ...pair, place }]));
   }
 
@@ -230,13 +142,22 @@ export class Registry {
   }
 
   /**
+   * The method with its rule that a spec asks for; undefined where it is not known.
+   * @param {string} spec
+   * @returns {Listed | undefined}
+   */
+  pairOf(spec) {
+    return this.pairs.get(parts.get(spec)?.pair ?? spec);
+  }
+
+  /**
    * Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks.
    * @param {string} spec
    * @returns {boolean}
    */
   runs(spec) {
-    const pair = this.pairs.get(withoutOptions(spec));
-    const specOptions = spec.slice(withoutOptions(spec).length + 1).split("&");
+    const pair = this.pairOf(spec);
+    const specOptions = optionTexts(spec);
     return (
       pair?.reason === null ||
       Boolean(pair && canBeRemedied(pair) && pair.remedies.some((option) => specOptions.includes(option)))
@@ -249,14 +170,9 @@ export class Registry {
    * @returns {Variant | null}
    */
   plate(spec) {
-    const pair = this.pairs.get(withoutOptions(spec));
-    return pair
-      ? {
-          ...pair,
-          spec,
-          title: spec === pair.spec ? pair.title : `${pair.title} (${spec.slice(pair.spec.length + 1)})`,
-        }
-      : null;
+    const pair = this.pairOf(spec);
+    const options = optionTexts(spec).join("&");
+    return pair ? { ...pair, spec, title: options ? `${pair.title} (${options})` : pair.title } : null;
   }
 
   /**
@@ -265,8 +181,8 @@ export class Registry {
    * @returns {Variant[]}
    */
   plates(specs) {
-    const known = specs.map((spec) => this.plate(spec)).filter(Boolean);
-    known.sort((a, b) => a.place - b.place || specs.indexOf(a.spec) - specs.indexOf(b.spec));
+    const known = specs.map((spec) => this.plate(spec)).filter((variant) => variant !== null);
+    known.sort((a, b) => placeOf(a) - placeOf(b) || specs.indexOf(a.spec) - specs.indexOf(b.spec));
     const first = leaders(known);
     return [...first, ...known.filter((variant) => !first.includes(variant))];
   }

@@ -1,14 +1,7 @@
 // What the search for a class finds: classes by label, synonym and group, and groups, which are asked for as
 // `any:<group>`.
 
-/**
- * A class of a model, as far as it is known.
- * @typedef {object} ClassEntry
- * @property {string} label
- * @property {string} [group]
- * @property {string[]} [groups]
- * @property {string[]} [synonyms]
- */
+/** @import { ClassEntry } from "./schemas.js" */
 
 /**
  * What was typed finds: what to send, and how it is shown.
@@ -47,6 +40,8 @@ export const anyOf = (group) => ANY + group;
 /**
  * How well `word` matches: 0 where it begins with `text`, 1 where one of its words does, 2 where it contains it, else
  * -1.
+ * @param {string} word
+ * @param {string} text
  */
 function rank(word, text) {
   const lower = word.toLowerCase();
@@ -63,17 +58,18 @@ const EXACT = 0,
  * The place of a class in the list, and what to say beside its label; undefined where it does not match.
  * @param {ClassEntry} entry
  * @param {string} text
+ * @returns {[number, string | undefined] | undefined}
  */
 function matchOf({ label, group, groups = [], synonyms = [] }, text) {
   const labelRank = rank(label, text);
   if (labelRank >= 0) return [LABEL + labelRank, group];
   const also = synonyms
-    .map((word) => [rank(word, text), word])
-    .filter(([wordRank]) => wordRank >= 0)
-    .sort(([a], [b]) => a - b)[0];
-  if (also) return [SYNONYM + also[0], `also ${also[1]}`];
+    .map((word) => ({ word, at: rank(word, text) }))
+    .filter(({ at }) => at >= 0)
+    .sort((a, b) => a.at - b.at)[0];
+  if (also) return [SYNONYM + also.at, `also ${also.word}`];
   const member = groups.find((name) => rank(name, text) === 0);
-  return member && [MEMBER, member];
+  return member === undefined ? member : [MEMBER, member];
 }
 
 /**
@@ -90,6 +86,7 @@ export function suggestions(classes, typed) {
   const text = lower.replace(/^any(:| |$)\s*/, "");
   const plain = (/** @type {ClassEntry} */ { label, group }) => ({ name: label, shown: label, hint: group ?? "" });
   if (!lower) return classes.slice(0, MOST_MATCHES).map(plain);
+  /** @type {[number, Suggestion][]} */
   const matches = [];
   for (const [group, size] of groupsOf(classes)) {
     const at = rank(group, text);

@@ -2,57 +2,7 @@
 
 import { DIVERGING, SEQUENCES } from "./colour.js";
 
-/** @import { Started } from "./types.js" */
-
-/**
- * How maps are looked at; the address has what is not as it begins.
- * @typedef {object} View
- * @property {string} evidence "both", "for" or "against"
- * @property {string} grid "smooth", "bicubic" or "patches"
- * @property {string} level "patches" or "pixels"
- * @property {string} scale "own" or "shared"
- * @property {number} opacity in percent
- * @property {string} sequence colours of unsigned maps
- * @property {string} diverging colours of signed maps
- * @property {string} lens "on" or "off"
- * @property {string} sink "on": a first word that dwarfs all others has no say in the scale; "off"
- * @property {string} grain "pieces", "words" or "sentences"
- * @property {string} shown "seen" or "original"
- * @property {string} words "hidden" or "shown"
- * @property {string} numbers "hidden" or "shown"
- * @property {string} more "folded" or "shown"
- * @property {string} pair the columns whose difference is shown, "0-1"
- * @property {string} regions the spec by whose maps the regions are drawn, or ""
- * @property {number} threshold percent below which a patch belongs to no prompt
- * @property {string} order which tokens the deletion test removes first, "most" or "least"
- * @property {number} removed percent of the tokens that are removed
- */
-
-/**
- * What the address asks for.
- * @typedef {object} Address
- * @property {string | null} id of an explanation
- * @property {string | null} source the explanation whose input is asked about
- * @property {string | null} model
- * @property {string[]} targets
- * @property {string[]} prompts
- * @property {string | null} compare the explanation by another model that stands beside it
- * @property {string | null} sample
- * @property {string} side whose tokens get the scores, "image" or "text"
- * @property {string[]} methods specs
- * @property {View} view
- * @property {number} focus
- */
-
-/**
- * The patch or unit that is pointed at, -1 for none, and whether it is held.
- * @typedef {{at: number, locked: boolean}} Focus
- */
-
-/**
- * An explanation on show: its model, and what that said; `done` once all maps are there.
- * @typedef {{id: string | null, model: string | null, info: Started | null, done: boolean}} Subject
- */
+/** @import { Address, Subject } from "./types.js" */
 
 /** How a view begins; what is as it begins is left out of the address. */
 const VIEW = {
@@ -113,7 +63,8 @@ export class Store {
    */
   set(patch) {
     const next = { ...this.value, ...patch };
-    if (Object.keys(next).every((key) => Object.is(next[key], this.value[key]))) return;
+    const keys = /** @type {(keyof T)[]} */ (Object.keys(next));
+    if (keys.every((key) => Object.is(next[key], this.value[key]))) return;
     const before = this.value;
     this.value = next;
     for (const run of this.#followers) run(next, before);
@@ -149,10 +100,10 @@ const FORMER_NAMES = { order: "first", removed: "gone", regions: "paint", thresh
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
   for (const [name, former] of Object.entries(FORMER_NAMES))
-    if (query.has(former) && !query.has(name)) query.set(name, query.get(former));
-  const view = { ...VIEW };
+    if (query.has(former) && !query.has(name)) query.set(name, query.get(former) ?? "");
+  const view = /** @type {any} */ ({ ...VIEW });
   for (const [name, choices] of Object.entries(CHOICES))
-    if (choices.includes(query.get(name))) view[name] = query.get(name);
+    if (choices.includes(query.get(name) ?? "")) view[name] = query.get(name);
   for (const [name, form] of Object.entries(FREE)) if (form.test(query.get(name) ?? "")) view[name] = query.get(name);
   for (const [name, most] of Object.entries(PERCENT)) {
     const value = Number(query.get(name));

@@ -11,6 +11,7 @@ export const SAME_FROM = 0.99;
  * @returns {number | null}
  */
 export function correlation(a, b) {
+  /** @param {number[]} list */
   const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
   const [ma, mb] = [mean(a), mean(b)];
   let [ab, aa, bb] = [0, 0, 0];
@@ -21,6 +22,10 @@ export function correlation(a, b) {
     bb += y * y;
   }
   // what a mean leaves of equal numbers is rounding, not a map
+  /**
+   * @param {number} squares
+   * @param {number[]} list
+   */
   const flat = (squares, list) => squares <= list.length * (1e-12 * Math.max(...list.map(Math.abs))) ** 2;
   if (!a.length || flat(aa, a) || flat(bb, b)) return null;
   return Math.min(1, Math.max(-1, ab / Math.sqrt(aa * bb)));

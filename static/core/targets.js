@@ -3,7 +3,7 @@
 import { percent } from "./dom.js";
 import { named } from "./search.js";
 
-/** @import { Abstention, Target } from "./types.js" */
+/** @import { Abstention, Target } from "./schemas.js" */
 
 /**
  * The class, group (`any:dog`) or prompt that a target is about, whatever is asked of it: what to send to ask for it
@@ -19,7 +19,7 @@ export const classOf = (target) => target.of ?? target.label;
  * @returns {string}
  */
 export const spoken = (target) =>
-  target.against ? `${named(target.of)} rather than ${named(target.against)}` : named(classOf(target));
+  target.against ? `${named(classOf(target))} rather than ${named(target.against)}` : named(classOf(target));
 
 /**
  * How sure the model is of a target, in brief: what it says where it cannot know, in place of a share, which then means

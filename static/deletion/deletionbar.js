@@ -1,16 +1,20 @@
 // The deletion bar at the foot of Image, Prompt and Text. One slider for all plates; what it needs is loaded when it is
 // first used.
 
-import { Waiting } from "../progress/waiting.js";
 import { segment } from "../core/controls.js";
 import { byId, el, styled } from "../core/dom.js";
 import { ORDER_NAMES } from "./removalorder.js";
 
-/** @import { WorkbenchView } from "../plates/types.js" */
+/**
+ * @import { WorkbenchView } from "../plates/types.js"
+ * @import { DeletionView } from "./deletionview.js"
+ */
 
 /** The test at the foot of the page. */
 export class DeletionBar {
-  #opened = null;
+  /** @type {Promise<any> | undefined} */
+  #opened;
+  /** @type {DeletionView | null} */
   view = null; // once it is loaded
 
   /** @param {WorkbenchView} workbench */
@@ -30,8 +34,7 @@ export class DeletionBar {
     this.output = el("output", { class: "num", for: "removed" });
     this.statusLine = el("p", { class: "num said", role: "status" });
     this.problem = el("div");
-    this.asking = new Waiting(); // the curves
-    this.over = el("div", { class: "over" }, this.asking.node); // what is said over the plates, so that nothing moves
+    this.over = el("div", { class: "over" }); // what is said over the plates, so that nothing moves
     const slide = el("div", { class: "removal" }, el("label", { for: "removed" }, "Remove"), this.slider, this.output);
     const title = el("h2", { id: "deletion-bar-title" }, "Deletion test");
     const see = el(
@@ -70,6 +73,7 @@ export class DeletionBar {
     return byId("deletion-bar").classList.contains("open");
   }
 
+  /** @param {boolean} isOpen */
   #turn(isOpen) {
     byId("curves").hidden = !isOpen;
     byId("deletion-bar").classList.toggle("open", isOpen);
@@ -105,6 +109,7 @@ export class DeletionBar {
   #editing() {
     const place = byId("edits");
     const tool = this.workbench.toolStates.of("edits");
+    /** @param {boolean} isAsked */
     const open = async (isAsked) => {
       tool.set({ open: place.hidden || undefined });
       button.setAttribute("aria-expanded", String((place.hidden = !place.hidden) === false));
@@ -126,13 +131,14 @@ export class DeletionBar {
       },
       "Remove words",
     );
+    /** @param {boolean} isAsked */
     const toggle = (isAsked) => open(isAsked).catch((problem) => this.workbench.report(problem, this.problem));
     if (tool.value.open) toggle(false); // as the address says
     return button;
   }
 
   #show() {
-    this.slider.value = this.workbench.removal.value.removed;
+    this.slider.valueAsNumber = this.workbench.removal.value.removed;
     this.output.textContent = `${this.workbench.removal.value.removed}\u2009%`;
   }
 }

@@ -6,13 +6,17 @@ import { count } from "../core/dom.js";
 import { readFor } from "../plates/content.js";
 
 /**
+ * @import { ProgressData } from "../core/schemas.js"
+ * @import { DeletionAnswer, ScoreMap, Started } from "../core/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { ScoreMap, Started } from "../core/types.js"
  */
 
 /**
  * The tokens `content` (indices of `scores`) in the order of removal; of equal ones the earlier is first, as on
  * the server.
+ * @param {number[]} scores
+ * @param {number[]} content
+ * @param {string} order
  */
 function removalOrder(scores, content, order) {
   const sign = order === "most" ? -1 : 1;
@@ -37,7 +41,7 @@ export const countAt = (share, tokens) => Math.floor(share * tokens + 0.5);
  */
 export function valueAt(counts, values, removed) {
   const right = counts.findIndex((at) => at >= removed);
-  if (right < 0) return { value: values.at(-1), computed: false };
+  if (right < 0) return { value: values[values.length - 1], computed: false };
   if (counts[right] === removed) return { value: values[right], computed: true };
   const t = (removed - counts[right - 1]) / (counts[right] - counts[right - 1]);
   return { value: values[right - 1] + t * (values[right] - values[right - 1]), computed: false };
@@ -45,10 +49,13 @@ export function valueAt(counts, values, removed) {
 
 /** The deletion test of one explanation. */
 export class DeletionTest {
+  /** @type {Map<string, DeletionAnswer>} */
   answers = new Map(); // label of a target -> curves, as the API gives them
   isAsking = false;
+  /** @type {ProgressData | null} */
   progress = null; // {asked, total} inputs of the target that is asked about now
   #orders = new Map();
+  /** @type {AbortController | null} */
   #request = null;
 
   /**
@@ -101,6 +108,7 @@ export class DeletionTest {
     onAnswer();
     try {
       for (const { label, against } of this.info.targets) {
+        /** @param {{asked: number, total: number}} progress */
         const report = (progress) => {
           this.progress = progress;
           onProgress();
@@ -122,8 +130,7 @@ export class DeletionTest {
 
   /** Nobody wants to know any more. */
   drop() {
-    this.#request ??= new AbortController();
-    this.#request.abort();
+    (this.#request ??= new AbortController()).abort();
   }
 
   /**
@@ -132,7 +139,7 @@ export class DeletionTest {
    */
   get summaryLine() {
     if (this.isAsking || !this.answers.size) return "";
-    const { curves, counts, how } = this.answers.values().next().value;
+    const [{ curves, counts, how }] = this.answers.values();
     const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
     const words = this.info.prompts
       ? "; each prompt loses its own words, and what changes is its likeness to the picture"

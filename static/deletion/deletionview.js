@@ -7,17 +7,20 @@ import { Curves } from "../maps/curves.js";
 import { DeletionFacts, NOT_ASKED } from "../maps/deletionfacts.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { ordinal } from "../maps/caption.js";
+import { Waiting } from "../progress/waiting.js";
 import { plateName } from "../plates/plate.js";
 import { ORDER_NAMES } from "./removalorder.js";
 import { countAt, DeletionTest, valueAt } from "./deletiontest.js";
 
 /**
- * @import { Waiting } from "../progress/waiting.js"
  * @import { Store } from "../core/state.js"
- * @import { DeletionAnswer } from "../core/types.js"
+ * @import { Subject } from "../core/types.js"
+ * @import { CurvesEntry } from "../maps/curves.js"
+ * @import { MapPlate } from "../maps/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
+/** @type {{[read: string]: string}} */
 const READ_TERMS = {
   probability: "without these parts",
   logit: "logit without them",
@@ -32,7 +35,10 @@ const READ_TERMS = {
  */
 export const shownValue = (read, value) => (read === "probability" ? percent(value) : number(value));
 
-/** The lines of the test under a map: those of its plate, else new ones. */
+/**
+ * The lines of the test under a map: those of its plate, else new ones.
+ * @param {MapPlate} mapPlate
+ */
 function factsOf({ node, actions, deletion }) {
   if (deletion) return deletion;
   const facts = new DeletionFacts();
@@ -47,22 +53,29 @@ function factsOf({ node, actions, deletion }) {
 const WAITING = "The model is asked when all maps are there.";
 const ASKING = "All maps are there. The model now answers without the parts that each of them names.";
 
+/**
+ * @param {Element | HTMLSpanElement} node
+ * @param {string} text
+ */
 const put = (node, text) => node.textContent !== text && (node.textContent = text);
 
 /** What the plates lose at the place of the slider, and the curves. */
 export class DeletionView {
+  /** @type {Map<string, DeletionTest>} */
   #trials = new Map(); // id of an explanation on show -> DeletionTest; two of them where two models are compared
   #facts = new WeakMap(); // plate -> DeletionFacts
   #waiting = 0;
+  asking = new Waiting(); // the curves
 
   /**
-   * @param {{workbench: WorkbenchView, tool: Store<any>, asking: Waiting, problem: Element, statusLine: Element,
+   * @param {{workbench: WorkbenchView, tool: Store<any>, over: Element, problem: Element, statusLine: Element,
    *   output: Element, isOpen: boolean, close: () => void}} bar
    */
   constructor(bar) {
     const { workbench } = bar;
     this.bar = bar;
     this.workbench = workbench;
+    bar.over.append(this.asking.node);
     // the bar beside the curves tells it to screen readers, when they ask
     this.count = el("span", { "aria-hidden": "true" });
     this.figure = new Curves(byId("curves"), bar.tool, {
@@ -135,14 +148,19 @@ export class DeletionView {
     this.figure.mark(order, removed / 100);
   }
 
-  /** Remove tokens from a plate; gives how many it has, null where it shows no map of an explanation on show. */
+  /**
+   * Remove tokens from a plate; gives how many it has, null where it shows no map of an explanation on show.
+   * @param {MapPlate} plate
+   * @param {number} share
+   * @param {string} order
+   */
   #plate(plate, share, order) {
     if (!this.#facts.has(plate)) this.#facts.set(plate, factsOf(plate));
     const facts = this.#facts.get(plate);
     const { map } = plate;
-    const trial = map && this.#trials.get(plate.actions.id);
+    const trial = this.#trials.get(plate.actions.id ?? "");
     plate.removal = null;
-    if (!trial) {
+    if (!map || !trial) {
       put(facts.then.value, NOT_ASKED);
       put(facts.rank.value, NOT_ASKED);
       return null;
@@ -151,15 +169,15 @@ export class DeletionView {
     const answer = trial.answers.get(map.target);
     const most = Math.min(countAt(share, tokens.length), answer?.counts.at(-1) ?? tokens.length);
     const removed = new Set(tokens.slice(0, most));
-    if (plate.mapCanvas) coverPatches(plate.mapCanvas, map.grid, removed, this.paper);
-    else strikeWords(plate, removed);
+    if (plate.mapCanvas) coverPatches(plate.mapCanvas, map.grid ?? [], removed, this.paper ?? "");
+    else strikeWords(/** @type {any} */ (plate), removed);
     const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
     plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === order);
-    if (curve) {
-      const { value, computed } = valueAt(answer.counts, curve[answer.read], most);
-      const rows = answer.ranking.filter((row) => !row.control);
-      const row = answer.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
+    const row = answer?.ranking.find((candidate) => candidate.method === map.method && !candidate.control);
+    if (answer && curve && row) {
+      const { value, computed } = valueAt(answer.counts, curve[answer.read] ?? [], most);
+      const rows = answer.ranking.filter((candidate) => !candidate.control);
       const term = answer.isContrast ? "difference without them" : READ_TERMS[answer.read];
       const then = `${computed ? "" : "≈ "}${shownValue(answer.read, value)}`;
       const rank = `${ordinal(row.rank)} of ${rows.length}`;
@@ -177,27 +195,36 @@ export class DeletionView {
   /** Another explanation is on show, or another beside it. */
   #begin() {
     const before = this.#trials;
-    const shown = this.#subjects.map((subject) => subject.value).filter(({ id }) => id);
-    this.#trials = new Map(shown.map((subject) => [subject.id, before.get(subject.id) ?? new DeletionTest(subject)]));
+    this.#trials = new Map();
+    for (const { value } of this.#subjects) {
+      const { id, model, info } = value;
+      if (id && model && info) this.#trials.set(id, before.get(id) ?? new DeletionTest({ id, model, info }));
+    }
     for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
     showProblem(this.bar.problem, null);
     this.#tell();
     this.soon();
   }
 
-  /** Ask for the curves of an explanation that is done. */
+  /**
+   * Ask for the curves of an explanation that is done.
+   * @param {Subject} subject
+   */
   #ask({ id }) {
     const onAnswer = () => {
       this.#tell();
       this.draw();
     };
     this.#trials
-      .get(id)
-      .ask(this.bar.asking, onAnswer, () => this.#tellProgress())
+      .get(id ?? "")
+      ?.ask(this.asking, onAnswer, () => this.#tellProgress())
       .catch((problem) => this.workbench.report(problem, this.bar.problem));
   }
 
-  /** The name of a model, where there are two. */
+  /**
+   * The name of a model, where there are two.
+   * @param {DeletionTest} trial
+   */
   #of(trial) {
     return this.#trials.size < 2 ? null : this.workbench.models.shownName(trial.model);
   }
@@ -227,18 +254,19 @@ export class DeletionView {
   /** How many inputs of how many the model has answered, beside the curves and in the deletion bar. */
   #tellProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
-    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun);
+    const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
     put(this.count, progressLine);
   }
 
   /**
    * The curves on show: {id, answer, names}; null while there are none.
-   * @returns {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>} | null}
+   * @returns {CurvesEntry | null}
    */
   get curves() {
     return this.figure.shown;
   }
 
+  /** @param {string | null} spec */
   #pick(spec) {
     for (const plate of this.workbench.plateSet.tested)
       plate.node.classList.toggle("picked", plate.variant.spec === spec);

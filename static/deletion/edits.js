@@ -6,13 +6,22 @@ import { count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { ChangeTable } from "../tools/answerchange.js";
 
-/** @import { WorkbenchView } from "../plates/types.js" */
+/**
+ * @import { EditedAnswer, Word } from "../core/schemas.js"
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
 
+/** @type {{[key: string]: number}} */
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LONGEST = 200; // characters in place of a word
 
-/** The edits that the address names of a text of so many words: {removed, replaced}. */
+/**
+ * The edits that the address names of a text of so many words: {removed, replaced}.
+ * @param {{[part: string]: string}} parts
+ * @param {number} words
+ */
 function readEdits({ removed = "", replaced = "" }, words) {
+  /** @param {number} i */
   const known = (i) => Number.isInteger(i) && i >= 0 && i < words;
   /** @type {[number, string][]} */
   const pairs = [...new URLSearchParams(replaced)].map(([i, word]) => [Number(i), word.trim().slice(0, LONGEST)]);
@@ -29,13 +38,15 @@ function readEdits({ removed = "", replaced = "" }, words) {
   };
 }
 
+/** @param {{removed: Set<number>, replaced: Map<number, string>}} edits */
 const writeEdits = ({ removed, replaced }) => ({
   removed: [...removed].sort((a, b) => a - b).join(" ") || undefined,
-  replaced: new URLSearchParams([...replaced]).toString() || undefined,
+  replaced: new URLSearchParams([...replaced].map(([i, word]) => [String(i), word])).toString() || undefined,
 });
 
 /** The words of the text as buttons, and what the model says without them. */
 export class Edits {
+  /** @type {AbortController | null} */
   #request = null;
   #isOutdated = false;
 
@@ -49,7 +60,9 @@ export class Edits {
     this.tool = workbench.toolStates.of("edits");
     this.id = workbench.address.id;
     this.asking = new Waiting();
+    /** @type {Word[]} */
     this.words = [];
+    /** @type {HTMLButtonElement[]} */
     this.buttons = [];
     this.at = 0;
     this.removed = new Set();
@@ -102,16 +115,17 @@ export class Edits {
   #lay() {
     this.#request?.abort();
     const { id, info } = this.workbench.subject.value;
-    const { input } = info ?? {};
+    const input = info?.input.kind === "text" ? info.input : null;
     this.words = input?.words ?? [];
     const texts = [input?.text ?? "", input?.text_pair ?? ""];
+    /** @type {(string | Node)[]} */
     const parts = [];
     let place = 0;
     let part = 0;
     this.buttons = this.words.map((word, i) => {
       if ((word.part ?? 0) !== part) {
         parts.push(texts[part].slice(place), "\n");
-        [place, part] = [0, word.part];
+        [place, part] = [0, word.part ?? 0];
       }
       const button = el(
         "button",
@@ -146,7 +160,10 @@ export class Edits {
     this.#changed();
   }
 
-  /** Word `i` is the one that the field is about. */
+  /**
+   * Word `i` is the one that the field is about.
+   * @param {number} i
+   */
   #choose(i) {
     this.at = i;
     this.buttons.forEach((button, k) => (button.tabIndex = k === i ? 0 : -1));
@@ -154,6 +171,7 @@ export class Edits {
     this.field.value = this.replaced.get(i) ?? "";
   }
 
+  /** @param {number} i */
   #toggle(i) {
     if (this.removed.has(i)) this.removed.delete(i);
     else this.removed.add(i);
@@ -162,6 +180,7 @@ export class Edits {
     this.#changed();
   }
 
+  /** @param {Event} event */
   #replace(event) {
     event.preventDefault();
     const other = this.field.value.trim();
@@ -171,6 +190,7 @@ export class Edits {
     this.#changed();
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     const step = STEPS[event.key];
     if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -191,7 +211,7 @@ export class Edits {
   /** Ask for what is there now; while an answer is on its way, once more when it has come. */
   async #ask() {
     const { id, info, done } = this.workbench.subject.value;
-    if (!id || !done) return void this.#show(null);
+    if (!id || !info || !done) return void this.#show(null);
     if (this.#request && !this.#request.signal.aborted) return void (this.#isOutdated = true);
     const request = (this.#request = new AbortController());
     this.#isOutdated = false;
@@ -215,6 +235,10 @@ export class Edits {
     if (this.#isOutdated) this.#ask();
   }
 
+  /**
+   * @param {EditedAnswer | null} answer
+   * @param {number} [edited]
+   */
   #show(answer, edited = 0) {
     const { info } = this.workbench.subject.value;
     this.statusLine.textContent = edited

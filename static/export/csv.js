@@ -4,6 +4,7 @@ import { el } from "../core/dom.js";
 import { save, stem } from "./saving.js";
 
 /**
+ * @import { DeletionCurve, RunReport } from "../core/schemas.js"
  * @import { DeletionAnswer } from "../core/types.js"
  */
 
@@ -49,8 +50,9 @@ export function saveCsv(rows, ...name) {
  * @returns {(string | number)[][]}
  */
 export function curveRows({ target, counts, tokens, curves, random, read }) {
+  /** @param {Omit<DeletionCurve, "order"> & {order: string}} curve */
   const lines = ({ method, order, ...values }) =>
-    counts.map((removed, i) => [target, method, order, removed, removed / tokens, values[read][i]]);
+    counts.map((removed, i) => [target, method, order, removed, removed / tokens, values[read]?.[i] ?? ""]);
   return [
     ["target", "method", "first", "gone", "share_gone", read],
     ...[...curves, { ...random, method: "random", order: "random" }].flatMap(lines),
@@ -59,11 +61,8 @@ export function curveRows({ target, counts, tokens, curves, random, read }) {
 
 /**
  * A run of the leaderboard as rows: a line a method and metric.
- * @param {{id: string, plan: {model: string, dataset: string}, methods: {spec: string}[],
- *   metrics: {name: string, direction: string}[],
- *   results: {[metric: string]: {[spec: string]: {value: number | null, low: number, high: number, tied: boolean,
- *   inputs: number}}}}} run
- * @returns {(string | number | null)[][]}
+ * @param {RunReport} run
+ * @returns {(string | number | null | undefined)[][]}
  */
 export const runRows = ({ plan, methods, metrics, results }) => [
   ["model", "dataset", "method", "metric", "better", "value", "low", "high", "inputs", "tied_with_best"],

@@ -7,7 +7,10 @@ import { loaded, MONO, SERIF } from "./typefaces.js";
 import { INK, line, paragraph, round, RULE, SOFT, tag } from "./lettering.js";
 import { GAP, heading, MARGIN, sheet } from "./sheet.js";
 
-/** @import { DeletionAnswer, Explanation } from "../core/types.js" */
+/**
+ * @import { Ends } from "../core/colour.js"
+ * @import { DeletionAnswer, Explanation } from "../core/types.js"
+ */
 
 const PANEL = { width: 460, height: 300, left: 54, right: 8, top: 40, bottom: 44 };
 // told apart by those who see few colours, too
@@ -18,22 +21,38 @@ const ROW = 19;
 const COLUMNS = [66, 84, 560, 690, 820]; // of the table: rank, method, and the right ends of its numbers
 const small = { size: 11, family: MONO, fill: SOFT };
 
-/** How the line of the method that is `i`-th in the ranking is drawn. */
+/**
+ * How the line of the method that is `i`-th in the ranking is drawn.
+ * @param {number} i
+ */
 const styleOf = (i) => ({
   stroke: HUES[i % HUES.length],
   "stroke-width": i ? 1.5 : 2.6,
   "stroke-dasharray": DASHES[Math.floor(i / HUES.length) % DASHES.length],
 });
 
+/**
+ * @param {string} order
+ * @param {DeletionAnswer} answer
+ * @param {Ends} ends
+ * @param {Map<string, {stroke: string, "stroke-width": number, "stroke-dasharray": string}>} styles
+ */
 function panel(order, answer, ends, styles) {
   const { width, height, left, right, top, bottom } = PANEL;
+  /** @param {number} share */
   const x = (share) => round(left + share * (width - left - right));
+  /** @param {number} value */
   const y = (value) => round(top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom));
+  /** @type {(value: number) => string} */
   const tickText =
     answer.read === "probability"
       ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
       : (value) => number(value, 2);
-  const curve = (values, more) =>
+  /**
+   * @param {number[] | undefined} values
+   * @param {object} more
+   */
+  const curve = (values = [], more) =>
     tag("polyline", {
       points: values.map((value, i) => `${x(answer.counts[i] / answer.tokens)},${y(value)}`).join(" "),
       fill: "none",
@@ -52,7 +71,7 @@ function panel(order, answer, ends, styles) {
   );
   const curves = answer.curves.filter((entry) => entry.order === order);
   const drawn = [...styles].reverse().map(([method, style]) =>
-    curve(curves.find((entry) => entry.method === method)[answer.read], {
+    curve(curves.find((entry) => entry.method === method)?.[answer.read], {
       class: "curve",
       "data-spec": method,
       ...style,
@@ -69,11 +88,22 @@ function panel(order, answer, ends, styles) {
   ].join("");
 }
 
-/** The ranking, each row with the line of its method: {markup, height}. */
+/**
+ * The ranking, each row with the line of its method: {markup, height}.
+ * @param {DeletionAnswer} answer
+ * @param {Map<string, string>} names
+ * @param {Map<string, {stroke: string, "stroke-width": number, "stroke-dasharray": string}>} styles
+ */
 function legend(answer, names, styles) {
   const format = answer.read === "probability" ? percent : number;
+  /** @type {string[]} */
   const parts = [];
   let y = 12;
+  /**
+   * @param {{stroke: string, "stroke-width": number, "stroke-dasharray": string} | undefined | null} style
+   * @param {string[]} cells
+   * @param {{fill?: string, size?: number}} [more]
+   */
   const row = (style, cells, more = {}) => {
     const drawn = cells.map((text, k) =>
       paragraph(COLUMNS[k], y, text, {
@@ -89,7 +119,7 @@ function legend(answer, names, styles) {
     y += ROW + Math.max(...drawn.map((cell) => cell.more));
   };
   row(null, ["rank", "method", "area, most first", "area, least first", "gap"], { fill: SOFT, size: 11 });
-  for (const { method, rank, most, least, gap, control } of answer.ranking) {
+  for (const { method, rank, most = NaN, least = NaN, gap = NaN, control } of answer.ranking) {
     const name = control ? `${BASELINE} (${answer.random.seeds} draws)` : (names.get(method) ?? method);
     row(
       control ? DASHED : styles.get(method),
@@ -118,6 +148,11 @@ export async function curveFigure({ answer, names, explanation }) {
   );
   const ends = endsOf(answer);
   const styles = new Map(answer.ranking.filter((row) => !row.control).map(({ method }, i) => [method, styleOf(i)]));
+  /**
+   * @param {number} left
+   * @param {number} top
+   * @param {string} markup
+   */
   const at = (left, top, markup) => tag("g", { transform: `translate(${left} ${round(top)})` }, markup);
   const top = above.height + GAP;
   const under = legend(answer, names, styles);

@@ -12,32 +12,36 @@ import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lett
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 
 /**
- * @import { View } from "../core/state.js"
- * @import { Explanation } from "../core/types.js"
- * @import { MapPlate } from "../maps/types.js"
+ * @import { ImageInput } from "../core/schemas.js"
+ * @import { Explanation, Unit, View } from "../core/types.js"
+ * @import { Drawable, MapPlate } from "../maps/types.js"
  */
 
 const LINE = 27;
 const WIDTH = { picture: 220, alone: 448, text: 440 };
 const MIX = 0.48; // of a word's ground at full score, as on the page
 
+/** @param {number[]} colour */
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
 
+/**
+ * @param {string} href
+ * @param {number} width
+ * @param {number} height
+ * @param {{style: string} | {style?: undefined}} [more]
+ */
 const image = (href, width, height, more = {}) =>
   tag("image", { href, x: 0, y: 0, width: round(width), height: round(height), preserveAspectRatio: "none", ...more });
 
-/** The patches that are removed, in the colour of the paper, and a hairline around the whole. */
-function removedPatches(
-  {
-    map: {
-      grid: [rows, columns],
-    },
-    removal,
-  },
-  width,
-  height,
-) {
-  if (!removal?.removed.size) return "";
+/**
+ * The patches that are removed, in the colour of the paper, and a hairline around the whole.
+ * @param {MapPlate} plate
+ * @param {number} width
+ * @param {number} height
+ */
+function removedPatches({ map, removal }, width, height) {
+  if (!map?.grid || !removal?.removed.size) return "";
+  const [rows, columns] = map.grid;
   const [across, down] = [width / columns, height / rows];
   const d = [...removal.removed]
     .map(
@@ -56,10 +60,16 @@ function removedPatches(
   );
 }
 
-/** A map over its picture, `width` wide: {markup, height}. */
+/**
+ * A map over its picture, `width` wide: {markup, height}.
+ * @param {MapPlate} plate
+ * @param {number} width
+ * @param {View} view
+ */
 function pictureBody(plate, width, view) {
   const { mapCanvas } = plate;
-  const { base, ends } = mapCanvas;
+  const { base, ends } = plate;
+  /** @type {[Drawable, View]} */
   const [map, look] = mapCanvas.look(view);
   const height = (width * base.height) / base.width;
   const canvas = el("canvas", { width: SHARP * width, height: Math.round(SHARP * height) });
@@ -92,20 +102,30 @@ function pictureBody(plate, width, view) {
   };
 }
 
-/** The colour of a word for, against, or of a strength. */
+/**
+ * The colour of a word for, against, or of a strength.
+ * @param {number} t
+ * @param {boolean} signed
+ * @param {View} view
+ */
 function hue(t, signed, view) {
   const stops = ramp(signed, coloursOf(view, signed));
   return signed ? stops[t > 0 ? 5 : 1] : stops[6];
 }
 
-/** A text with its words on their colours: {markup, height}. */
+/**
+ * A text with its words on their colours: {markup, height}.
+ * @param {MapPlate} mapPlate
+ * @param {number} width
+ * @param {View} view
+ */
 function textBody({ base, values, ends, variant, removal }, width, view) {
   const font = `15px ${SERIF}`;
   const signed = twoSided(ends, variant.signed);
   /** @type {{text: string, t: number, struck?: object | false}[]} */
   const segments = [];
   let at = 0;
-  base.units.forEach(({ start, end, tokens }, i) => {
+  /** @type {Unit[]} */ (base.units).forEach(({ start, end, tokens }, i) => {
     const struck = tokens.some((token) => removal?.removed.has(token)) && {
       fill: SOFT,
       "text-decoration": "line-through",
@@ -157,7 +177,11 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
   return { markup: parts.join(""), height: y + 14 };
 }
 
-/** The colours of the bar under a plate, from its low end to its high end. */
+/**
+ * The colours of the bar under a plate, from its low end to its high end.
+ * @param {MapPlate} plate
+ * @param {View} view
+ */
 function bar(plate, view) {
   const signed = twoSided(plate.ends, plate.variant.signed);
   const stops = ramp(signed, coloursOf(view, signed));
@@ -166,7 +190,13 @@ function bar(plate, view) {
   return signed ? [stops[1], ground, stops[5]] : [ground, stops[6]];
 }
 
-/** One plate with its label: {markup, height}. */
+/**
+ * One plate with its label: {markup, height}.
+ * @param {MapPlate} plate
+ * @param {number} width
+ * @param {View} view
+ * @param {number} i
+ */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
   const body = plate.mapCanvas ? pictureBody(plate, width, view) : textBody(plate, width, view);
@@ -180,7 +210,8 @@ function cell(plate, width, view, i) {
       .map((colour, k) => tag("stop", { offset: round(k / (stops.length - 1)), "stop-color": rgb(colour) }))
       .join(""),
   );
-  const about = target === null ? byLine(variant) : target === map.target ? target : `${target}: ${map.target}`;
+  const of = map?.target ?? target;
+  const about = target === null ? byLine(variant) : target === of ? target : `${target}: ${of}`;
   const name = below(0, body.height, width, [
     [21, variant.title, { size: 15, family: SERIF, "font-weight": 600 }],
     [16, about, target === null ? { fill: SOFT } : { fill: SOFT, "font-style": "italic", family: SERIF, size: 14 }],
@@ -202,7 +233,9 @@ function cell(plate, width, view, i) {
   const [low, high] = meaningOf({ signed });
   label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
   const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
-  const facts = [[15, `${rule}range ${number(map.range[0], 2)} … ${number(map.range[1], 2)}`, small]];
+  const [least, most] = map?.range ?? ends;
+  /** @type {[number, string, object][]} */
+  const facts = [[15, `${rule}range ${number(least, 2)} … ${number(most, 2)}`, small]];
   const note = oneSignNote(ends, variant.signed);
   if (note) facts.push([15, note, small]);
   if (plate.removal?.resultLine) facts.push([15, plate.removal.resultLine, { ...small, fill: INK }]);
@@ -210,10 +243,15 @@ function cell(plate, width, view, i) {
   return { markup: body.markup + label.join("") + under.markup, height: under.y };
 }
 
-async function inputCell(explanation, width, mapCanvas) {
-  const bytes = await getBlob(`${explanationPath(explanation.id)}/input.png`);
-  const height = (width * mapCanvas.base.height) / mapCanvas.base.width;
-  const { seen } = explanation.input;
+/**
+ * @param {string} id
+ * @param {ImageInput} input
+ * @param {number} width
+ * @param {MapPlate} plate
+ */
+async function inputCell(id, { seen }, width, { base }) {
+  const bytes = await getBlob(`${explanationPath(id)}/input.png`);
+  const height = (width * base.height) / base.width;
   const caption = below(0, height, width, [
     [21, "As the model saw it", { size: 15, family: SERIF }],
     [16, `${seen[0]}×${seen[1]} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
@@ -236,7 +274,9 @@ async function inputCell(explanation, width, mapCanvas) {
  */
 export function balanced(tiles, ...choices) {
   if (tiles <= choices[0]) return tiles;
+  /** @param {number} across */
   const gaps = (across) => (across - (tiles % across)) % across;
+  /** @param {number} across */
   const cost = (across) => gaps(across) + (across > 2 && tiles % across === 1 ? tiles : 0);
   return choices.reduce((best, across) => (cost(across) < cost(best) ? across : best));
 }
@@ -253,8 +293,9 @@ export async function figure({ plates, view, columns, explanations }) {
   const kind = plates[0].mapCanvas ? (alone ? "alone" : "picture") : "text";
   const width = WIDTH[kind];
   const cells = plates.map((plate, i) => cell(plate, width, view, i));
-  if (kind === "picture" && explanations[0].input.kind === "image") {
-    const input = await inputCell(explanations[0], width, plates[0].mapCanvas);
+  const [{ id, input: asked }] = explanations;
+  if (kind === "picture" && asked.kind === "image") {
+    const input = await inputCell(id, asked, width, plates[0]);
     if (columns) for (let i = 0; i < columns; i++) cells.splice(i, 0, i ? { markup: "", height: 0 } : input);
     else cells.unshift(input);
   }
@@ -278,13 +319,16 @@ export async function figure({ plates, view, columns, explanations }) {
   }
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
-/** What the deletion test removed from the plates; empty where it is nothing. */
+/**
+ * What the deletion test removed from the plates; empty where it is nothing.
+ * @param {MapPlate[]} plates
+ * @param {Explanation[]} explanations
+ */
 function removedLine(plates, explanations) {
-  const removals = explanations.map(({ id, model }) => ({
-    model,
-    ...plates.find((plate) => plate.actions.id === id && plate.removal?.removed.size)?.removal,
-  }));
-  const begun = removals.filter(({ removed }) => removed);
+  const begun = explanations.flatMap(({ id, model }) => {
+    const removal = plates.find((plate) => plate.actions.id === id && plate.removal?.removed.size)?.removal;
+    return removal ? { model, ...removal } : [];
+  });
   const counts = begun.map(
     ({ removed, of, model }) => `${removed.size} of ${of}${explanations.length > 1 ? ` (${model})` : ""}`,
   );

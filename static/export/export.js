@@ -7,16 +7,24 @@ import { menu } from "../core/menu.js";
 import { save, stem } from "./saving.js";
 
 /**
- * @import { Store, View } from "../core/state.js"
- * @import { DeletionAnswer } from "../core/types.js"
+ * @import { Store } from "../core/state.js"
+ * @import { DeletionAnswer, View } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  */
 
-/** Save plates as one picture in `format` ("svg" or "png"), as they are drawn now. */
+/**
+ * Save plates as one picture in `format` ("svg" or "png"), as they are drawn now.
+ * @param {MapPlate[]} plates
+ * @param {string} format
+ * @param {View} view
+ * @param {string | null} id
+ * @param {number} columns
+ * @param {string} name
+ */
 async function savePicture(plates, format, view, id, columns, name) {
   const { figure } = await import("./drawing.js");
   // two models make two explanations
-  const ids = new Set([id, ...plates.map((plate) => plate.actions.id).filter(Boolean)]);
+  const ids = new Set([id, ...plates.map((plate) => plate.actions.id)].flatMap((one) => one ?? []));
   const explanations = await Promise.all([...ids].map((explanationId) => getJSON(explanationPath(explanationId))));
   return saveDrawn(await figure({ plates, view, columns, explanations }), format, name);
 }
@@ -35,6 +43,11 @@ async function saveCurves({ id, ...curves }, format) {
   );
 }
 
+/**
+ * @param {{svg: string, width: number, height: number}} drawn
+ * @param {string} format
+ * @param {string} name
+ */
 async function saveDrawn(drawn, format, name) {
   const { raster } = await import("./sheet.js");
   save(format === "svg" ? new Blob([drawn.svg], { type: "image/svg+xml" }) : await raster(drawn), `${name}.${format}`);
@@ -64,8 +77,9 @@ export function regionLinks(id, spec, none) {
  */
 export function mapMenu(plate) {
   const { variant } = plate;
+  /** @param {string} format */
   const draw = (format) => () =>
-    savePicture([plate], format, plate.look, plate.actions.id, 1, stem(variant.spec, plate.map.target));
+    savePicture([plate], format, plate.look, plate.actions.id, 1, stem(variant.spec, plate.map?.target ?? ""));
   return menu("export", `${variant.title}: export`, () => {
     const { id } = plate.actions;
     if (!plate.map || !id) return [];
@@ -78,7 +92,11 @@ export function mapMenu(plate) {
   });
 }
 
-/** Show lines that the browser does not let us copy, selected, so that a person can. */
+/**
+ * Show lines that the browser does not let us copy, selected, so that a person can.
+ * @param {string} title
+ * @param {string} text
+ */
 function show(title, text) {
   const field = el("textarea", { readOnly: true, rows: 14, value: text, "aria-label": title, spellcheck: false });
   const dialog = el(
@@ -97,7 +115,10 @@ function show(title, text) {
 /** Whether this server lets other pages show its explanations. */
 const embeds = document.querySelector("meta[name=vitrine]")?.getAttribute("data-embed") === "yes";
 
-/** The lines that show the maps on show inside another page, as they are looked at now. */
+/**
+ * The lines that show the maps on show inside another page, as they are looked at now.
+ * @param {{id: string | null, specs: string[]}} workbench
+ */
 function embedCode({ id, specs }) {
   const query = new URLSearchParams(location.search);
   for (const name of [...query.keys()])
@@ -122,6 +143,10 @@ function embedCode({ id, specs }) {
  */
 export function figureMenu(workbench) {
   const statusLine = el("span", { class: "quiet", role: "status" });
+  /**
+   * @param {() => Promise<void>} run
+   * @param {string} [done]
+   */
   const tell =
     (run, done = "") =>
     async () => {
@@ -133,6 +158,10 @@ export function figureMenu(workbench) {
         statusLine.textContent = problem.detail ?? String(problem);
       }
     };
+  /**
+   * @param {string} text
+   * @param {string} title
+   */
   const copy = async (text, title) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -144,17 +173,19 @@ export function figureMenu(workbench) {
     /** @type {Map<Element, MapPlate>} */
     const known = new Map(workbench.plateSet.everyPlate.map((plate) => [plate.node, plate]));
     return [...workbench.plateSet.root.querySelectorAll(".plate")]
-      .map((node) => known.get(node))
-      .filter((plate) => plate?.map && plate.node.checkVisibility());
+      .flatMap((node) => known.get(node) ?? [])
+      .filter((plate) => plate.map && plate.node.checkVisibility());
   };
   const columns = () =>
     workbench.plateSet.root.querySelector(".matrix .line:not(.head)")?.querySelectorAll(".plate").length ?? 0;
+  /** @param {string} format */
   const draw = (format) =>
     tell(
-      () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(workbench.id)),
+      () => savePicture(plates(), format, workbench.view.value, workbench.id, columns(), stem(String(workbench.id))),
       "saved",
     );
   const curves = () => workbench.deletionBar.view?.curves;
+  /** @param {string} format */
   const curvesAs = (format) => ({
     text: `${format.toUpperCase()} of the deletion curves`,
     run: tell(() => saveCurves(curves(), format), "saved"),
@@ -167,8 +198,12 @@ export function figureMenu(workbench) {
       saveCsv(curveRows(answer), id, "curves", answer.target);
     }, "saved"),
   });
+  /**
+   * @param {string} kind
+   * @param {string} title
+   */
   const code = (kind, title) =>
-    tell(async () => copy((await getJSON(`${explanationPath(workbench.id)}/code`))[kind], title), "copied");
+    tell(async () => copy((await getJSON(`${explanationPath(String(workbench.id))}/code`))[kind], title), "copied");
   const node = menu("Export", "Export the whole figure", () =>
     !workbench.id || !plates().length
       ? []

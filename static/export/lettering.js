@@ -1,11 +1,12 @@
 // The markup of figures, and texts in it: in lines no wider than their room, since SVG breaks none by itself.
 
-import { el } from "../core/dom.js";
+import { context2d, el } from "../core/dom.js";
 import { SANS } from "./typefaces.js";
 
 /** @type {string[]} */
 export const [PAPER, INK, SOFT, RULE] = ["#fffefb", "#1c1a15", "#665f52", "#ddd6c8"];
 
+/** @param {string} text */
 const escaped = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 /**
  * An element of SVG as markup.
@@ -25,7 +26,7 @@ export const tag = (name, attributes, inner = "") =>
  */
 export const round = (value) => Math.round(100 * value) / 100;
 
-const ruler = el("canvas").getContext("2d");
+const ruler = context2d(el("canvas"));
 /**
  * How wide a text is in this font, given as in CSS.
  * @param {string} text
@@ -34,14 +35,24 @@ const ruler = el("canvas").getContext("2d");
  */
 export const widthOf = (text, font) => ((ruler.font = font), ruler.measureText(text).width);
 
-/** The beginning of a word that fits into `most`; at least a letter. */
+/**
+ * The beginning of a word that fits into `most`; at least a letter.
+ * @param {string} word
+ * @param {string} font
+ * @param {number} most
+ */
 function fitting(word, font, most) {
   let end = word.length;
   while (end > 1 && widthOf(word.slice(0, end), font) > most) end--;
   return word.slice(0, end);
 }
 
-/** A text in lines no wider than `most`, parted between words; a word that is wider is parted where the line ends. */
+/**
+ * A text in lines no wider than `most`, parted between words; a word that is wider is parted where the line ends.
+ * @param {string} text
+ * @param {string} font
+ * @param {number} most
+ */
 function wrapped(text, font, most) {
   const lines = [""];
   for (const word of String(text).split(/(?<= )/)) {
@@ -54,7 +65,7 @@ function wrapped(text, font, most) {
     if (lines.at(-1)) lines.push("");
     while (widthOf(rest.trimEnd(), font) > most && rest.length > 1) {
       lines[lines.length - 1] = fitting(rest, font, most);
-      rest = rest.slice(lines.at(-1).length);
+      rest = rest.slice(lines[lines.length - 1].length);
       lines.push("");
     }
     lines[lines.length - 1] = rest;

@@ -1,11 +1,14 @@
 // The paper of a figure: the lines over it, the sheet with its fonts, and the sheet as a PNG file.
 
-import { el, number, percent } from "../core/dom.js";
+import { context2d, el, number, percent } from "../core/dom.js";
 import { spoken } from "../core/targets.js";
 import { embedded, MONO, SERIF } from "./typefaces.js";
 import { below, PAPER, SOFT, tag } from "./lettering.js";
 
-/** @import { Explanation } from "../core/types.js" */
+/**
+ * @import { Target } from "../core/schemas.js"
+ * @import { Explanation } from "../core/types.js"
+ */
 
 /** @type {number[]} */
 export const [MARGIN, GAP] = [28, 22];
@@ -24,6 +27,7 @@ const MOST = 60_000_000; // pixels of a PNG
  * @returns {{markup: string, height: number}}
  */
 export function heading(explanations, choices, width, more = "") {
+  /** @param {Target} target */
   const about = (target) =>
     `${spoken(target)}: ${target.probability === undefined && !target.against ? "value" : "logit"} ${number(target.logit)}${target.probability === undefined ? "" : `, ${percent(target.probability)}`}`;
   const [{ created, versions }] = explanations;
@@ -77,7 +81,7 @@ export async function sheet(markup, width, tall) {
 /**
  * A figure as a PNG file, twice as many pixels as units where that is not too many.
  * @param {{svg: string, width: number, height: number}} options
- * @returns {Promise<Blob | null>}
+ * @returns {Promise<Blob>}
  */
 export async function raster({ svg, width, height }) {
   const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
@@ -87,8 +91,8 @@ export async function raster({ svg, width, height }) {
     await picture.decode();
     const scale = SHARP ** 2 * width * height > MOST ? 1 : SHARP;
     const canvas = el("canvas", { width: scale * width, height: scale * height });
-    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
-    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+    context2d(canvas).drawImage(picture, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve) => canvas.toBlob((blob) => resolve(/** @type {Blob} */ (blob)), "image/png"));
   } finally {
     URL.revokeObjectURL(href);
   }

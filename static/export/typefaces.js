@@ -7,15 +7,14 @@ export const MONO = "'Source Code Pro', monospace";
 /** The @font-face rules of fonts.css that bring a file, as [{family, rule, url}]. */
 function declared() {
   const sheet = [...document.styleSheets].find(({ href }) => href?.endsWith("/fonts.css"));
-  return [...sheet.cssRules]
+  return [...(sheet?.cssRules ?? [])]
     .filter((rule) => rule instanceof CSSFontFaceRule)
     .map((rule) => ({
       rule,
       family: rule.style.getPropertyValue("font-family").replace(/["']/g, ""),
       url: /url\("([^"]+)"\)/.exec(rule.style.getPropertyValue("src"))?.[1],
     }))
-    .filter(({ url }) => url)
-    .map((face) => ({ ...face, url: new URL(face.url, sheet.href).href }));
+    .flatMap((face) => (face.url ? { ...face, url: new URL(face.url, sheet?.href ?? undefined).href } : []));
 }
 
 /**

@@ -87,15 +87,17 @@ const TOUCHES = [
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
 const onWorkbench = location.pathname === "/image";
-let dialog = null;
+/** @type {HTMLDialogElement | undefined} */
+let dialog;
 
+/** @param {[string[], string]} item */
 function row([keys, does]) {
   const shown = keys.flatMap((key, i) => [i ? " " : null, el("kbd", {}, key)]);
   return el("div", {}, el("dt", {}, shown), el("dd", {}, does));
 }
 
 function make() {
-  const close = el("button", { type: "button", class: "act plain", on: { click: () => dialog.close() } }, "Close");
+  const close = el("button", { type: "button", class: "act plain", on: { click: () => dialog?.close() } }, "Close");
   const visit = onWorkbench
     ? el(
         "button",
@@ -104,7 +106,7 @@ function make() {
           class: "act",
           on: {
             click: () => {
-              dialog.close();
+              dialog?.close();
               tour();
             },
           },
@@ -159,7 +161,9 @@ function offeredBefore() {
   }
 }
 
+/** @param {EventTarget | null} node */
 const writes = (node) =>
+  node instanceof Element &&
   node.closest(
     "input:not([type=radio], [type=checkbox], [type=range], [type=file]), textarea, select, [contenteditable]",
   );

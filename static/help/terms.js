@@ -6,9 +6,14 @@ import { el } from "../core/dom.js";
 const TERMS = /\b(cosine|share|logit difference|logit|Libra|AttnLRP|random baseline)\b/;
 const CLOSING = /^[.,:;]/; // it stays on the line of the word before it
 const MARGIN = 8; // pixels between a note and the edge of the window
-let note = null;
+/** @type {HTMLElement | undefined} */
+let note;
 
-/** The note that explains a word, beside the button that asked for it. A press elsewhere and Escape close it. */
+/**
+ * The note that explains a word, beside the button that asked for it. A press elsewhere and Escape close it.
+ * @param {HTMLElement} button
+ * @param {string} word
+ */
 async function explain(button, word) {
   const { GLOSSARY } = await import("./glossary.js");
   if (!note) {

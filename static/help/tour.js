@@ -37,7 +37,9 @@ const STEPS = [
 const deletionBar = document.getElementById("deletion-bar");
 if (deletionBar)
   new ResizeObserver(() => card && (card.style.bottom = `${deletionBar.offsetHeight + 16}px`)).observe(deletionBar);
+/** @type {HTMLElement | null} */
 let card = null;
+/** @type {HTMLElement | null} */
 let shown = null; // the part that is outlined
 
 function leave() {
@@ -47,10 +49,20 @@ function leave() {
   card = null;
 }
 
+/**
+ * @param {string} text
+ * @param {() => void} run
+ * @param {boolean} [plain]
+ */
 const button = (text, run, plain = true) =>
   el("button", { type: "button", class: plain ? "act plain" : "act", on: { click: run } }, text);
 
-/** Put a card up, which takes the focus. It is the first thing that Tab reaches. */
+/**
+ * Put a card up, which takes the focus. It is the first thing that Tab reaches.
+ * @param {string} title
+ * @param {HTMLParagraphElement[]} parts
+ * @param {(false | HTMLButtonElement)[]} buttons
+ */
 function put(title, parts, buttons) {
   card?.remove();
   card = el(
@@ -61,20 +73,22 @@ function put(title, parts, buttons) {
     el("div", { class: "finish" }, buttons),
   );
   card.addEventListener("keydown", (event) => event.key === "Escape" && leave());
-  document.querySelector(".skip").after(card);
+  document.querySelector(".skip")?.after(card);
   if (deletionBar) card.style.bottom = `${deletionBar.offsetHeight + 16}px`;
   card.focus();
 }
 
+/** @param {number} i */
 function step(i) {
   const [title, places] = STEPS[i];
   shown?.classList.remove("visited");
-  const [selector, text] = places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places.at(-1);
+  const [selector, text] =
+    places.find(([where]) => document.querySelector(where)?.checkVisibility()) ?? places[places.length - 1];
   shown = document.querySelector(selector);
-  shown.classList.add("visited");
+  shown?.classList.add("visited");
   const isInSight = shown === deletionBar; // at the foot of the window, under the card
   if (!isInSight)
-    shown.scrollIntoView({
+    shown?.scrollIntoView({
       block: innerWidth > 760 ? "center" : "start",
       behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
     });
@@ -95,6 +109,7 @@ export function start() {
 
 /** Ask in the head of the page, where it covers nothing, whether the visit is wanted. */
 export function offer() {
+  /** @param {() => void} run */
   const answer = (run) => () => {
     asking.remove();
     run();
@@ -106,7 +121,7 @@ export function offer() {
       class: "no",
       "aria-label": say("offer.no"),
       title: say("offer.no"),
-      on: { click: answer(() => document.getElementById("help").focus()) },
+      on: { click: answer(() => document.getElementById("help")?.focus()) },
     },
     "×",
   );
@@ -117,5 +132,5 @@ export function offer() {
     el("button", { type: "button", on: { click: answer(start) } }, say("offer.yes")),
     close,
   );
-  document.querySelector(".scheme").before(asking);
+  document.querySelector(".scheme")?.before(asking);
 }

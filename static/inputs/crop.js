@@ -4,7 +4,7 @@
 import { explanationPath, loadImage } from "../core/api.js";
 import { el, styled } from "../core/dom.js";
 
-/** @import { ModelInput } from "../core/types.js" */
+/** @import { ImageInput } from "../core/schemas.js" */
 
 const LEAST = 16; // pixels of the original along the shorter side of the frame
 const STEP = 0.02; // of the picture, for an arrow key
@@ -35,7 +35,7 @@ export function fitted({ x, y, w }, aspect, width, height) {
  * in pixels of the upright original, to null for the picture as the model takes it by itself, and to undefined where
  * nothing shall change.
  * @param {string} id
- * @param {ModelInput} input
+ * @param {ImageInput} input
  * @returns {Promise<number[] | null | undefined>}
  */
 export async function choosePart(id, input) {
@@ -44,13 +44,20 @@ export async function choosePart(id, input) {
 }
 
 class Cropping {
-  #from = null; // where a drag began: {x, y, box, corner}
+  /** @type {{x: number, y: number, box: number[], corner: string | undefined} | null} */
+  #from = null; // where a drag began
 
+  /**
+   * @param {HTMLImageElement} picture
+   * @param {ImageInput} input
+   * @param {(crop: number[] | null | undefined) => void} resolve
+   */
   constructor(picture, input, resolve) {
     const { width, height, seen, crop, frame } = input;
     this.width = width;
     this.height = height;
     this.aspect = seen[0] / seen[1];
+    this.box = [0, 0, width, height];
     this.answer = undefined;
     this.handles = CORNERS.map((corner) => el("i", { class: corner, data: { corner }, "aria-hidden": "true" }));
     this.frame = el(
@@ -67,7 +74,12 @@ class Cropping {
     picture.alt = "The whole picture";
     this.stage = el("div", { class: "stage" }, picture, this.frame);
     this.stage.style.aspectRatio = `${width} / ${height}`;
-    this.stage.style.setProperty("--aspect", width / height);
+    this.stage.style.setProperty("--aspect", String(width / height));
+    /**
+     * @param {string} name
+     * @param {string} text
+     * @param {(share: number) => void} set
+     */
     const slide = (name, text, set) => {
       const range = el("input", {
         type: "range",
@@ -86,6 +98,11 @@ class Cropping {
       top: slide("top", "Top to bottom", (t) => this.#put({ y: t * (height - this.down) })),
     };
     this.statusLine = el("p", { class: "num quiet", role: "status" });
+    /**
+     * @param {string} text
+     * @param {string} kind
+     * @param {() => void} run
+     */
     const finish = (text, kind, run) =>
       el(
         "button",
@@ -146,10 +163,14 @@ class Cropping {
     return this.box[3] - this.box[1];
   }
 
-  /** Move the frame, or resize it; `centred` keeps its middle where it is. */
+  /**
+   * Move the frame, or resize it; `centred` keeps its middle where it is.
+   * @param {{x?: number, y?: number, w?: number}} change
+   * @param {boolean} [centred]
+   */
   #put(change, centred = false) {
-    const [x, y] = this.box ?? [0, 0];
-    const next = { x, y, w: this.box ? this.across : this.width, ...change };
+    const [x, y] = this.box;
+    const next = { x, y, w: this.across, ...change };
     if (centred)
       Object.assign(next, { x: x + (this.across - next.w) / 2, y: y + (this.down - next.w / this.aspect) / 2 });
     this.box = fitted(next, this.aspect, this.width, this.height);
@@ -163,26 +184,33 @@ class Cropping {
     style.top = `${(100 * y0) / this.height}%`;
     style.width = `${(100 * (x1 - x0)) / this.width}%`;
     style.height = `${(100 * (y1 - y0)) / this.height}%`;
+    /**
+     * @param {number} part
+     * @param {number} room
+     */
     const share = (part, room) => (room > 0 ? Math.round((1000 * part) / room) : 0);
-    this.slides.size.range.value = share(x1 - x0, Math.min(this.width, this.height * this.aspect));
-    this.slides.left.range.value = share(x0, this.width - (x1 - x0));
-    this.slides.top.range.value = share(y0, this.height - (y1 - y0));
+    this.slides.size.range.valueAsNumber = share(x1 - x0, Math.min(this.width, this.height * this.aspect));
+    this.slides.left.range.valueAsNumber = share(x0, this.width - (x1 - x0));
+    this.slides.top.range.valueAsNumber = share(y0, this.height - (y1 - y0));
     this.slides.left.range.disabled = x1 - x0 === this.width;
     this.slides.top.range.disabled = y1 - y0 === this.height;
     this.statusLine.textContent = `columns ${x0} to ${x1} of ${this.width}, rows ${y0} to ${y1} of ${this.height}`;
     this.frame.setAttribute("aria-label", `The part that the model sees: ${this.statusLine.textContent}`);
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const [x, y] = this.box;
     const by = event.shiftKey ? 5 * STEP : STEP;
+    /** @type {{[key: string]: {x?: number, y?: number}}} */
     const moves = {
       ArrowLeft: { x: x - by * this.width },
       ArrowRight: { x: x + by * this.width },
       ArrowUp: { y: y - by * this.height },
       ArrowDown: { y: y + by * this.height },
     };
+    /** @type {{[key: string]: number}} */
     const sizes = { "+": 1.1, "=": 1.1, "-": 1 / 1.1 };
     if (moves[event.key]) this.#put(moves[event.key]);
     else if (sizes[event.key]) this.#put({ w: this.across * sizes[event.key] }, true);
@@ -192,6 +220,7 @@ class Cropping {
 
   /** Dragging inside moves the frame; dragging a corner resizes it, and the opposite corner stays. */
   #listen() {
+    /** @param {PointerEvent} event */
     const at = (event) => {
       const box = this.stage.getBoundingClientRect();
       return [
@@ -202,7 +231,7 @@ class Cropping {
     this.frame.addEventListener("pointerdown", (event) => {
       this.frame.setPointerCapture(event.pointerId);
       const [x, y] = at(event);
-      this.#from = { x, y, box: this.box, corner: event.target.dataset.corner };
+      this.#from = { x, y, box: this.box, corner: /** @type {HTMLElement} */ (event.target).dataset.corner };
     });
     this.frame.addEventListener("pointermove", (event) => {
       if (!this.#from || !this.frame.hasPointerCapture(event.pointerId)) return;

@@ -1,8 +1,8 @@
 // Which sample a page begins with: the one that a link names, else one for the model.
 
 /**
- * @import { Address } from "../core/state.js"
- * @import { Sample } from "./samples.js"
+ * @import { Sample } from "../core/schemas.js"
+ * @import { Address } from "../core/types.js"
  */
 
 /**

@@ -5,9 +5,9 @@ import { el } from "../core/dom.js";
 import { Input } from "./input.js";
 
 /**
+ * @import { GreyWindow } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
- * @import { Subject } from "../core/state.js"
- * @import { GreyWindow } from "../core/types.js"
+ * @import { Subject } from "../core/types.js"
  */
 
 const SOURCES = { set: "as chosen", file: "of the file", range: "from smallest to largest" };
@@ -28,6 +28,10 @@ export const windowInWords = (window) =>
  *   ask: (change: {input: Input}) => Promise<void>}} workbench
  */
 export function windowFields(root, workbench) {
+  /**
+   * @param {string} label
+   * @param {string | null} min
+   */
   const field = (label, min) =>
     el("input", { type: "number", step: "any", min, required: true, "aria-label": label, title: label });
   const [level, width] = [
@@ -45,10 +49,10 @@ export function windowFields(root, workbench) {
     event.preventDefault();
     const { id } = workbench.subject.value;
     const window = `${level.value},${width.value}`;
-    workbench.ask({ input: new Input({ source: id, window, sample: workbench.question.input.sample }) });
+    workbench.ask({ input: new Input({ source: id, window, sample: workbench.question.input?.sample }) });
   });
   workbench.subject.follow(({ info }) => {
-    const window = info?.input.window;
+    const window = info?.input.kind === "image" && info.input.window;
     form.hidden = !window;
     if (window) [level.value, width.value] = [String(window.level), String(window.width)];
   });

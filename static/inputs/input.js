@@ -15,7 +15,8 @@
 
 /** The input of a question. */
 export class Input {
-  #fetching = null;
+  /** @type {Promise<Blob> | undefined} */
+  #fetching;
 
   /**
    * One of `image` (a file), `fetch` (gets the file when it is needed), `text` and `source` (the id of an explanation
@@ -58,7 +59,7 @@ export class Input {
       ...(this.window === undefined ? {} : { window: this.window }),
     };
     if (this.source) return { source: this.source, ...part };
-    return this.sent();
+    return (await this.sent()) ?? {};
   }
 
   /**

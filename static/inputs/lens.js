@@ -2,12 +2,13 @@
 // as the picture shows.
 
 import { explanationPath, loadImage } from "../core/api.js";
-import { el } from "../core/dom.js";
+import { context2d, el } from "../core/dom.js";
 import { patchName } from "../maps/mapcanvas.js";
 
 /**
- * @import { Focus, Store, View } from "../core/state.js"
- * @import { Grid, ModelInput } from "../core/types.js"
+ * @import { ImageInput } from "../core/schemas.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Focus, Grid, View } from "../core/types.js"
  */
 
 const SIDE = 288; // pixels of the canvas; it is shown at half its size
@@ -40,8 +41,8 @@ export class Lens {
 
   /**
    * Look at the input of explanation `id`; `seen` is its picture as the model saw it.
-   * @param {string} id
-   * @param {ModelInput | null} input
+   * @param {string | null} id
+   * @param {ImageInput | null} input
    * @param {HTMLImageElement | null} seen
    */
   show(id, input, seen) {
@@ -80,18 +81,19 @@ export class Lens {
    * first needed.
    */
   #source() {
-    const { crop, width } = this.input;
+    const { crop, width } = /** @type {ImageInput} */ (this.input);
+    const seen = /** @type {HTMLImageElement} */ (this.seen);
     if (this.#showsOriginal && this.original === null) {
       this.original = "asked for";
       const { input } = this;
-      loadImage(`${explanationPath(this.id)}/original.jpg`).then((image) => {
+      loadImage(`${explanationPath(String(this.id))}/original.jpg`).then((image) => {
         if (this.input !== input) return;
         this.original = image;
         this.#draw();
       });
     }
     if (!this.#showsOriginal || !(this.original instanceof Image))
-      return { image: this.seen, left: 0, top: 0, width: this.seen.naturalWidth, height: this.seen.naturalHeight };
+      return { image: seen, left: 0, top: 0, width: seen.naturalWidth, height: seen.naturalHeight };
     const scale = this.original.naturalWidth / width;
     return {
       image: this.original,
@@ -105,8 +107,9 @@ export class Lens {
   #draw() {
     const { at } = this.focus.value;
     const { grid, seen } = this;
-    this.node.hidden = this.view.value.lens === "off" || !seen || !grid || at < 0 || at >= grid[0] * grid[1];
-    if (this.node.hidden) return;
+    this.node.hidden = true;
+    if (this.view.value.lens === "off" || !this.input || !seen || !grid || at < 0 || at >= grid[0] * grid[1]) return;
+    this.node.hidden = false;
     const [rows, columns] = grid;
     const [row, column] = [Math.floor(at / columns), at % columns];
     const source = this.#source();
@@ -114,7 +117,7 @@ export class Lens {
     const side = AROUND * Math.max(width, height);
     const left = source.left + (column + 0.5) * width - side / 2;
     const top = source.top + (row + 0.5) * height - side / 2;
-    const context = this.canvas.getContext("2d");
+    const context = context2d(this.canvas);
     context.clearRect(0, 0, SIDE, SIDE);
     context.imageSmoothingEnabled = side > SIDE; // enlarged pixels stay square
     context.imageSmoothingQuality = "high";
@@ -125,10 +128,11 @@ export class Lens {
       width: width / side,
       height: height / side,
     };
-    for (const [name, share] of Object.entries(box)) this.patch.style[name] = `${100 * share}%`;
+    for (const [name, share] of Object.entries(box)) this.patch.style.setProperty(name, `${100 * share}%`);
     this.patch.classList.toggle("locked", this.focus.value.locked);
     const isSeen = source.image === seen;
     const copied = isSeen ? 1 : Math.min(1, KEPT / Math.max(this.input.width, this.input.height));
+    /** @param {number} span */
     const pixels = (span) => Math.round(span / copied);
     this.size.textContent = `${pixels(width)}\u2009×\u2009${pixels(height)} pixels${isSeen ? "" : " of the original"}`;
     this.canvas.setAttribute("aria-label", `The pixels around ${patchName(at, grid)}`);

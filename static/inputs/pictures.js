@@ -9,7 +9,14 @@ import { el } from "../core/dom.js";
  * @param {(file: File) => void} onFile
  */
 export function acceptPictures(root, onFile) {
+  /** @param {FileList | null | FileList} files */
   const take = (files) => files?.length && onFile(files[0]);
+  /**
+   * @param {string} text
+   * @param {string} label
+   * @param {{capture?: string}} [more]
+   * @param {string} [className]
+   */
   const way = (text, label, more = {}, className = "act") => {
     const field = el("input", {
       type: "file",
@@ -31,8 +38,10 @@ export function acceptPictures(root, onFile) {
     ...camera,
     el("span", { class: "quiet keyboard" }, "drop or paste one"),
   );
+  /** @param {DragEvent} event */
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;
+  /** @param {boolean} on */
   const shade = (on) => document.body.classList.toggle("dropping", on);
   document.addEventListener("dragenter", (event) => carriesFiles(event) && shade(++depth > 0));
   document.addEventListener("dragleave", (event) => carriesFiles(event) && shade(--depth > 0));
@@ -41,7 +50,7 @@ export function acceptPictures(root, onFile) {
     if (!carriesFiles(event)) return;
     event.preventDefault();
     shade(((depth = 0), false));
-    take(event.dataTransfer.files);
+    take(/** @type {DataTransfer} */ (event.dataTransfer).files);
   });
   document.addEventListener("paste", (event) => {
     if (!event.clipboardData?.files.length) return;

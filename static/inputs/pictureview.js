@@ -10,14 +10,17 @@ import { windowInWords } from "./greywindow.js";
 import { Lens } from "./lens.js";
 
 /**
- * @import { Focus, Store, Subject, View } from "../core/state.js"
- * @import { Grid, ModelInput } from "../core/types.js"
+ * @import { ImageInput } from "../core/schemas.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Focus, Grid, Subject, View } from "../core/types.js"
  */
 
 const BASE = 448; // pixels of the longer side of the grey base
 
+/** @param {string} id */
 const seenPath = (id) => `${explanationPath(id)}/input.png`;
 
+/** @param {HTMLImageElement} seen */
 function grey(seen) {
   const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
   return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
@@ -33,8 +36,11 @@ export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
 /** The picture that is asked about. */
 export class PictureView {
   #showing = 0;
-  #awaited = null; // the Input that is asked about
-  #laid = null; // the Input whose picture is on show before its answer
+  /** @type {Input | null} */
+  #awaited = null; // that is asked about
+  /** @type {Input | null} */
+  #laid = null; // whose picture is on show before its answer
+  /** @type {HTMLImageElement | null} */
   #seen = null; // the picture as the model saw it
 
   /**
@@ -45,6 +51,7 @@ export class PictureView {
     this.focus = focus;
     this.view = view;
     this.id = null;
+    /** @type {ImageInput | null} */
     this.input = null;
     this.grid = null;
     this.image = el("img", { alt: "" });
@@ -54,7 +61,7 @@ export class PictureView {
     this.text = el("span");
     this.lens = new Lens({ focus, view });
     const choice = segment(view, "shown", "Show", { seen: "as seen", original: "original" }, "seg small");
-    choice.querySelector("legend").className = "hidden";
+    /** @type {HTMLElement} */ (choice.firstChild).className = "hidden";
     root.append(
       el("div", { class: "mount" }, this.sheet, this.lens.node),
       el("div", { class: "caption" }, this.text, choice),
@@ -118,7 +125,7 @@ export class PictureView {
    * Show the input of explanation `id`, which was asked about as the Input `askedInput`; resolves to the grey base of the
    * maps, or null if another came in between.
    * @param {string} id
-   * @param {ModelInput} input
+   * @param {ImageInput} input
    * @param {Input} askedInput
    * @returns {Promise<OffscreenCanvas | null>}
    */
@@ -148,7 +155,7 @@ export class PictureView {
 
   /**
    * The grid that the patches lie on, [rows, columns]; known with the first map.
-   * @param {Grid} grid
+   * @param {Grid | null} grid
    */
   setGrid(grid) {
     this.grid = grid;
@@ -165,11 +172,11 @@ export class PictureView {
     const alt = original
       ? "The original picture; the part that the model saw is marked"
       : "The picture as the model saw it";
-    this.#lay(`${explanationPath(this.id)}/${original ? "original.jpg" : "input.png"}`, alt, aspect);
+    this.#lay(`${explanationPath(String(this.id))}/${original ? "original.jpg" : "input.png"}`, alt, aspect);
     // enlarged pixels stay squares
     this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth);
     const box = original ? [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height] : [0, 0, 1, 1];
-    ["left", "top", "width", "height"].forEach((side, i) => (this.region.style[side] = `${100 * box[i]}%`));
+    ["left", "top", "width", "height"].forEach((side, i) => this.region.style.setProperty(side, `${100 * box[i]}%`));
     const whole = x0 === 0 && y0 === 0 && x1 === width && y1 === height;
     this.region.classList.toggle("crop", original && !whole);
     this.caption =
@@ -179,6 +186,11 @@ export class PictureView {
     this.#mark();
   }
 
+  /**
+   * @param {string} src
+   * @param {string} alt
+   * @param {number} aspect
+   */
   #lay(src, alt, aspect) {
     if (this.image.src.startsWith("blob:")) URL.revokeObjectURL(this.image.src);
     Object.assign(this.image, { src, alt });
@@ -207,10 +219,10 @@ export function partButton(root, workbench) {
   const choose = async () => {
     const { id, info } = workbench.subject.value;
     const { choosePart } = await import("./crop.js");
-    const crop = await choosePart(id, info.input);
+    const crop = await choosePart(String(id), /** @type {ImageInput} */ (info?.input));
     button.focus();
     if (crop !== undefined)
-      workbench.ask({ input: new Input({ source: id, crop, sample: workbench.question.input.sample }) });
+      workbench.ask({ input: new Input({ source: id, crop, sample: workbench.question.input?.sample }) });
   };
   const button = el(
     "button",
@@ -219,7 +231,10 @@ export function partButton(root, workbench) {
       class: "act plain",
       disabled: true,
       title: "Choose the part of the picture that the model sees",
-      on: { click: () => choose().catch((problem) => workbench.report(problem, root.nextElementSibling)) },
+      on: {
+        click: () =>
+          choose().catch((problem) => workbench.report(problem, /** @type {Element} */ (root.nextElementSibling))),
+      },
     },
     "Crop",
   );

@@ -5,7 +5,7 @@ import { most } from "../core/limits.js";
 import { classOf } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 
-/** @import { Target } from "../core/types.js" */
+/** @import { Target } from "../core/schemas.js" */
 
 /** The prompts that a picture is asked about. */
 export class Prompts {
@@ -23,7 +23,7 @@ export class Prompts {
     this.rows = el("div", { class: "rows" });
     this.add = el(
       "button",
-      { type: "button", class: "act plain", on: { click: () => this.#row("").querySelector("input").focus() } },
+      { type: "button", class: "act plain", on: { click: () => this.#row("").querySelector("input")?.focus() } },
       "Add a prompt",
     );
     this.full = el("p", { class: "quiet", role: "status" });
@@ -69,7 +69,7 @@ export class Prompts {
         { says: this.targetLine(target, targets.length), share: targets.length > 1 ? target.probability : 0 },
       ]),
     );
-    const focused = [...this.rows.querySelectorAll("input")].indexOf(document.activeElement);
+    const focused = [...this.rows.querySelectorAll("input")].findIndex((input) => input === document.activeElement);
     const prompts = this.isWritten ? this.all : [...answers.keys()];
     this.rows.replaceChildren();
     for (const prompt of prompts.length ? prompts : [""]) this.#row(prompt, answers.get(prompt));
@@ -106,6 +106,7 @@ export class Prompts {
    * @param {{name: string, prompts: string[]}[]} [sets]
    */
   offer(sets = []) {
+    /** @param {string[]} prompts */
     const take = (prompts) => {
       this.set(prompts);
       this.onAsk();
@@ -123,8 +124,12 @@ export class Prompts {
     );
   }
 
-  /** `answer` is what the model {says} of it, and its {share}. */
-  #row(prompt, answer = null) {
+  /**
+   * `answer` is what the model {says} of it, and its {share}.
+   * @param {string} prompt
+   * @param {{says: string, share: number | undefined}} [answer]
+   */
+  #row(prompt, answer) {
     this.root?.classList.remove("waiting");
     const field = el("input", {
       type: "text",
@@ -153,15 +158,19 @@ export class Prompts {
     return row;
   }
 
+  /** @param {HTMLDivElement} row */
   #drop(row) {
     this.isWritten = true;
     row.remove();
     if (!this.rows.children.length) this.#row("");
     this.#count();
-    this.rows.lastChild.querySelector("input").focus();
+    this.rows.lastElementChild?.querySelector("input")?.focus();
   }
 
-  /** Several lines become several prompts; one line is pasted as anywhere. */
+  /**
+   * Several lines become several prompts; one line is pasted as anywhere.
+   * @param {ClipboardEvent} event
+   */
   #paste(event) {
     const lines = (event.clipboardData?.getData("text") ?? "")
       .split(/\r?\n/)
@@ -172,7 +181,7 @@ export class Prompts {
     event.stopPropagation();
     this.set([...new Set([...this.all, ...lines])]);
     this.isWritten = true;
-    this.rows.lastChild.querySelector("input").focus();
+    this.rows.lastElementChild?.querySelector("input")?.focus();
   }
 
   #count(wanted = 0) {

@@ -2,21 +2,7 @@
 
 import { byId, el } from "../core/dom.js";
 
-/**
- * An input to try.
- * @typedef {object} Sample
- * @property {string} id
- * @property {string} kind "image", "clip" or "text"
- * @property {string} model that it suits
- * @property {string} title
- * @property {string} [note]
- * @property {string} [image] its address
- * @property {string} [thumbnail] a data URI
- * @property {string} [text]
- * @property {string} [target]
- * @property {string[]} [prompts]
- * @property {{name: string, prompts: string[]}[]} [sets] of prompts
- */
+/** @import { Sample } from "../core/schemas.js" */
 
 /** The strip of samples. */
 export class Samples {
@@ -27,6 +13,7 @@ export class Samples {
   constructor(root, onPick) {
     this.root = root;
     this.onPick = onPick;
+    /** @type {Sample[]} */
     this.all = [];
     root.setAttribute("role", "toolbar");
     root.setAttribute("aria-label", "Samples");
@@ -68,14 +55,19 @@ export class Samples {
       this.#stopAt(this.root.querySelector("[aria-pressed=true]"));
   }
 
-  /** The Tab key stops at this button of the strip. */
+  /**
+   * The Tab key stops at this button of the strip.
+   * @param {HTMLButtonElement | null | Element | null} button
+   */
   #stopAt(button) {
     for (const sibling of this.#buttons) sibling.tabIndex = sibling === button ? 0 : -1;
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     const buttons = this.#buttons;
     const at = buttons.findIndex((button) => button === document.activeElement);
+    /** @type {{[key: string]: number}} */
     const places = {
       ArrowRight: at + 1,
       ArrowDown: at + 1,
@@ -89,6 +81,7 @@ export class Samples {
     buttons[Math.min(buttons.length - 1, Math.max(0, places[event.key]))].focus();
   }
 
+  /** @param {Sample} sample */
   #button(sample) {
     const thumbnail = sample.image
       ? el("img", { src: sample.thumbnail, alt: sample.title, width: 48, height: 48 })

@@ -2,12 +2,13 @@
 
 import { el, number, refill, signedNumber } from "../core/dom.js";
 
-/** @import { Method } from "../core/registry.js" */
+/** @import { Contributions, Method } from "../core/schemas.js" */
 
 const USUAL = "fullgrad_plus:libra";
 
 /** The bars, and the choice of the method that they are of. */
 export class BlockSums {
+  /** @type {Contributions | null} */
   parts = null; // as the API gives them: {title, grid, signed, target, blocks, rest}
 
   /**
@@ -67,15 +68,17 @@ export class BlockSums {
     if (!method) return;
     const { target, id } = this.now();
     this.onAsk();
+    /** @type {Contributions} */
+    let parts;
     try {
-      const parts = await this.ask({ method, target });
+      parts = await this.ask({ method, target });
       if (id !== this.now().id || method !== this.method.value || target !== this.now().target) return;
       this.parts = parts;
     } catch (problem) {
       if (id === this.now().id) this.report(problem);
       return;
     }
-    const { blocks, rest, signed } = this.parts;
+    const { blocks, rest, signed } = parts;
     const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
     const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
     this.bars.classList.toggle("two", signed && rows.some((row) => row.total < 0));
@@ -93,7 +96,7 @@ export class BlockSums {
    * @returns {{block?: number, scores: number[], total: number} | null | undefined}
    */
   term(block) {
-    return block === null ? this.parts.rest : this.parts.blocks.find((part) => part.block === block);
+    return block === null ? this.parts?.rest : this.parts?.blocks.find((part) => part.block === block);
   }
 
   /**
@@ -106,6 +109,12 @@ export class BlockSums {
       button.setAttribute("aria-pressed", String(isShown && button.dataset.block === String(block)));
   }
 
+  /**
+   * @param {number | null} block
+   * @param {number} total
+   * @param {number} most
+   * @param {boolean} signed
+   */
   #bar(block, total, most, signed) {
     const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
     bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));

@@ -8,9 +8,7 @@ import { withTerms } from "../help/terms.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { Standing, Variant } from "../core/registry.js"
- * @import { View } from "../core/state.js"
- * @import { ScoreMap } from "../core/types.js"
+ * @import { ScoreMap, Standing, Variant, View } from "../core/types.js"
  */
 
 /**
@@ -28,6 +26,7 @@ export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") ||
 export const heading = (variant) =>
   el("h2", { title: variant.description }, el("a", { href: `/methods/${variant.readout}` }, variant.title));
 
+/** @type {{[rule: string]: string}} */
 const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
 const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 /**
@@ -51,10 +50,10 @@ export function standingLine({ standing, family }) {
       { class: "standing" },
       isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
     );
-  const { rank, of, value, low, high, tied, measured, model, metric, second, random } = standing;
-  const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);
+  const { rank, of, value, low, high, tied, measured, inputs, model, metric, second, random } = standing;
+  /** @param {number | null} figure */
+  const shown = (figure) => (figure === null ? "–" : number(metric.unit === "share" ? 100 * figure : figure));
   const unit = metric.unit === "share" ? " %" : "";
-  const inputs = measured.replace(/ of .*/, ""); // "60 pictures of ..."
   const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}”${second ? `, ties by “${second.title}”` : ""} on ${measured}, with ${model}`;
   const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
   const better = metric.direction === "lower" ? "Less is better." : "More is better.";
@@ -73,16 +72,15 @@ export function standingLine({ standing, family }) {
  * @param {{line?: string}} options
  * @returns {HTMLDivElement}
  */
-export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {}, withTerms(line)));
-
-const SAME = "The same map for every class.";
+export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {}, withTerms(line ?? "")));
 
 /**
- * Whether a note says that the map does not depend on the class.
- * @param {string} note
- * @returns {boolean}
+ * The row of a list of facts that a value stands in.
+ * @param {HTMLElement} value
  */
-export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
+const rowOf = (value) => /** @type {HTMLElement} */ (value.parentNode);
+
+const SAME = "The same map for every class.";
 
 /**
  * What the engine found wrong with these maps, in plain words, once each.
@@ -93,7 +91,7 @@ export function warnings(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
     .map(() => "All scores are equal: this map tells nothing apart.");
-  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
+  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])];
 }
 
 /** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
@@ -109,6 +107,7 @@ export class Notes {
    * @param {string[]} texts
    */
   show(texts) {
+    /** @param {string} text */
     const warning = (text) =>
       el(
         "p",
@@ -227,11 +226,17 @@ export class Facts {
    * @param {boolean} [brief]
    */
   constructor(variant, brief = false) {
+    /**
+     * @param {string} name
+     * @param {string} title
+     * @param {string} [text]
+     */
     const line = (name, title, text = "–") => {
       const value = el("dd", {}, text);
       this.rows.push(el("div", { title, class: name === "range" ? "range" : "" }, el("dt", {}, name), value));
       return value;
     };
+    /** @type {HTMLElement[]} */
     this.rows = [];
     if (!brief) line("rule", "How the signal travels back through the model", ruleName(variant.rule));
     this.range = line("range", "Smallest and largest score");
@@ -246,9 +251,9 @@ export class Facts {
       "two seeds",
       "How much this map would correlate with that of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
     );
-    this.seeds.parentNode.hidden = true; // of maps drawn at random alone
+    rowOf(this.seeds).hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
-    this.precision.parentNode.hidden = true; // of maps of relevance alone
+    rowOf(this.precision).hidden = true; // of maps of relevance alone
     this.time = line("time", "Seconds that this map took");
     this.node = el("dl", { class: "facts" }, this.rows);
   }
@@ -263,21 +268,22 @@ export class Facts {
     this.sum.textContent = error === undefined || error === null ? "–" : number(error, 2);
     this.sum.dataset.promise = total ?? "";
     if (map)
-      this.sum.parentNode.title = total
+      rowOf(this.sum).title = total
         ? `The scores promise to add up to ${total}; they are off by this`
         : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
     const { precision, seed_correlation: seeds } = map ?? {};
-    this.seeds.parentNode.hidden = seeds === undefined;
+    rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
-    this.precision.parentNode.hidden = !precision;
+    rowOf(this.precision).hidden = !precision;
     this.precision.textContent = precision?.dtype ?? "–";
-    this.precision.parentNode.title = precision ? `The precision in which this map was computed. ${precision.why}` : "";
+    rowOf(this.precision).title = precision ? `The precision in which this map was computed. ${precision.why}` : "";
     this.time.textContent = map?.seconds === undefined ? "–" : seconds(map.seconds);
   }
 }
 
 /** What can be exported of a plate, its options, and its paper. `menu` is the menu of its export. */
 export class PlateActions {
+  /** @type {string | null} */
   id = null; // of the explanation that the map is from
   /**
    * @param {Variant} variant

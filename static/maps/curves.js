@@ -5,6 +5,7 @@ import { el, number, percent, whole } from "../core/dom.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
+ * @import { DeletionRank } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { DeletionAnswer } from "../core/types.js"
  */
@@ -30,6 +31,11 @@ export const BASELINE = "random baseline";
 const HOW =
   "Area: the mean over the whole range. Most relevant first: the smaller, the better. Least relevant first: the larger, the better. Methods are ranked by the gap between the two. Dots are computed, lines join them.";
 
+/**
+ * @param {string} tag
+ * @param {{[name: string]: any}} [attributes]
+ * @param {...any} children
+ */
 function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -43,13 +49,14 @@ function svg(tag, attributes = {}, ...children) {
  * @returns {Ends}
  */
 export function endsOf(answer) {
-  const values = [...answer.curves, answer.random].flatMap((curve) => curve[answer.read]);
+  const values = [...answer.curves, answer.random].flatMap((curve) => curve[answer.read] ?? []);
   const high = values.reduce((a, b) => Math.max(a, b));
   if (answer.read === "probability") return [0, high > 0.5 ? 1 : Math.ceil(high * 20) / 20 || 0.05];
   const low = values.reduce((a, b) => Math.min(a, b));
   return high > low ? [low, high] : [low - 1, high + 1];
 }
 
+/** @param {string} name */
 const clipped = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
 
 /**
@@ -81,16 +88,30 @@ export function spread(ends, top, bottom) {
  * they are pointed at.
  */
 class Panel {
+  /**
+   * @param {string} order
+   * @param {DeletionAnswer} answer
+   * @param {Map<string, string>} names
+   * @param {Ends} ends
+   * @param {(spec: string | null) => void} onPoint
+   */
   constructor(order, answer, names, ends, onPoint) {
     const { width, height, left, right, top, bottom } = BOX;
+    /** @param {number} share */
     const x = (share) => left + share * (width - left - right);
+    /** @param {number} value */
     const y = (value) => top + ((ends[1] - value) / (ends[1] - ends[0])) * (height - top - bottom);
     const removed = answer.counts.map((at) => at / answer.tokens);
+    /** @type {(value: number) => string} */
     const tickText =
       answer.read === "probability"
         ? (value) => `${Number((100 * value).toFixed(1))}\u2009%`
         : (value) => number(value, 2);
-    const line = (values, attributes) => {
+    /**
+     * @param {number[] | undefined} values
+     * @param {{[name: string]: string}} attributes
+     */
+    const line = (values = [], attributes) => {
       const points = values.map((value, i) => [x(removed[i]), y(value)]);
       const d = points.map((point, i) => `${i ? "L" : "M"}${point.map((at) => at.toFixed(1)).join(" ")}`).join("");
       return svg(
@@ -101,6 +122,13 @@ class Panel {
         points.map(([cx, cy]) => svg("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 1.7 })),
       );
     };
+    /**
+     * @param {number} at
+     * @param {number} down
+     * @param {string} label
+     * @param {string} anchor
+     * @param {string} [className]
+     */
     const text = (at, down, label, anchor, className = "") =>
       svg("text", { x: at, y: down, "text-anchor": anchor, class: className }, label);
     const grid = [0, 0.5, 1].flatMap((t) => {
@@ -117,23 +145,30 @@ class Panel {
     this.lines = new Map(
       curves.map((curve) => [curve.method, line(curve[answer.read], { class: "line", "data-spec": curve.method })]),
     );
+    /** @param {string} method */
+    const lineOf = (method) => /** @type {SVGElement} */ (this.lines.get(method));
     const baseline = line(answer.random[answer.read], { class: "line baseline" });
     const ranked = answer.ranking.filter((row) => !row.control && this.lines.has(row.method));
     const [best] = ranked;
     const named = ranked.slice(0, NAMED);
-    named.forEach(({ method }, i) => this.lines.get(method).classList.add("named", `hue-${i + 1}`));
-    const endOf = (values) => y(values.at(-1));
+    named.forEach(({ method }, i) => lineOf(method).classList.add("named", `hue-${i + 1}`));
+    const endOf = (values = [0]) => y(values[values.length - 1]);
     const endHeights = new Map(curves.map((curve) => [curve.method, endOf(curve[answer.read])]));
     const heights = spread(
-      [...named.map(({ method }) => endHeights.get(method)), endOf(answer.random[answer.read])],
+      [...named.map(({ method }) => endHeights.get(method) ?? 0), endOf(answer.random[answer.read])],
       top + 4,
       height - bottom - LINE,
     ); // clear of the numbers of the axis
+    /**
+     * @param {Element} node
+     * @param {string} name
+     * @param {number} at
+     */
     const label = (node, name, at) => node.append(text(width - right + 8, at + 4, clipped(name), "start", "end"));
-    named.forEach(({ method }, i) => label(this.lines.get(method), names.get(method) ?? method, heights[i]));
-    label(baseline, BASELINE, heights.at(-1));
+    named.forEach(({ method }, i) => label(lineOf(method), names.get(method) ?? method, heights[i]));
+    label(baseline, BASELINE, heights[heights.length - 1]);
     for (const [method, node] of this.lines) {
-      if (!node.querySelector(".end")) label(node, names.get(method) ?? method, endHeights.get(method));
+      if (!node.querySelector(".end")) label(node, names.get(method) ?? method, endHeights.get(method) ?? 0);
       node.addEventListener("pointerenter", () => onPoint(method));
       node.addEventListener("pointerleave", () => onPoint(null));
     }
@@ -158,31 +193,44 @@ class Panel {
       baseline,
       [...this.lines.values()],
     );
-    for (const { method } of named.reverse()) this.node.append(this.lines.get(method)); // drawn last, above the others
+    for (const { method } of named.reverse()) this.node.append(lineOf(method)); // drawn last, above the others
   }
 
+  /** @param {number | null} share */
   mark(share) {
     this.cursor.setAttribute("visibility", share === null ? "hidden" : "visible");
     if (share !== null) this.cursor.setAttribute("transform", `translate(${(this.x(share) - this.x(0)).toFixed(1)} 0)`);
   }
 
+  /** @param {string} spec */
   pick(spec) {
     for (const [name, line] of this.lines) line.classList.toggle("picked", name === spec);
     const line = this.lines.get(spec);
     if (line) this.node.append(line);
   }
 
-  /** Single out the line of `spec` while it is pointed at; null: none. */
+  /**
+   * Single out the line of `spec` while it is pointed at; null: none.
+   * @param {string | null} spec
+   */
   point(spec) {
     for (const [name, line] of this.lines) line.classList.toggle("pointed", name === spec);
-    this.node.classList.toggle("pointing", this.lines.has(spec));
+    this.node.classList.toggle("pointing", spec !== null && this.lines.has(spec));
   }
 }
 
+/**
+ * The deletion test of a target, and the names of its methods.
+ * @typedef {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>}} CurvesEntry
+ */
+
 /** The curves of the deletion test in both orders, and the ranking as a table. */
 export class Curves {
+  /** @type {CurvesEntry[]} */
   entries = [];
+  /** @type {CurvesEntry | null} */
   shown = null; // the entry that is drawn
+  /** @type {[string, Panel][]} */
   panels = [];
   why = "";
   share = 0;
@@ -260,15 +308,15 @@ export class Curves {
     if (!progress) return "";
     const [asked, total] = [progress.asked, progress.total].map(whole);
     const sentence = `asked ${asked} of ${total} ${inputNoun}`;
-    const [text, done] = this.bar.children;
+    const [text, done] = /** @type {Iterable<HTMLElement>} */ (this.bar.children);
     text.textContent = sentence;
-    done.style.setProperty("--done", progress.asked / progress.total);
+    done.style.setProperty("--done", String(progress.asked / progress.total));
     for (const [name, value] of [
       ["max", progress.total],
       ["now", progress.asked],
       ["text", sentence],
     ])
-      this.bar.setAttribute(`aria-value${name}`, value);
+      this.bar.setAttribute(`aria-value${name}`, String(value));
     return sentence;
   }
 
@@ -291,13 +339,13 @@ export class Curves {
       this.body.replaceChildren(el("p", { class: "quiet" }, this.why));
       return;
     }
-    const { answer, name } = this.shown;
+    const { answer, name, names } = this.shown;
     this.select.value = name;
     if (before?.answer === answer) return;
     const ends = endsOf(answer);
     this.panels = ["most", "least"].map((order) => [
       order,
-      new Panel(order, answer, this.shown.names, ends, (spec) => this.#point(spec)),
+      new Panel(order, answer, names, ends, (spec) => this.#point(spec)),
     ]);
     this.body.replaceChildren(
       el(
@@ -305,18 +353,24 @@ export class Curves {
         { class: "panels" },
         this.panels.map(([, panel]) => panel.node),
       ),
-      this.#table(answer),
+      this.#table(answer, names),
     );
     this.mark(this.order, this.share);
     this.#pick();
   }
 
-  #table(answer) {
+  /**
+   * @param {DeletionAnswer} answer
+   * @param {Map<string, string>} names
+   */
+  #table(answer, names) {
     const format = answer.read === "probability" ? percent : number;
     const rows = answer.ranking.filter((entry) => !entry.control);
+    /** @param {string} value */
     const cell = (value) => el("td", { class: "num" }, value);
-    const row = ({ method, rank, most, least, gap, control }) => {
-      const name = control ? BASELINE : (this.shown.names.get(method) ?? method);
+    /** @param {DeletionRank} entry */
+    const row = ({ method, rank, most = NaN, least = NaN, gap = NaN, control }) => {
+      const name = control ? BASELINE : (names.get(method) ?? method);
       const pick = el(
         "button",
         {
@@ -328,6 +382,7 @@ export class Curves {
         name,
       );
       const hue = rows.findIndex((entry) => entry.method === method);
+      /** @type {{[event: string]: () => void}} */
       const point = control
         ? {}
         : {
@@ -340,7 +395,7 @@ export class Curves {
       return el(
         "tr",
         { on: point, ...(control ? { class: "baseline" } : { data: { spec: method } }) },
-        cell(control ? "–" : rank),
+        cell(control ? "–" : String(rank)),
         el("th", { scope: "row" }, mark, control ? `${name} (${answer.random.seeds} draws)` : pick),
         cell(format(most)),
         cell(format(least)),
@@ -356,7 +411,10 @@ export class Curves {
     );
   }
 
-  /** Single out a method in both panels and in the table. */
+  /**
+   * Single out a method in both panels and in the table.
+   * @param {string | null} spec
+   */
   #point(spec) {
     for (const [, panel] of this.panels) panel.point(spec);
     for (const row of this.root.querySelectorAll("tr[data-spec]"))

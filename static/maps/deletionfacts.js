@@ -5,6 +5,10 @@ import { el } from "../core/dom.js";
 /** What stands in place of an answer that the model has not given. */
 export const NOT_ASKED = "not asked yet";
 
+/**
+ * @param {string} name
+ * @param {string} title
+ */
 function line(name, title) {
   const term = el("dt", {}, name);
   const value = el("dd", {}, NOT_ASKED);

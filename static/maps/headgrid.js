@@ -1,14 +1,11 @@
 // The heads of all blocks as a grid of small maps, a row a block: drawn as they come, and walked with the arrow keys.
 
 import { limits } from "../core/colour.js";
-import { el, number } from "../core/dom.js";
+import { context2d, el, number } from "../core/dom.js";
 import { patchName, strongest } from "./mapcanvas.js";
 import { paint } from "./heatmap.js";
 
-/**
- * @import { View } from "../core/state.js"
- * @import { Grid } from "../core/types.js"
- */
+/** @import { Grid, View } from "../core/types.js" */
 
 /**
  * A head of a block, counted from 0; "mean" is the mean of its heads.
@@ -16,6 +13,7 @@ import { paint } from "./heatmap.js";
  */
 
 const SIDE = 64; // pixels of a small canvas; of a text it is as wide and shows the tokens side by side
+/** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
@@ -31,7 +29,9 @@ const headOf = ({ block, head }) => ({ block: Number(block), head: head === "mea
 
 /** The grid. */
 export class HeadGrid {
+  /** @type {(number | null)[]} */
   #heads = []; // how many each block has
+  /** @type {Grid | null} */
   #grid = null; // rows and columns of the patches; null for a text
   #signed = false;
 
@@ -77,6 +77,10 @@ export class HeadGrid {
         el("span"),
         ...names.map((name) => el("span", { class: "axis" }, name === "mean" ? "mean" : name + 1)),
       ];
+      /**
+       * @param {number | null} _
+       * @param {number} block
+       */
       const row = (_, block) => [
         el("span", { class: "axis", data: { row: block } }, block + 1),
         ...names.map((name) =>
@@ -87,7 +91,7 @@ export class HeadGrid {
           ),
         ),
       ];
-      this.node.style.setProperty("--n", count + 1);
+      this.node.style.setProperty("--n", String(count + 1));
       this.node.replaceChildren(...top, ...heads.flatMap(row));
       this.watcher.disconnect();
       this.inView.clear();
@@ -111,7 +115,14 @@ export class HeadGrid {
       button.disabled = cells[i] === null;
       button.setAttribute("aria-busy", String(cells[i] === undefined));
       const map = { scores: lists[i], grid: grid ?? [1, lists[i].length], signed };
-      if (base) paint(button.firstChild, base, cells[i] ? map : null, shared ?? limits([lists[i]], signed), view);
+      if (base)
+        paint(
+          /** @type {HTMLCanvasElement} */ (button.firstChild),
+          base,
+          cells[i] ? map : null,
+          shared ?? limits([lists[i]], signed),
+          view,
+        );
       const best = cells[i] ? strongest(lists[i]) : 0;
       const where =
         cells[i] === undefined
@@ -121,7 +132,7 @@ export class HeadGrid {
             : grid
               ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}`
               : `strongest ${number(lists[i][best])}`;
-      button.setAttribute("aria-label", `${headName(button.dataset)}: ${where}`);
+      button.setAttribute("aria-label", `${headName(headOf(button.dataset))}: ${where}`);
     });
   }
 
@@ -138,19 +149,23 @@ export class HeadGrid {
     }
   }
 
+  /** @param {IntersectionObserverEntry[]} entries */
   #seen(entries) {
     for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.inView.add(Number(target.dataset.row));
-      else this.inView.delete(Number(target.dataset.row));
+      const row = Number(target.getAttribute("data-row"));
+      if (isIntersecting) this.inView.add(row);
+      else this.inView.delete(row);
     }
     this.from.onView();
   }
 
+  /** @param {any} event */
   #click(event) {
     const { dataset } = event.target.closest("button") ?? {};
     if (dataset) this.from.choose(headOf(dataset));
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     if (!(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
     const [down, right] = STEPS[event.key];
@@ -162,14 +177,14 @@ export class HeadGrid {
       block: Math.min(this.#heads.length - 1, Math.max(0, block + down)),
       head: names[Math.min(names.length - 1, Math.max(0, names.indexOf(head) + right))],
     });
-    this.node.querySelector("[aria-pressed=true]")?.focus();
+    /** @type {HTMLElement | null} */ (this.node.querySelector("[aria-pressed=true]"))?.focus();
   }
 }
 
 /** A ground without a picture, in the colour of the page. */
 function plain() {
   const canvas = new OffscreenCanvas(1, 1);
-  const context = canvas.getContext("2d");
+  const context = context2d(canvas);
   context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--card");
   context.fillRect(0, 0, 1, 1);
   return canvas;

@@ -5,7 +5,9 @@ import { correlation } from "../core/stats.js";
 const EVEN = 1.5; // a largest score below so many times the mean: spread evenly
 const ALIKE = 0.95; // from this smallest correlation of any two heads on
 
+/** @param {number[]} values */
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+/** @param {number[][]} rows */
 const lowest = (rows) =>
   Math.min(...rows.flatMap((row, i) => rows.slice(0, i).map((other) => correlation(row, other) ?? 1)));
 

@@ -1,11 +1,11 @@
 // One map over one picture, drawn from raw floats.
 
+import { context2d } from "../core/dom.js";
 import { chosen, coloursOf, entry, place, table, twoSided } from "../core/colour.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { View } from "../core/state.js"
- * @import { Grid } from "../core/types.js"
+ * @import { Grid, View } from "../core/types.js"
  * @import { Drawable } from "./types.js"
  */
 
@@ -19,8 +19,8 @@ import { chosen, coloursOf, entry, place, table, twoSided } from "../core/colour
  */
 export function greyBase(image, width, height) {
   const canvas = new OffscreenCanvas(width, height);
-  const context = canvas.getContext("2d", { willReadFrequently: true });
-  context.imageSmoothingEnabled = width < image.naturalWidth; // what the model could not see is not made up
+  const context = context2d(canvas, { willReadFrequently: true });
+  context.imageSmoothingEnabled = width < (image.naturalWidth ?? 0); // what the model could not see is not made up
   context.imageSmoothingQuality = "high";
   context.drawImage(image, 0, 0, width, height);
   const pixels = context.getImageData(0, 0, width, height);
@@ -35,6 +35,7 @@ export function greyBase(image, width, height) {
 /**
  * Weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is Catmull
  * and Rom's.
+ * @type {{[smoothing: string]: (u: number) => number[]}}
  */
 const KERNELS = {
   smooth: (u) => [0, 1 - u, u, 0],
@@ -46,7 +47,12 @@ const KERNELS = {
   ],
 };
 
-/** For each of the `fine` places in each of `count` along one axis: which four values are near, and their weights. */
+/**
+ * For each of the `fine` places in each of `count` along one axis: which four values are near, and their weights.
+ * @param {number} count
+ * @param {number} fine
+ * @param {(u: number) => number[]} kernel
+ */
 function stencil(count, fine, kernel) {
   const near = [];
   const weights = [];
@@ -62,6 +68,12 @@ function stencil(count, fine, kernel) {
 /**
  * Put a value at each place of a stencil along one axis: from `from` in `values` to `to` in `put`, `step` apart. What
  * no neighbour has is never made up.
+ * @param {number[] | Float64Array<ArrayBuffer>} values
+ * @param {number} from
+ * @param {Float64Array<ArrayBuffer>} put
+ * @param {number} to
+ * @param {number} step
+ * @param {{near: number[], weights: number[]}} rest
  */
 function refine(values, from, put, to, step, { near, weights }) {
   for (let i = 0; i < near.length; i += 4) {
@@ -116,7 +128,7 @@ export function drawnScores(scores, grid, smoothing) {
  * @param {OffscreenCanvas} base
  * @param {Drawable | null} map
  * @param {Ends} ends
- * @param {Partial<View>} view
+ * @param {Pick<View, "evidence" | "grid" | "opacity"> & Partial<View>} view
  */
 export function paint(canvas, base, map, ends, view) {
   const context = canvas.getContext("2d");
@@ -136,7 +148,7 @@ export function paint(canvas, base, map, ends, view) {
   const inks = new Uint32Array(colours.buffer); // the four bytes of a colour at once
   const painted = new Uint32Array(pixels.data.buffer);
   for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, signed), signed) / 4];
-  layer.getContext("2d").putImageData(pixels, 0, 0);
+  context2d(layer).putImageData(pixels, 0, 0);
   context.globalAlpha = view.opacity / 100;
   context.imageSmoothingEnabled = fine > 1;
   context.drawImage(layer, 0, 0, canvas.width, canvas.height);

@@ -1,5 +1,6 @@
 // The picture under a large map: what the model saw, in grey, from the finest copy that the server keeps.
 
+import { context2d } from "../core/dom.js";
 import { explanationPath, getJSON, loadImage } from "../core/api.js";
 import { greyBase } from "./heatmap.js";
 
@@ -21,6 +22,7 @@ export function largeBase(id) {
   return bases.get(id);
 }
 
+/** @param {string} id */
 async function make(id) {
   const [{ input }, original] = await Promise.all([
     getJSON(explanationPath(id)),
@@ -31,7 +33,7 @@ async function make(id) {
   const fine = Math.min(original.naturalWidth / input.width, LONGEST / Math.max(x1 - x0, y1 - y0));
   const [width, height] = [x1 - x0, y1 - y0].map((side) => Math.max(1, Math.round(side * fine)));
   const cut = new OffscreenCanvas(width, height);
-  const context = cut.getContext("2d");
+  const context = context2d(cut);
   context.fillRect(0, 0, width, height); // what the model saw beyond the edge
   context.imageSmoothingQuality = "high";
   context.drawImage(original, -x0 * fine, -y0 * fine, input.width * fine, input.height * fine);

@@ -6,12 +6,13 @@ import { ValueTag, ranksByStrength, rankName } from "./valuetag.js";
 import { paint } from "./heatmap.js";
 
 /**
- * @import { Focus, Store, View } from "../core/state.js"
- * @import { Grid } from "../core/types.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Focus, Grid, View } from "../core/types.js"
  * @import { Drawable } from "./types.js"
  */
 
 const WIDTH = 448; // pixels of the canvas; it is shown smaller
+/** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
@@ -47,8 +48,9 @@ export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}
  * @param {boolean} locked
  */
 export function outline(node, i, grid, locked) {
-  node.hidden = i < 0 || !grid || i >= grid[0] * grid[1];
-  if (node.hidden) return;
+  node.hidden = true;
+  if (i < 0 || !grid || i >= grid[0] * grid[1]) return;
+  node.hidden = false;
   const [rows, columns] = grid;
   node.style.left = `${((i % columns) / columns) * 100}%`;
   node.style.top = `${(Math.floor(i / columns) / rows) * 100}%`;
@@ -64,9 +66,10 @@ export function outline(node, i, grid, locked) {
  * @param {() => Grid | null} grid
  */
 export function followPointer(node, focus, grid) {
+  /** @param {PointerEvent} event */
   const at = (event) => {
     const box = node.getBoundingClientRect();
-    const [rows, columns] = grid();
+    const [rows, columns] = grid() ?? [1, 1];
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
     const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
     return Math.min(rows - 1, Math.max(0, row)) * columns + Math.min(columns - 1, Math.max(0, column));
@@ -97,8 +100,11 @@ export class MapCanvas {
     this.focus = focus;
     this.view = view;
     this.onRead = onRead;
+    /** @type {Drawable | null} */
     this.map = null;
+    /** @type {Drawable | null} */
     this.pixels = null; // the same map at the pixels, once it is there
+    /** @type {ArrayLike<number>} */
     this.ranks = [];
     this.base = null;
     this.ends = [0, 0];
@@ -113,7 +119,7 @@ export class MapCanvas {
       this.valueTag.node,
     );
     this.node.style.aspectRatio = "1";
-    followPointer(this.node, focus, () => this.map?.grid);
+    followPointer(this.node, focus, () => this.map?.grid ?? null);
     this.node.addEventListener("keydown", (event) => this.#walk(event));
     this.describe();
   }
@@ -127,7 +133,7 @@ export class MapCanvas {
     if (!base) return;
     this.canvas.height = Math.round((this.canvas.width * base.height) / base.width);
     this.node.style.aspectRatio = `${base.width} / ${base.height}`;
-    this.node.style.setProperty("--aspect", base.width / base.height);
+    this.node.style.setProperty("--aspect", String(base.width / base.height));
     this.draw();
   }
 
@@ -163,9 +169,9 @@ export class MapCanvas {
    * @param {Focus} options
    */
   mark({ at, locked }) {
-    const grid = this.map?.grid;
-    outline(this.patch, at, grid, locked);
-    if (grid && at >= 0 && at < this.map.scores.length) this.valueTag.show(shownScore(this.map, at), this.rankOf(at));
+    const { map } = this;
+    outline(this.patch, at, map?.grid ?? null, locked);
+    if (map && at >= 0 && at < map.scores.length) this.valueTag.show(shownScore(map, at), this.rankOf(at));
     else this.valueTag.show();
   }
 
@@ -181,13 +187,14 @@ export class MapCanvas {
   /** Tell screen readers where the map is strongest. */
   describe() {
     const { map } = this;
-    const best = map && strongest(map.scores, map.sided);
+    const best = map ? strongest(map.scores, map.sided) : -1;
     const where = map
       ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
       : "not there yet";
     this.node.setAttribute("aria-label", `${this.name}: ${where}`);
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     if (!this.map || event.ctrlKey || event.metaKey || event.altKey) return;
     const [rows, columns] = this.map.grid;

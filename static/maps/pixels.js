@@ -5,9 +5,8 @@ import { getBytes, mapPath } from "../core/api.js";
 import { el } from "../core/dom.js";
 
 /**
- * @import { Variant } from "../core/registry.js"
- * @import { Store, View } from "../core/state.js"
- * @import { ScoreMap } from "../core/types.js"
+ * @import { Store } from "../core/state.js"
+ * @import { ScoreMap, Variant, View } from "../core/types.js"
  * @import { Drawable } from "./types.js"
  */
 
@@ -21,6 +20,10 @@ const loaded = new WeakMap(); // map -> promise of its pixels
  */
 export function readNumpy(buffer) {
   const bytes = new Uint8Array(buffer);
+  /**
+   * @param {number} from
+   * @param {number} to
+   */
   const ascii = (from, to) => String.fromCharCode(...bytes.subarray(from, to));
   const start = 10 + new DataView(buffer).getUint16(8, true);
   const header = ascii(10, start);
@@ -31,8 +34,7 @@ export function readNumpy(buffer) {
     !header.includes("'fortran_order': False")
   )
     throw new Error("This is no NumPy file of float32.");
-  const shape = /'shape': \(([^)]*)\)/
-    .exec(header)[1]
+  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "")
     .split(",")
     .filter((n) => n.trim())
     .map(Number);
@@ -64,7 +66,7 @@ export function pixelsOf(map, id) {
  * @returns {string}
  */
 export const withoutPixels = (variant) =>
-  variant.options?.some((option) => option.name === "at" && /pixels/.test(option.allowed))
+  variant.options?.some((option) => option.name === "at" && option.choices.includes("pixels"))
     ? "This map is of patches. With its option at=pixels the method gives a map of the pixels."
     : "This method gives one score a patch: there is no map of the pixels.";
 
@@ -75,6 +77,7 @@ export class LevelSwitch {
    * @param {string} name
    */
   constructor(view, name) {
+    /** @param {string} level */
     const button = (level) =>
       el(
         "button",
@@ -100,6 +103,6 @@ export class LevelSwitch {
   /** Show which of the two is chosen. */
   mark() {
     for (const button of this.node.children)
-      button.setAttribute("aria-pressed", String(button.dataset.level === this.view.value.level));
+      button.setAttribute("aria-pressed", String(button.getAttribute("data-level") === this.view.value.level));
   }
 }

@@ -5,8 +5,8 @@ import { el, number, percent, signedNumber } from "../core/dom.js";
 import { patchName, shownScore, strongest } from "./mapcanvas.js";
 
 /**
- * @import { Store, View } from "../core/state.js"
- * @import { Grid } from "../core/types.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Grid, View } from "../core/types.js"
  * @import { Drawable } from "./types.js"
  */
 
@@ -56,6 +56,10 @@ export function half(weights) {
   return sorted.findIndex((weight) => (sum += weight) >= all / 2) + 1;
 }
 
+/**
+ * @param {number[]} weights
+ * @param {Grid} grid
+ */
 function place(weights, grid) {
   const shares = ninths(weights, grid);
   if (!shares) return null;
@@ -87,10 +91,11 @@ export function pictureInWords(map) {
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
   if (signed && share >= AGAINST)
-    parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid).name}.`);
+    parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid)?.name}.`);
   return [...parts, last].join(" ");
 }
 
+/** @param {number[]} values */
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 
 /**
@@ -102,6 +107,7 @@ const sum = (values) => values.reduce((a, b) => a + b, 0);
 export function textInWords(units, { signed, target }) {
   if (units.length && units.every(({ value }) => value === units[0].value)) return "All words have the same score.";
   const shown = signed ? signedNumber : number;
+  /** @param {number} sign */
   const side = (sign) => {
     const ordered = units.filter(({ value }) => sign * value > 0).sort((a, b) => sign * (b.value - a.value));
     const names = new Map(); // a word that stands there twice is named once, with what it has at each place
@@ -109,6 +115,7 @@ export function textInWords(units, { signed, target }) {
       names.set(text.toLowerCase(), [...(names.get(text.toLowerCase()) ?? [`“${text}”`]), shown(value)]);
     return [...names.values()].map(([name, ...values]) => `${name} ${values.join(" and ")}`);
   };
+  /** @param {string[]} names */
   const list = (names) => (names.length ? names.join(", ") : "nothing");
   if (!signed) return `Strongest: ${list(side(1))}.`;
   return `Strongest for ${target}: ${list(side(1))}. Against: ${list(side(-1))}.`;

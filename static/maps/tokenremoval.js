@@ -1,6 +1,6 @@
 // What a plate shows of the tokens that the deletion test removed: holes in a picture, words struck out.
 
-import { el } from "../core/dom.js";
+import { context2d, el } from "../core/dom.js";
 
 /**
  * @import { Grid } from "../core/types.js"
@@ -19,7 +19,7 @@ export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
   let canvas = mapCanvas.node.querySelector("canvas.cover");
   if (!canvas) mapCanvas.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
-  const context = canvas.getContext("2d", { willReadFrequently: true }); // a few small squares, which tests read
+  const context = context2d(canvas, { willReadFrequently: true }); // a few small squares, which tests read
   context.clearRect(0, 0, columns, rows);
   context.fillStyle = paper;
   for (const patch of removed) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);

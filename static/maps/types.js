@@ -3,9 +3,8 @@
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { Variant } from "../core/registry.js"
- * @import { Focus, View } from "../core/state.js"
- * @import { Grid, ScoreMap, TextWindow, Unit } from "../core/types.js"
+ * @import { TextWindow } from "../core/schemas.js"
+ * @import { Focus, Grid, ScoreMap, Unit, Variant, View } from "../core/types.js"
  */
 
 /**
@@ -41,6 +40,8 @@
  * @property {View} look
  * @property {any} [mapCanvas] of a picture
  * @property {HTMLElement[]} [spans] of words
+ * @property {HTMLElement} [reading] the text
+ * @property {number[]} [scaled] the values that the ends of the colours come from, where they are not all
  * @property {Removal | null} [removal]
  * @property {{id: string | null, node: HTMLElement}} actions
  * @property {any} [deletion] the lines of the deletion test, where their room is kept

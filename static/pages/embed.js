@@ -13,6 +13,11 @@ import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { askingLine } from "../workbench/overview.js";
 
+/**
+ * @import { Models, Rules, TextInput } from "../core/schemas.js"
+ * @import { Explanation, ScoreMap, Standing, Variant } from "../core/types.js"
+ */
+
 const SIDE = 448; // pixels of the grey base
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
 const { id } = byId("main").dataset;
@@ -20,12 +25,17 @@ const address = readAddress();
 const stores = {
   view: new Store(address.view),
   focus: new Store({ at: -1, locked: false }),
-  onRead: (text) => say("reading", text),
+  onRead: (/** @type {string} */ text) => say("reading", text),
 };
 
-/** What the maps for a target are drawn on: the grey picture, or a text with its words. */
+/**
+ * What the maps for a target are drawn on: the grey picture, or a text with its words.
+ * @param {Explanation} explanation
+ * @returns {Promise<(target: string) => any>}
+ */
 async function basesOf({ input, prompts, windows }) {
-  const laid = (read) => ({ text: read.text, units: unitsOf(read, address.view.grain), windows });
+  /** @param {TextInput | undefined} read */
+  const laid = (read) => read && { text: read.text, units: unitsOf(read, address.view.grain), windows };
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
   const grey = greyBase(
@@ -36,18 +46,26 @@ async function basesOf({ input, prompts, windows }) {
   return () => grey;
 }
 
-/** What the labels say of methods on this model: where each stands. A model that is not loaded leaves that open. */
+/**
+ * What the labels say of methods on this model: where each stands. A model that is not loaded leaves that open.
+ * @param {Explanation} explanation
+ * @returns {Promise<(map: ScoreMap) => {standing?: Standing | null, family?: string}>}
+ */
 async function standingsOf({ model, prompts }) {
+  /** @type {Models} */
   const { models } = await getJSON("/api/models");
   if (!models.some(({ name, state }) => name === model && state === "loaded")) return () => ({});
   const registry = new Registry(await getJSON(methodsPath(model, prompts ? "text" : "image")));
-  return (spec) => {
-    const known = registry.plate(spec);
+  return ({ readout, rule }) => {
+    const known = [...registry.pairs.values()].find((pair) => pair.readout === readout && pair.rule === rule);
     return known ? { standing: known.standing, family: known.family } : {};
   };
 }
 
-/** The maps that the address asks for; raises a Problem where there is none of them. */
+/**
+ * The maps that the address asks for; raises a Problem where there is none of them.
+ * @param {Explanation} explanation
+ */
 function mapsOf({ maps }) {
   const known = new Set(maps.map(({ method }) => method));
   const missing = address.methods.filter((spec) => !known.has(spec));
@@ -62,12 +80,30 @@ function mapsOf({ maps }) {
   return maps.filter(({ method }) => address.methods.includes(method));
 }
 
+/**
+ * @param {ScoreMap} map
+ * @param {any} base
+ * @param {boolean} several
+ * @param {{standing?: Standing | null, family?: string}} standing
+ */
 function plateOf(map, base, several, standing) {
-  const variant = { ...map, spec: map.method, line: "", description: "", options: [], ...standing };
+  /** @type {Variant} */
+  const variant = {
+    ...map,
+    spec: map.method,
+    title: map.title ?? map.method,
+    rule: map.rule ?? null,
+    adds_up_to: map.adds_up_to ?? null,
+    line: "",
+    description: "",
+    options: [],
+    ...standing,
+  };
   const plate = base.units ? new WordPlate(variant, stores) : new Plate(variant, stores);
   plate.actions.node.remove();
   if (plate instanceof Plate) plate.level.node.remove();
-  if (several) plate.node.querySelector(".by").textContent = map.target;
+  const by = plate.node.querySelector(".by");
+  if (several && by) by.textContent = map.target;
   for (const link of plate.node.querySelectorAll("a")) Object.assign(link, { target: "_blank", rel: "noopener" });
   plate.setBase(base);
   plate.show(map, id);
@@ -76,6 +112,7 @@ function plateOf(map, base, several, standing) {
 }
 
 try {
+  /** @type {[Explanation, Rules]} */
   const [explanation, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
   learnRules(rules);
   if (explanation.state !== "done")
@@ -87,7 +124,7 @@ try {
   const baseOf = await basesOf(explanation);
   const standingOf = await standingsOf(explanation);
   const several = explanation.targets.length > 1;
-  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map.method)));
+  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map)));
   byId("plates").replaceChildren(...plates.map(({ node }) => node));
   colourAll(plates, address.view.scale);
   const sure = explanation.targets.map((target) =>

@@ -3,20 +3,39 @@
 
 import { getJSON, loadImage } from "../core/api.js";
 import { limits } from "../core/colour.js";
-import { el, staticPath } from "../core/dom.js";
+import { context2d, el, staticPath } from "../core/dom.js";
 import { greyBase, paint } from "../maps/heatmap.js";
+
+/** @import { Samples } from "../core/schemas.js" */
 
 /**
  * What a signal is on its way back through a block under one rule, at each stage.
  * @typedef {{norms: number[], carried: number[]}} Way
  */
 
+/**
+ * The maps of one sample: those of a picture have a grid, those of a text words. Scores are packed.
+ * @typedef {{sample: string, label: string, crop: number[], grid: number[], words?: string[],
+ *   maps: {[spec: string]: string}}} SampleMaps
+ */
+
+/**
+ * The file.
+ * @typedef {{image: SampleMaps, clip: SampleMaps, text: SampleMaps,
+ *   way: {model: string, block: number, of: number, stages: string[], rules: {[rule: string]: Way}}}} GalleryFile
+ */
+
+/** @typedef {"image" | "clip" | "text"} Kind */
+
 const SIDE = 176; // pixels of a canvas
 const STEPS = 127;
 const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const PAPER = "#8c8984"; // where the sample is not at hand
 
-/** Scores from -1 to 1, as `packed` of the Python module wrote them. */
+/**
+ * Scores from -1 to 1, as `packed` of the Python module wrote them.
+ * @param {string} text
+ */
 const unpacked = (text) => [...atob(text)].map((byte) => ((byte.charCodeAt(0) << 24) >> 24) / STEPS);
 
 /**
@@ -35,10 +54,14 @@ export function wordStrip(list) {
   );
 }
 
-/** The part of a picture that a model saw, in grey. */
+/**
+ * The part of a picture that a model saw, in grey.
+ * @param {string | undefined} address
+ * @param {number[]} crop
+ */
 async function baseOf(address, [left, top, right, bottom]) {
   const canvas = new OffscreenCanvas(SIDE, SIDE);
-  const context = canvas.getContext("2d");
+  const context = context2d(canvas);
   context.fillStyle = PAPER;
   context.fillRect(0, 0, SIDE, SIDE);
   if (!address) return canvas;
@@ -51,7 +74,7 @@ async function baseOf(address, [left, top, right, bottom]) {
 /** The maps of all methods, by kind of input: "image", "clip", "text". */
 export class Gallery {
   /**
-   * @param {any} data as the file has it
+   * @param {GalleryFile} data
    * @param {{[kind: string]: OffscreenCanvas}} bases what is under the maps of pictures
    */
   constructor(data, bases) {
@@ -64,8 +87,11 @@ export class Gallery {
    * @returns {Promise<Gallery>}
    */
   static async load() {
+    /** @type {[GalleryFile, Samples]} */
     const [data, { samples }] = await Promise.all([getJSON(staticPath("pages/gallery.json")), getJSON("/api/samples")]);
+    /** @type {Kind[]} */
     const kinds = ["image", "clip"];
+    /** @param {Kind} kind */
     const addressOf = (kind) => samples.find(({ id }) => id === data[kind].sample)?.image;
     const bases = await Promise.all(kinds.map((kind) => baseOf(addressOf(kind), data[kind].crop)));
     return new Gallery(data, Object.fromEntries(kinds.map((kind, i) => [kind, bases[i]])));
@@ -73,7 +99,7 @@ export class Gallery {
 
   /**
    * Whether there is a map of a method.
-   * @param {string} kind
+   * @param {Kind} kind
    * @param {string} spec
    * @returns {boolean}
    */
@@ -83,7 +109,7 @@ export class Gallery {
 
   /**
    * What is explained, in words: "cocker spaniel".
-   * @param {string} kind
+   * @param {Kind} kind
    * @returns {string}
    */
   labelOf(kind) {
@@ -92,7 +118,7 @@ export class Gallery {
 
   /**
    * The map of a method: over the photo, or in the words of the sentence. An empty frame where none was made.
-   * @param {string} kind
+   * @param {Kind} kind
    * @param {string} spec
    * @param {boolean} signed
    * @param {string} title

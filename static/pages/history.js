@@ -11,34 +11,49 @@ import { namingField } from "../workbench/naming.js";
 import { forget } from "../workbench/tabmemory.js";
 import { wordStrip } from "./gallery.js";
 
+/** @import { ExplanationSummary } from "../core/schemas.js" */
+
 const BATCH = 24; // read at once
+/** @type {{[state: string]: string}} */
 const UNFINISHED = { queued: "still waiting", running: "still being made", failed: "failed" };
 const left = remembered(); // ids that are not shown yet
+/** @type {Map<string, ExplanationSummary>} */
 const ticked = new Map(); // id -> summary
+/** @type {ExplanationSummary[]} */
 const summaries = []; // those that are known
 
+/** @param {ExplanationSummary} summary */
 const link = (summary) => `${summary.page}?id=${encodeURIComponent(summary.id)}`;
+/** @param {string} created */
 const when = (created) => new Date(created).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
 
 const titles = new Map(); // name of a model -> its title
 
+/** @param {ExplanationSummary} summary */
 function answer({ state, targets, problem }) {
   if (!targets) return problem?.title ?? UNFINISHED[state];
   return targets.map(spoken).join(", ");
 }
 
-/** The answer's map, over the picture or in the words; without one, the picture or the text. */
+/**
+ * The answer's map, over the picture or in the words; without one, the picture or the text.
+ * @param {ExplanationSummary} summary
+ */
 function viewOf({ map, thumbnail, words, excerpt }) {
   if (map || thumbnail) return el("img", { src: map ?? thumbnail, alt: "", loading: "lazy" });
   return el("span", { class: "excerpt" }, words?.length ? wordStrip(words) : (excerpt ?? ""));
 }
 
+/**
+ * @param {ExplanationSummary} summary
+ * @returns {HTMLElement}
+ */
 function record(summary) {
   const name = summary.title ?? answer(summary);
   const first = summary.targets?.[0];
   const isAlone = summary.page === "/prompt" && summary.targets?.length === 1;
   const sure = first && sureness(first, summary.abstention);
-  const isShare = isAlone && !first.abstention; // shares need two prompts
+  const isShare = isAlone && !first?.abstention; // shares need two prompts
   const view = viewOf(summary);
   const box = el("input", { type: "checkbox", on: { change: () => tick(summary, box.checked) } });
   const naming = namingField(
@@ -47,10 +62,11 @@ function record(summary) {
       summary.title = title ?? undefined;
       const renamed = record(summary);
       node.replaceWith(renamed);
-      renamed.querySelector("h2 a").focus();
+      /** @type {HTMLElement | null} */ (renamed.querySelector("h2 a"))?.focus();
     },
   );
   naming.button.setAttribute("aria-label", `Name ${name}`);
+  /** @type {HTMLElement} */
   const node = el(
     "li",
     { class: "record", data: { id: summary.id } },
@@ -65,7 +81,7 @@ function record(summary) {
         ? `, ${sayMethods(summary.methods, summary.controls)}`
         : `, ${UNFINISHED[summary.state]}`,
     ),
-    el("p", { class: "quiet" }, el("time", { dateTime: summary.created }, when(summary.created))),
+    el("p", { class: "quiet" }, el("time", { dateTime: summary.created }, when(summary.created ?? ""))),
     el(
       "div",
       { class: "acts" },
@@ -78,7 +94,12 @@ function record(summary) {
   return node;
 }
 
-/** Delete, asked twice. */
+/**
+ * Delete, asked twice.
+ * @param {ExplanationSummary} summary
+ * @param {string} name
+ * @param {() => HTMLElement} node
+ */
 function remover(summary, name, node) {
   const sure = el(
     "button",
@@ -101,6 +122,7 @@ function remover(summary, name, node) {
     { type: "button", class: "plain", "aria-label": `Delete ${name}`, on: { click: () => ask(true) } },
     "Delete",
   );
+  /** @param {boolean} on */
   const ask = (on) => {
     [sure.hidden, keep.hidden, first.hidden] = [!on, !on, on];
     (on ? keep : first).focus();
@@ -108,6 +130,10 @@ function remover(summary, name, node) {
   return el("span", { class: "remover" }, first, sure, keep);
 }
 
+/**
+ * @param {ExplanationSummary} summary
+ * @param {HTMLElement} node
+ */
 async function remove(summary, node) {
   try {
     await forgetExplanation(summary.id);
@@ -119,7 +145,10 @@ async function remove(summary, node) {
   draw("Deleted.");
 }
 
-/** Take an explanation off the list. */
+/**
+ * Take an explanation off the list.
+ * @param {ExplanationSummary} summary
+ */
 function leave(summary) {
   drop(summary.id);
   forget(summary.id);
@@ -146,7 +175,10 @@ async function removeAll() {
   draw(`${count(all.length - summaries.length, "explanation")} deleted.`);
 }
 
-/** Ask whether all is to be deleted. */
+/**
+ * Ask whether all is to be deleted.
+ * @param {boolean} on
+ */
 function askAll(on) {
   byId("delete-all").hidden = on;
   byId("delete-all-asked").hidden = !on;
@@ -154,7 +186,10 @@ function askAll(on) {
   (on ? byId("delete-all-keep") : byId("delete-all")).focus();
 }
 
-/** Why these cannot be set side by side; "" where they can. */
+/**
+ * Why these cannot be set side by side; "" where they can.
+ * @param {ExplanationSummary[]} records
+ */
 function reasonAgainst(records) {
   if (records.length < 2) return "Tick two to see them side by side.";
   if (records.length > 2) return "Tick no more than two.";
@@ -162,11 +197,15 @@ function reasonAgainst(records) {
     return "Tick two finished ones of the same page.";
   if (records[0].page === "/prompt")
     return "The Prompt page shows one explanation at a time: ask about one picture with several prompts.";
-  if (records.some(({ targets }) => targets.length > 1))
+  if (records.some(({ targets = [] }) => targets.length > 1))
     return "One of them has several classes side by side already: tick two with one class each.";
   return "";
 }
 
+/**
+ * @param {ExplanationSummary} summary
+ * @param {boolean} on
+ */
 function tick(summary, on) {
   if (on) ticked.set(summary.id, summary);
   else ticked.delete(summary.id);
@@ -175,22 +214,30 @@ function tick(summary, on) {
   byId("chosen").textContent = reason;
 }
 
-/** What a search finds in. */
+/**
+ * What a search finds in.
+ * @param {ExplanationSummary} summary
+ */
 const textOf = (summary) =>
   [summary.title, answer(summary), summary.excerpt, titles.get(summary.model), summary.model, ...(summary.specs ?? [])]
     .join(" ")
     .toLowerCase();
 
-/** The explanations of one picture or text together, the newest first by the time of its newest. */
+/**
+ * The explanations of one picture or text together, the newest first by the time of its newest.
+ * @param {ExplanationSummary[]} found
+ * @returns {ExplanationSummary[][]}
+ */
 function groups(found) {
   const byInput = new Map();
-  for (const summary of [...found].sort((a, b) => b.created.localeCompare(a.created))) {
+  for (const summary of [...found].sort((a, b) => (b.created ?? "").localeCompare(a.created ?? ""))) {
     const input = summary.about ?? summary.id;
     byInput.set(input, [...(byInput.get(input) ?? []), summary]);
   }
   return [...byInput.values()];
 }
 
+/** @param {ExplanationSummary[]} members */
 function group(members) {
   if (members.length === 1) return record(members[0]);
   const what = members[0].page === "/text" ? "text" : "picture";
@@ -205,7 +252,9 @@ function group(members) {
 /** Draw what the search leaves. */
 function draw(before = "") {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = summaries.filter((summary) => words.every((word) => textOf(summary).includes(word)));
+  const found = summaries.filter((summary) =>
+    words.every((/** @type {string} */ word) => textOf(summary).includes(word)),
+  );
   byId("records").replaceChildren(...groups(found).map(group));
   const compare = byId("records").querySelectorAll("[type=checkbox]");
   for (const box of compare) box.checked = ticked.has(box.closest(".record").dataset.id);

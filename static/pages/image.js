@@ -9,14 +9,26 @@ import { windowFields } from "../inputs/greywindow.js";
 import { partButton, seenBase, PictureView } from "../inputs/pictureview.js";
 import { ClassPage } from "../workbench/classpage.js";
 
+/**
+ * @import { ImageInput, Sample } from "../core/schemas.js"
+ * @import { ClassSteps } from "../workbench/types.js"
+ */
+
 // a sample names a class of the model that it was made for; another model is asked for its own top class
+/** @param {Sample} sample */
 const targetOf = (sample) =>
   workbench.models.fitting(sample.model, workbench.question.model) === sample.model && sample.target
     ? [sample.target]
     : null;
-const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
-const openSample = (sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
+/**
+ * @param {Sample} sample
+ * @param {boolean} [isOwn]
+ */
+const inputOf = (sample, isOwn = true) =>
+  new Input({ fetch: () => getBlob(String(sample.image)), sample: sample.id, isOwn });
+const openSample = (/** @type {Sample} */ sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 
+/** @type {ClassSteps} */
 const pageSteps = {
   example() {
     const sample = workbench.exampleSample();
@@ -28,11 +40,11 @@ const pageSteps = {
   refused: () => picture.restore(),
   async started(info, question, isNew) {
     if (!isNew) return picture.belongsTo(question.id);
-    const base = await picture.show(question.id, info.input, question.input);
+    const base = await picture.show(question.id, /** @type {ImageInput} */ (info.input), question.input);
     if (base) workbench.plateSet.setBase(base);
   },
   receive(map) {
-    picture.setGrid(map.grid);
+    picture.setGrid(map.grid ?? []);
   },
   openSample,
 };

@@ -1,272 +1,35 @@
-// The Leaderboard page: which methods to trust, in words and maps; then methods by metrics of a run, sorted by any
-// column; a figure opens its examples under itself; two metrics side by side.
+// The Leaderboard page: which methods to trust, in words and maps; then the figures of a run, and two of its metrics
+// side by side.
 
 import { getJSON } from "../core/api.js";
-import { byId, count, el, number, say } from "../core/dom.js";
+import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { svg } from "../core/svg.js";
-import { Gallery, wordStrip } from "./gallery.js";
-import { csvButton, runRows } from "../export/csv.js";
+import { Gallery } from "./gallery.js";
 import { Measuring } from "./measure.js";
 import { rankingCard } from "./ranking.js";
+import { remember, remembered } from "./runaddress.js";
+import { showExamples } from "./runexamples.js";
+import { drawTable } from "./runfigures.js";
+import { ARROWS } from "./runvalues.js";
 import { slopes } from "./slopes.js";
 
-const ARROWS = { higher: "↑", lower: "↓" };
-const BETTER = { higher: "higher is better", lower: "lower is better" };
-const BAR = { width: 76, height: 8 };
+/**
+ * @import { Leaderboard, Model, Ranking, RunReport } from "../core/schemas.js"
+ * @import { Kind } from "./gallery.js"
+ */
+
 const WIDEST = 900; // pixels of the plot
 const FEW = 5; // runs of fewer inputs are trials: nobody is ranked by them
 
-const state = new URLSearchParams(location.search);
-
-/** Keep what is chosen in the address. */
-function remember(values) {
-  for (const [name, value] of Object.entries(values)) {
-    if (value) state.set(name, value);
-    else state.delete(name);
-  }
-  const query = state.toString();
-  history.replaceState(history.state, "", query ? `?${query}` : location.pathname);
-}
-
-/** A value as it is printed: a share in per cent. */
-const shown = (value, unit) => (value === null ? "–" : unit === "share" ? number(100 * value) : number(value));
-
-const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
-
-/**
- * The methods of a run in the order of a column; those without a value come last, and so does a tie in the order of the
- * run.
- */
-function sorted(run, column, reversed) {
-  const metric = run.metrics.find((candidate) => candidate.name === column);
-  const specs = run.methods.map((method) => method.spec);
-  if (!metric) return reversed ? specs.sort().reverse() : specs.sort();
-  const values = run.results[metric.name];
-  const sign = (metric.direction === "lower" ? 1 : -1) * (reversed ? -1 : 1);
-  return specs.sort((a, b) => {
-    const [x, y] = [values[a].value, values[b].value];
-    if (x === null || y === null) return Number(x === null) - Number(y === null);
-    return sign * (x - y);
-  });
-}
-
-/** The interval of a figure, on the scale of its column. */
-function interval(figure, ends) {
-  const at = (value) => (ends[1] > ends[0] ? (BAR.width * (value - ends[0])) / (ends[1] - ends[0]) : BAR.width / 2);
-  const middle = BAR.height / 2;
-  return svg(
-    "svg",
-    {
-      class: "interval",
-      width: BAR.width,
-      height: BAR.height,
-      viewBox: `0 0 ${BAR.width} ${BAR.height}`,
-      "aria-hidden": "true",
-    },
-    svg("line", { x1: at(figure.low), x2: at(figure.high), y1: middle, y2: middle }),
-    svg("circle", { cx: at(figure.value), cy: middle, r: 2.5 }),
-  );
-}
-
-function endsOf(run, metric) {
-  const figures = Object.values(run.results[metric.name]).filter((figure) => figure.value !== null);
-  return [Math.min(...figures.map((figure) => figure.low)), Math.max(...figures.map((figure) => figure.high))];
-}
-
-/** Of how many inputs a value is, where other methods have more: "48 of 60". */
-function counted(run, metric, spec) {
-  const figures = run.results[metric.name];
-  const most = Math.max(...Object.values(figures).map((figure) => figure.inputs ?? 0));
-  return (figures[spec].inputs ?? 0) < most ? `${figures[spec].inputs} of ${most}` : "";
-}
-
-function cell(run, metric, spec, ends) {
-  const figure = run.results[metric.name][spec];
-  if (figure.value === null)
-    return el(
-      "td",
-      {},
-      el("span", { class: "quiet", title: "This metric has no meaning for this method or its maps" }, "–"),
-    );
-  const of = counted(run, metric, spec);
-  const tied = figure.tied ? ", cannot be told from the best" : "";
-  const label = `${metric.title} of ${spec}: ${shown(figure.value, metric.unit)}${unitOf(metric)}, interval ${shown(figure.low, metric.unit)} to ${shown(figure.high, metric.unit)}${tied}${of ? `, ${of} inputs have a value` : ""}`;
-  const text = [
-    shown(figure.value, metric.unit),
-    figure.tied ? el("span", { class: "star", "aria-hidden": "true" }, "*") : null,
-  ];
-  const open = () => showExamples(run, metric, spec);
-  const asks = {
-    type: "button",
-    class: "figure",
-    "aria-label": `${label}. Show examples`,
-    title: `${label}. Show examples`,
-    on: { click: open },
-  };
-  const value = run.shows_inputs ? el("button", asks, text) : el("span", { class: "figure", title: label }, text);
-  const kind = figure.tied ? "tied" : metric.cannot_tell ? "muted" : "";
-  return el(
-    "td",
-    { class: kind, data: { metric: metric.name } },
-    value,
-    of ? el("span", { class: "quiet count" }, of) : null,
-    interval(figure, ends),
-  );
-}
-
-function table(run) {
-  const column = state.get("sort") ?? run.metrics[0].name;
-  const reversed = state.get("order") === "reversed";
-  const sort = (name) => {
-    remember({ sort: name, order: name === column && !reversed ? "reversed" : null });
-    drawTable(run);
-    byId("figures")
-      .querySelector(`[data-sort="${CSS.escape(name)}"]`)
-      .focus();
-  };
-  const head = (name, title, note) => {
-    const chosen = name === column;
-    const metric = run.metrics.find((candidate) => candidate.name === name);
-    const falling = metric?.direction !== "lower";
-    const direction = name === "method" ? !reversed : falling === reversed;
-    return el(
-      "th",
-      {
-        scope: "col",
-        class: metric?.cannot_tell ? "muted" : "",
-        "aria-sort": chosen ? (direction ? "ascending" : "descending") : null,
-      },
-      el(
-        "button",
-        { type: "button", class: "sort", data: { sort: name }, title: note, on: { click: () => sort(name) } },
-        title,
-      ),
-    );
-  };
-  const heads = [
-    head("method", "Method", "Sort by name"),
-    ...run.metrics.map((metric) =>
-      head(
-        metric.name,
-        `${metric.title}${unitOf(metric)} ${ARROWS[metric.direction] ?? ""}`.replace(/ (?=[%↑↓])/g, "\u00a0"),
-        `${metric.description} ${BETTER[metric.direction] ?? ""}`,
-      ),
-    ),
-  ];
-  const titles = new Map(run.methods.map((method) => [method.spec, method]));
-  const ends = new Map(run.metrics.map((metric) => [metric.name, endsOf(run, metric)]));
-  const rows = sorted(run, column, reversed).map((spec) => {
-    const { title, by, year } = titles.get(spec);
-    const name = el(
-      "th",
-      { scope: "row" },
-      el("a", { href: `/methods/${spec.split(/[:?]/)[0]}` }, title),
-      el("code", {}, spec),
-      el("span", { class: "quiet" }, [by, year].filter(Boolean).join(", ")),
-    );
-    return el(
-      "tr",
-      { data: { spec } },
-      name,
-      run.metrics.map((metric) => cell(run, metric, spec, ends.get(metric.name))),
-    );
-  });
-  return el("table", {}, el("thead", {}, el("tr", {}, heads)), el("tbody", {}, rows));
-}
-
-function drawTable(run) {
-  byId("figures").replaceChildren(table(run));
-  const muted = run.metrics.filter((metric) => metric.cannot_tell);
-  byId("undecided").replaceChildren(
-    ...muted.map((metric) => el("li", {}, el("strong", {}, metric.title), `, in grey: ${metric.cannot_tell}`)),
-  );
-  document.querySelector(".csv")?.remove();
-  const take = csvButton(
-    () => runRows(run),
-    () => [run.id],
-  );
-  byId("status").after(take);
-}
-
-function example(run, metric, sample, end) {
-  const about = `${end}: ${shown(sample.value, metric.unit)}${unitOf(metric)}`;
-  const map = sample.words
-    ? wordStrip(sample.words)
-    : el("img", {
-        src: sample.image,
-        width: 160,
-        height: 160,
-        alt: `Map on ${sample.name}, explained as ${sample.target}`,
-      });
-  return el(
-    "figure",
-    {},
-    map,
-    el("figcaption", {}, about, el("br"), el("span", { class: "quiet" }, `${sample.target} · ${sample.name}`)),
-  );
-}
-
-/** The row under that of a method, for its examples; another one that is open closes. */
-function rowUnder(run, spec) {
-  closeExamples();
-  const row = byId("figures").querySelector(`tbody tr[data-spec="${CSS.escape(spec)}"]`);
-  const place = el("div", { class: "examples", "aria-live": "polite", role: "group", "aria-label": "Examples" });
-  row.after(el("tr", { class: "open" }, el("td", { colSpan: run.metrics.length + 1 }, place)));
-  return place;
-}
-
-function closeExamples() {
-  byId("figures").querySelector("tr.open")?.remove();
-  byId("figures").querySelector("td[data-open]")?.removeAttribute("data-open");
-}
-
-async function showExamples(run, metric, spec) {
-  remember({ metric: metric.name, method: spec });
-  const place = rowUnder(run, spec);
-  const selector = `tr[data-spec="${CSS.escape(spec)}"] td[data-metric="${metric.name}"]`;
-  const opened = byId("figures").querySelector(selector);
-  opened.setAttribute("data-open", "");
-  try {
-    const path = `/api/leaderboard/${encodeURIComponent(run.id)}/examples?metric=${encodeURIComponent(metric.name)}&method=${encodeURIComponent(spec)}`;
-    const examples = await getJSON(path);
-    const figures = ["best", "worst"].flatMap((end) =>
-      examples[end].map((sample) => example(run, metric, sample, end)),
-    );
-    const close = el(
-      "button",
-      {
-        type: "button",
-        class: "act plain",
-        on: {
-          click: () => {
-            closeExamples();
-            remember({ metric: null, method: null });
-            opened.querySelector("button").focus();
-          },
-        },
-      },
-      "Close",
-    );
-    const { title } = run.methods.find((method) => method.spec === spec);
-    place.replaceChildren(
-      el("h3", { tabIndex: -1 }, `${metric.title} of ${title}: where it did best and worst`),
-      el("div", { class: "cases" }, figures),
-      close,
-    );
-    place.querySelector("h3").focus({ preventScroll: true });
-    place.scrollIntoView({ block: "nearest" });
-  } catch (problem) {
-    showProblem(place, problem);
-  }
-}
-
+/** @param {RunReport} run */
 function showSlopes(run) {
   const place = byId("scatter");
   place.hidden = run.metrics.length < 2;
   if (place.hidden) return;
-  const names = [state.get("x"), state.get("y")].map((name, i) =>
-    run.metrics.some((metric) => metric.name === name) ? name : run.metrics[Math.min(i, run.metrics.length - 1)].name,
+  const axes = ["x", "y"].map(
+    (axis, i) =>
+      run.metrics.find((metric) => metric.name === remembered(axis)) ??
+      run.metrics[Math.min(i, run.metrics.length - 1)],
   );
   const drawing = el("div", {
     class: "scroll",
@@ -274,22 +37,19 @@ function showSlopes(run) {
     role: "region",
     "aria-label": "Two metrics side by side",
   });
-  const draw = () =>
-    drawing.replaceChildren(
-      slopes(
-        run,
-        names.map((name) => run.metrics.find((metric) => metric.name === name)),
-        Math.min(WIDEST, drawing.clientWidth || WIDEST),
-      ),
-    );
+  const draw = () => drawing.replaceChildren(slopes(run, axes, Math.min(WIDEST, drawing.clientWidth || WIDEST)));
+  /**
+   * @param {number} i
+   * @param {string} label
+   */
   const select = (i, label) => {
-    const change = (event) => {
-      names[i] = event.target.value;
-      remember({ x: names[0], y: names[1] });
+    const change = (/** @type {any} */ { target }) => {
+      axes[i] = run.metrics[target.selectedIndex];
+      remember({ x: axes[0].name, y: axes[1].name });
       draw();
     };
     const options = run.metrics.map((metric) =>
-      el("option", { value: metric.name, selected: metric.name === names[i] }, metric.title),
+      el("option", { value: metric.name, selected: metric === axes[i] }, metric.title),
     );
     return el("label", {}, label, el("select", { on: { change } }, options));
   };
@@ -302,11 +62,12 @@ function showSlopes(run) {
   draw();
 }
 
+/** @param {RunReport} run */
 function definitions(run) {
   const place = byId("metrics");
   place.hidden = false;
   const rows = run.metrics.flatMap((metric) => [
-    el("dt", {}, `${metric.title} ${ARROWS[metric.direction] ?? ""}`),
+    el("dt", {}, `${metric.title} ${metric.direction ? ARROWS[metric.direction] : ""}`),
     el(
       "dd",
       {},
@@ -319,6 +80,7 @@ function definitions(run) {
   place.replaceChildren(el("h2", {}, "What the metrics measure"), el("dl", {}, rows));
 }
 
+/** @param {RunReport} run */
 function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
   const how = plan.how ? `tokens ${plan.how}` : "tokens removed as suits the model";
@@ -336,6 +98,7 @@ function about(run) {
   byId("command").querySelector("code").textContent = command ?? "";
 }
 
+/** @param {RunReport} run */
 function show(run) {
   remember({ run: run.id });
   about(run);
@@ -344,9 +107,15 @@ function show(run) {
   definitions(run);
 }
 
-/** What to trust on each kind of input, in words and maps, from the runs that ship. */
+/**
+ * What to trust on each kind of input, in words and maps, from the runs that ship.
+ * @param {{[kind: string]: Ranking}} rankings
+ * @param {RunReport[]} runs
+ * @param {(name: string) => string} titleOf a model
+ */
 async function showRankings(rankings, runs, titleOf) {
   const gallery = await Gallery.load();
+  /** @param {string} id */
   const onRun = (id) => {
     byId("run").value = id;
     byId("run").dispatchEvent(new Event("change"));
@@ -355,9 +124,9 @@ async function showRankings(rankings, runs, titleOf) {
   };
   byId("rankings").replaceChildren(
     ...Object.entries(rankings).map(([kind, ranking]) => {
-      const { methods } = runs.find(({ id }) => id === ranking.run);
+      const methods = runs.find(({ id }) => id === ranking.run)?.methods ?? [];
       const signed = new Map(methods.map((method) => [method.spec, method.signed]));
-      return rankingCard(kind, ranking, { gallery, signed, onRun, titleOf });
+      return rankingCard(/** @type {Kind} */ (kind), ranking, { gallery, signed, onRun, titleOf });
     }),
   );
   byId("rankings").setAttribute("aria-busy", "false");
@@ -367,23 +136,30 @@ async function showRankings(rankings, runs, titleOf) {
 const EMPTY =
   "No run is known yet. Measure one with vitrine evaluate, and start the server with --runs and the folder of the run.";
 
-/** Fill the choice of runs, and show the one called `wanted`, else the first. */
+/**
+ * Fill the choice of runs, and show the one called `wanted`, else the first.
+ * @param {string | null} wanted
+ */
 async function load(wanted) {
+  /** @type {[Leaderboard, {models: Model[]}]} */
   const [{ runs, rankings, problems }, { models }] = await Promise.all([
     getJSON("/api/leaderboard"),
     getJSON("/api/models"),
   ]);
+  /** @param {string} name */
   const titleOf = (name) => models.find((model) => model.name === name)?.title ?? name;
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
   byId("figures").hidden = !chosen;
   if (!chosen) return void say("status", EMPTY);
+  /** @param {RunReport} run */
   const optionOf = (run) => {
     const way = run.plan.how ? `, tokens ${run.plan.how}` : "";
     const apart = run.shipped ? `, ${count(run.methods.length, "method")}${way}` : ` (${run.id})`;
     const title = `${titleOf(run.plan.model)} on ${run.dataset.title}, ${count(run.inputs, "input")}${apart}`;
     return el("option", { value: run.id, selected: run === chosen }, title);
   };
+  /** @type {[string, RunReport[]][]} */
   const parts = [
     ["Runs", runs.filter((run) => run.inputs >= FEW)],
     ["Trials of a few inputs, too few to rank anything", runs.filter((run) => run.inputs < FEW)],
@@ -391,25 +167,29 @@ async function load(wanted) {
   const options = parts
     .filter(([, members]) => members.length)
     .map(([label, members]) => el("optgroup", { label }, members.map(optionOf)));
-  const change = (event) => {
+  const change = (/** @type {any} */ { target }) => {
     remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });
-    show(runs.find((run) => run.id === event.target.value));
+    show(runs.find((run) => run.id === target.value) ?? chosen);
   };
   byId("choice").replaceChildren(el("label", {}, "Run ", el("select", { id: "run", on: { change } }, options)));
-  const [metric, method] = [chosen.metrics.find(({ name }) => name === state.get("metric")), state.get("method")];
+  const metric = chosen.metrics.find(({ name }) => name === remembered("metric"));
+  const method = remembered("method") ?? "";
   show(chosen);
   void showRankings(rankings, runs, titleOf);
   if (metric && chosen.shows_inputs && chosen.results[metric.name][method]) await showExamples(chosen, metric, method);
 }
 
-/** A run that was begun here has ended: show its figures. */
+/**
+ * A run that was begun here has ended: show its figures.
+ * @param {string} id
+ */
 async function showNew(id) {
   remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });
   await load(id);
 }
 
 try {
-  await load(state.get("run"));
+  await load(remembered("run"));
   await new Measuring((id) => void showNew(id)).show();
 } catch (problem) {
   showProblem(byId("wrong"), problem);

@@ -4,18 +4,28 @@ import { follow, getJSON, sendJSON, send } from "../core/api.js";
 import { byId, count, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 
+/** @import { MeasurableModel, Run, Runs } from "../core/schemas.js" */
+
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;
 
-/** "about 3 minutes left": no more exact than it is known. */
+/**
+ * "about 3 minutes left": no more exact than it is known.
+ * @param {number | null} seconds
+ */
 function left(seconds) {
   if (seconds === null) return "";
   if (seconds < 50) return ", less than a minute left";
   return `, about ${count(Math.round(seconds / 60) || 1, "minute")} left`;
 }
 
+/** @param {{name: string, title: string}} entry */
 const option = ({ name, title }) => el("option", { value: name }, title);
 
+/**
+ * @param {string} label
+ * @param {HTMLSelectElement | HTMLInputElement} control
+ */
 function field(label, control) {
   control.id = `wanted-${control.name}`;
   return el("div", { class: "field" }, el("label", { for: control.id }, label), control);
@@ -29,6 +39,8 @@ export class Measuring {
    */
   constructor(onDone) {
     this.onDone = onDone;
+    /** @type {Map<string, MeasurableModel>} */
+    this.models = new Map();
     this.model = el("select", { name: "model", on: { change: () => this.#offerDatasets() } });
     this.dataset = el("select", { name: "dataset", on: { change: () => this.#offerMetrics() } });
     this.methods = el("select", { name: "methods" });
@@ -42,11 +54,12 @@ export class Measuring {
    * @returns {Promise<void>}
    */
   async show() {
+    /** @type {Runs} */
     const { models, sets, most, current } = await getJSON("/api/runs");
     this.models = new Map(models.map((model) => [model.name, model]));
     this.model.append(...models.map(option));
     this.methods.append(...sets.map(({ name, title, says }) => el("option", { value: name, title: says }, title)));
-    this.limit.max = most;
+    this.limit.max = String(most);
     byId("most").textContent = most;
     const form = byId("wanted");
     form.append(
@@ -57,7 +70,7 @@ export class Measuring {
       this.metrics,
       this.begin,
     );
-    form.addEventListener("submit", (event) => {
+    form.addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       void this.#submit();
     });
@@ -67,14 +80,18 @@ export class Measuring {
     else if (current) this.#draw(current);
   }
 
+  /** Those that the chosen model can be measured on. */
+  get #datasets() {
+    return this.models.get(this.model.value)?.datasets ?? [];
+  }
+
   #offerDatasets() {
-    this.dataset.replaceChildren(...this.models.get(this.model.value).datasets.map(option));
+    this.dataset.replaceChildren(...this.#datasets.map(option));
     this.#offerMetrics();
   }
 
   #offerMetrics() {
-    const { datasets } = this.models.get(this.model.value);
-    const { metrics } = datasets.find(({ name }) => name === this.dataset.value);
+    const { metrics = [] } = this.#datasets.find(({ name }) => name === this.dataset.value) ?? {};
     const boxes = metrics.map(({ name, title }) => {
       const box = el("input", { type: "checkbox", name: "metrics", value: name, checked: CHECKED.includes(name) });
       return el("label", {}, box, ` ${title}`);
@@ -83,7 +100,7 @@ export class Measuring {
   }
 
   async #submit() {
-    const metrics = [...this.metrics.querySelectorAll("input:checked")].map((box) => box.value);
+    const metrics = [...this.metrics.querySelectorAll("input")].flatMap(({ checked, value }) => (checked ? value : []));
     showProblem(
       byId("run-wrong"),
       metrics.length ? null : { title: "No metric is ticked", detail: "Tick one or more." },
@@ -105,10 +122,11 @@ export class Measuring {
     }
   }
 
+  /** @param {Run} run */
   #watch(run) {
     this.begin.disabled = true;
     this.#draw(run);
-    const ended = (last) => {
+    const ended = (/** @type {Run} */ last) => {
       this.begin.disabled = false;
       this.#draw(last);
       if (last.state === "done") this.onDone(last.id);
@@ -118,6 +136,7 @@ export class Measuring {
     });
   }
 
+  /** @param {Run} run */
   #draw(run) {
     const place = byId("run-state");
     const of = `${run.model} on ${run.dataset}`;
@@ -146,6 +165,7 @@ export class Measuring {
     else Object.assign(bar, { max: run.total, value: run.done });
   }
 
+  /** @param {HTMLButtonElement} button */
   async #stop(button) {
     button.disabled = true;
     try {

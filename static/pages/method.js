@@ -21,24 +21,39 @@ import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { wayPicture } from "./wayback.js";
 
+/**
+ * @import { Model, Models, Rules, Sample, Samples } from "../core/schemas.js"
+ * @import { Explanation, Listed, Variant } from "../core/types.js"
+ * @import { GalleryFile } from "./gallery.js"
+ */
+
+/** @type {{[kind: string]: string}} */
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+/** @type {{[kind: string]: string}} */
 const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
 const SIDE = 448; // pixels of the grey base
 const readout = byId("main").dataset.readout;
 const stores = {
   view: new Store(readAddress("").view),
   focus: new Store({ at: -1, locked: false }),
-  onRead: (text) => say("status", text),
+  onRead: (/** @type {string} */ text) => say("status", text),
 };
 let lastTicket = 0;
+/** @type {string | null | undefined} */
+let chosenRule;
+/** @type {(rule: string | null | undefined) => void} */
 let drawWay = () => {}; // of a rule by its name, once the numbers are there
 
 /**
  * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind,
  * reasons}, what the loaded models say against it. The model of photos is asked first, then the usual one, then every
  * other one that is loaded.
+ * @typedef {{kind: string, model: Model, registry: Registry, sample: Sample, pairs: Listed[]}} Place
+ * @typedef {{kind: string, reasons: string[]}} NoPlace
  */
+
 async function places() {
+  /** @type {[Models, Samples]} */
   const [{ models }, { samples }] = await Promise.all([getJSON("/api/models"), getJSON("/api/samples")]);
   return Promise.all(
     Object.keys(PAGES).map((kind) =>
@@ -51,6 +66,12 @@ async function places() {
   );
 }
 
+/**
+ * @param {string} kind
+ * @param {Model[]} models
+ * @param {Sample[]} samples
+ * @returns {Promise<Place | NoPlace>}
+ */
 async function placeOf(kind, models, samples) {
   const loaded = models
     .filter((model) => model.state === "loaded")
@@ -68,7 +89,12 @@ async function placeOf(kind, models, samples) {
   return { kind, reasons: loaded.length ? [...reasons] : ["No model for it is loaded."] };
 }
 
-/** The finished explanation of a sample by one method. Only the model that a sample was made for knows its class. */
+/**
+ * The finished explanation of a sample by one method. Only the model that a sample was made for knows its class.
+ * @param {Place} place
+ * @param {string} spec
+ * @returns {Promise<Explanation>}
+ */
 async function explained({ model, sample }, spec) {
   const image = sample.image && (await getBlob(sample.image));
   const target = sample.model === model.name ? sample.target : null;
@@ -90,19 +116,29 @@ async function explained({ model, sample }, spec) {
   return explanation;
 }
 
-/** A plate of the explanation, with its picture or its text. */
+/**
+ * A plate of the explanation, with its picture or its text.
+ * @param {Place} place
+ * @param {string} spec
+ * @param {Explanation} explanation
+ */
 async function plateOf(place, spec, explanation) {
   const map = explanation.maps[0];
-  const variant = place.registry.plate(spec);
-  const plate = explanation.input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
-  if (plate instanceof WordPlate)
-    plate.setBase({ text: explanation.input.text, units: unitsOf(explanation.input, "words") });
-  else plate.setBase(greyBase(await loadImage(`${explanationPath(explanation.id)}/input.png`), SIDE, SIDE));
+  const variant = /** @type {Variant} */ (place.registry.plate(spec));
+  const { input } = explanation;
+  const plate = input.kind === "text" ? new WordPlate(variant, stores) : new Plate(variant, stores);
+  if (plate instanceof WordPlate) {
+    if (input.kind === "text") plate.setBase({ text: input.text ?? "", units: unitsOf(input, "words") });
+  } else plate.setBase(greyBase(await loadImage(`${explanationPath(explanation.id)}/input.png`), SIDE, SIDE));
   plate.show(map, explanation.id);
   colourAll([plate], "own");
   return plate;
 }
 
+/**
+ * @param {Place} place
+ * @param {string} spec
+ */
 async function show(place, spec) {
   const ticket = ++lastTicket;
   const late = () => ticket !== lastTicket;
@@ -132,21 +168,24 @@ async function show(place, spec) {
 async function showWay() {
   const place = document.getElementById("way");
   if (!place) return;
+  /** @type {[GalleryFile, Rules]} */
   const [{ way }, { rules, kinds }] = await Promise.all([
     getJSON(staticPath("pages/gallery.json")),
     getJSON("/api/rules"),
   ]);
-  const own = place.dataset.rules.split(" ").filter((name) => way.rules[name]);
+  const own = (place.dataset.rules ?? "").split(" ").filter((name) => way.rules[name]);
   const names = [...new Set([...own, "gradient"])];
   drawWay = (name) => {
-    if (!names.includes(name)) return;
+    /** @type {any} */
     const rule = rules.find((candidate) => candidate.name === name);
+    if (!name || !rule || !names.includes(name)) return;
+    /** @param {string} kind */
     const choiceOf = (kind) => {
       const column = kinds.find((candidate) => candidate.name === kind || candidate.name.startsWith(kind));
-      return column.choices.find(({ value }) => value === rule[column.name]).title;
+      return column?.choices.find(({ value }) => value === rule[column.name])?.title ?? "";
     };
     byId("way-picture").replaceChildren(wayPicture(way, name, choiceOf));
-    for (const button of byId("way-rules").children)
+    for (const button of byId("way-rules").querySelectorAll("button"))
       button.setAttribute("aria-pressed", String(button.dataset.rule === name));
   };
   byId("way-where").textContent = `Block ${way.block} of ${way.of} of ${way.model}, on the photo of the gallery. `;
@@ -156,12 +195,21 @@ async function showWay() {
     ),
   );
   drawWay(names[0]);
-  drawWay(document.getElementById("choose-rule")?.value.split(/[:?]/)[1]);
+  drawWay(chosenRule);
 }
 
-/** The choices over the example: which input, which rule; both are in the address. */
+/**
+ * The choices over the example: which input, which rule; both are in the address.
+ * @param {Place[]} all
+ */
 function choices(all) {
   const address = new URLSearchParams(location.search);
+  /**
+   * @param {string} label
+   * @param {string[][]} options values and texts
+   * @param {() => void} run
+   * @returns {[HTMLSelectElement, HTMLElement]}
+   */
   const select = (label, options, run) => {
     const id = `choose-${label.toLowerCase()}`;
     const field = el(
@@ -172,14 +220,17 @@ function choices(all) {
     return [field, el("div", {}, el("label", { for: id }, label), field)];
   };
   const place = () => all[inputs.selectedIndex];
+  /** @param {Place} place */
   const rulesOf = ({ pairs }) =>
     pairs.map((pair) => el("option", { value: pair.spec }, pair.rule ? ruleName(pair.rule) : "none needed"));
   const showChosen = () => show(place(), rules.value);
   const write = () =>
     history.replaceState(null, "", `?${new URLSearchParams({ input: place().kind, rule: rules.value })}`);
+  const keepRule = () => (chosenRule = place().pairs.find(({ spec }) => spec === rules.value)?.rule);
   const changed = () => {
     write();
-    drawWay(place().pairs.find(({ spec }) => spec === rules.value).rule);
+    keepRule();
+    drawWay(chosenRule);
     showChosen();
   };
   const [inputs, inputRow] = select(
@@ -198,7 +249,8 @@ function choices(all) {
     all.findIndex(({ kind }) => kind === address.get("input")),
   );
   rules.replaceChildren(...rulesOf(place()));
-  if (place().pairs.some((pair) => pair.spec === address.get("rule"))) rules.value = address.get("rule");
+  if (place().pairs.some((pair) => pair.spec === address.get("rule"))) rules.value = address.get("rule") ?? "";
+  keepRule();
   byId("choice").replaceChildren(inputRow, ruleRow);
   if (!place().pairs[0].slow) return void showChosen();
   const start = el(
@@ -211,10 +263,10 @@ function choices(all) {
 
 try {
   const all = await places();
-  const able = all.filter(({ pairs }) => pairs);
-  const against = all
-    .filter(({ pairs }) => !pairs)
-    .map(({ kind, reasons }) => `Not on ${NAMES[kind]}: ${reasons.join(" ")}`);
+  const able = all.flatMap((place) => ("pairs" in place ? place : []));
+  const against = all.flatMap((place) =>
+    "reasons" in place ? `Not on ${NAMES[place.kind]}: ${place.reasons.join(" ")}` : [],
+  );
   if (able.length) choices(able);
   else
     showProblem(byId("problem"), {

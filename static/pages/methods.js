@@ -7,6 +7,9 @@ import { learnRules, ruleName } from "../core/rules.js";
 import { paperLink } from "../maps/caption.js";
 import { Gallery } from "./gallery.js";
 
+/** @import { Method, Methods, OperatorKind, Rule, Rules } from "../core/schemas.js" */
+
+/** @param {Rule} rule */
 const cite = ({ by, year, paper }) => {
   const text = [by, year].filter(Boolean).join(", ");
   const href = paperLink(paper);
@@ -15,7 +18,10 @@ const cite = ({ by, year, paper }) => {
     : el("span", { title: paper ?? "" }, text || "–");
 };
 
-/** What holds for a method whatever its rule, in a few words. */
+/**
+ * What holds for a method whatever its rule, in a few words.
+ * @param {Method} method
+ */
 const traits = (method) =>
   [
     method.signed ? "for and against" : "strength only",
@@ -23,15 +29,24 @@ const traits = (method) =>
     method.slow ? "slow" : null,
   ].filter(Boolean);
 
-/** The usual pair of a method, or that with the rule that was chosen. */
+/**
+ * The usual pair of a method, or that with the rule that was chosen.
+ * @param {Method} method
+ * @param {string} rule
+ */
 const pairOf = (method, rule) => {
   const wanted = rule && method.rules.length ? rule : method.rule;
-  return wanted !== method.rule && !method.rules.includes(wanted)
+  return wanted !== method.rule && !method.rules.includes(String(wanted))
     ? null
     : method.pairs.find((pair) => pair.rule === wanted);
 };
 
-/** A card a method: its map, its name, one line, and what holds for it. */
+/**
+ * A card a method: its map, its name, one line, and what holds for it.
+ * @param {Method} method
+ * @param {Gallery} gallery
+ * @param {string} rule
+ */
 function card(method, gallery, rule) {
   const pair = pairOf(method, rule);
   const usual = pairOf(method, "");
@@ -43,14 +58,17 @@ function card(method, gallery, rule) {
     "li",
     { class: "method-card", data: { method: method.name, family: method.family, spec: pair?.spec ?? "" } },
     el("a", { href: `/methods/${method.name}` }, thumbnail, el("h3", {}, method.title)),
-    el("p", { class: "by" }, [usual.by, usual.year].filter(Boolean).join(", ")),
-    el("p", { class: "says" }, usual.line || method.description),
+    el("p", { class: "by" }, [usual?.by, usual?.year].filter(Boolean).join(", ")),
+    el("p", { class: "says" }, usual?.line || method.description),
     kind === "clip" ? el("p", { class: "traits" }, `for prompts; here “${gallery.labelOf("clip")}”`) : "",
     el("p", { class: "traits" }, traits(method).join(" · ")),
   );
 }
 
-/** What a search finds in: name, words, and what its pairs with its own rules are called and by whom. */
+/**
+ * What a search finds in: name, words, and what its pairs with its own rules are called and by whom.
+ * @param {Method} method
+ */
 const textOf = (method) => {
   const own = method.pairs.filter(({ rule, reason }) => !reason && (!rule || method.rules.includes(rule)));
   const said = own.flatMap(({ title, by, spec }) => [title, by, spec]);
@@ -59,6 +77,11 @@ const textOf = (method) => {
 
 /** The gallery: families with their cards, a search, a choice of family and of rule. */
 class MethodGallery {
+  /**
+   * @param {Methods} listed
+   * @param {Rule[]} rules
+   * @param {Gallery} gallery
+   */
   constructor({ methods, families }, rules, gallery) {
     this.methods = methods;
     this.families = families.filter(({ name }) => methods.some((method) => method.family === name));
@@ -78,6 +101,10 @@ class MethodGallery {
       el("option", { value: "" }, "its usual one"),
       used.map(({ name }) => el("option", { value: name }, ruleName(name))),
     );
+    /**
+     * @param {string} label
+     * @param {HTMLInputElement | HTMLSelectElement} control
+     */
     const field = (label, control) => el("label", {}, el("span", {}, label), control);
     byId("filters").append(
       field("Search", this.search),
@@ -92,9 +119,9 @@ class MethodGallery {
     const found = this.methods.filter(
       (method) =>
         (!this.family.value || method.family === this.family.value) &&
-        words.every((word) => this.texts.get(method).includes(word)),
+        words.every((word) => this.texts.get(method)?.includes(word)),
     );
-    const parts = this.families.map(({ name, title, line }) => {
+    const parts = this.families.flatMap(({ name, title, line }) => {
       const members = found.filter((method) => method.family === name);
       const cards = members.map((method) => card(method, this.gallery, this.rule.value));
       return members.length
@@ -105,17 +132,25 @@ class MethodGallery {
             el("p", { class: "quiet" }, line),
             el("ul", { class: "gallery" }, cards),
           )
-        : null;
+        : [];
     });
-    byId("methods").replaceChildren(...parts.filter(Boolean));
+    byId("methods").replaceChildren(...parts);
     byId("methods").setAttribute("aria-busy", "false");
     const all = this.methods.length;
     say("status", found.length === all ? `${count(all, "method")}` : `${found.length} of ${count(all, "method")}`);
   }
 }
 
-/** A row a rule, a column a kind of operator: what the rule does there. */
+/**
+ * A row a rule, a column a kind of operator: what the rule does there.
+ * @param {Rule[]} rules
+ * @param {OperatorKind[]} kinds
+ */
 function rulesTable(rules, kinds) {
+  /**
+   * @param {string} text
+   * @param {string} [about]
+   */
   const column = (text, about) => el("th", { scope: "col", title: about ?? "" }, text);
   const head = el(
     "thead",
@@ -128,11 +163,17 @@ function rulesTable(rules, kinds) {
       column("Paper"),
     ),
   );
+  /**
+   * @param {{[kind: string]: any}} rule
+   * @param {OperatorKind} kind
+   */
   const cell = (rule, { name, choices }) => {
-    const { title, says } = choices.find((choice) => choice.value === rule[name]);
+    const { title, says } = choices.find((choice) => choice.value === rule[name]) ?? {};
     return el("td", { title: says }, title);
   };
+  /** @param {Rule} rule */
   const name = (rule) => el("th", { scope: "row" }, el("span", { class: "title" }, ruleName(rule.name)));
+  /** @param {Rule} rule */
   const row = (rule) =>
     el(
       "tr",
@@ -145,6 +186,7 @@ function rulesTable(rules, kinds) {
 }
 
 try {
+  /** @type {[Methods, Rules, Gallery]} */
   const [listed, { rules, kinds }, gallery] = await Promise.all([
     getJSON("/api/methods"),
     getJSON("/api/rules"),
@@ -154,8 +196,8 @@ try {
   byId("photo-label").textContent = gallery.labelOf("image");
   new MethodGallery(listed, rules, gallery).draw();
   byId("rules").append(rulesTable(rules, kinds));
-  const { readouts, methods } = listed.counts;
-  byId("counts").textContent = `${count(readouts, "method")}, ${methods} with their rules.`;
+  const { readouts, methods } = listed.counts ?? {};
+  byId("counts").textContent = readouts ? `${count(readouts, "method")}, ${methods} with their rules.` : "";
 } catch (problem) {
   showProblem(byId("methods"), problem);
 }

@@ -1,14 +1,20 @@
 // The Models page: what is there, what can be had, and how loading goes.
 
-import { follow, getJSON, loadModel } from "../core/api.js";
+import { follow, getBlob, getJSON, loadModel } from "../core/api.js";
 import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
-import { markdown } from "./markdown.js";
 
-/** @import { Model } from "../core/types.js" */
+/**
+ * @import { Problem } from "../core/api.js"
+ * @import { Calibration, LoadProgress, Model, Models } from "../core/schemas.js"
+ * @import { Grid } from "../core/types.js"
+ */
 
+/** @type {{[name: string]: string}} */
 const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+/** @type {{[name: string]: string}} */
 const KINDS = { image: "image classifier", clip: "image and prompt", text: "text classifier" };
+/** @type {{[name: string]: string}} */
 const STATES = { loaded: "loaded", loading: "loading", available: "not loaded", failed: "could not be loaded" };
 const following = new Set();
 
@@ -17,7 +23,9 @@ const following = new Set();
  * @param {Model} model
  */
 function facts({ details, device, weights_digest: digest, embedded, name }) {
+  /** @param {Grid | null | undefined | number[] | null | undefined} value */
   const size = (value) => (Array.isArray(value) ? value.join("×") : value);
+  /** @param {number} n */
   const millions = (n) => `${(n / 1e6).toFixed(1)} M`;
   return [
     ["blocks", details.blocks],
@@ -34,9 +42,12 @@ function facts({ details, device, weights_digest: digest, embedded, name }) {
   ].filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
 }
 
-/** Where a model says that it does not know, and how that line was measured. */
-const lines = ({ calibration }) =>
-  calibration?.lines.map(({ kind, says, score, line, below, measured, prompts }) =>
+/**
+ * Where a model says that it does not know, and how that line was measured.
+ * @param {Calibration} calibration
+ */
+const lines = (calibration) =>
+  calibration.lines.map(({ kind, says, score, line, below, measured, prompts }) =>
     el(
       "p",
       { class: "quiet line" },
@@ -44,7 +55,10 @@ const lines = ({ calibration }) =>
     ),
   );
 
-/** What the scores measure by which a model says that it does not know, in plain words. */
+/**
+ * What the scores measure by which a model says that it does not know, in plain words.
+ * @type {{[name: string]: string}}
+ */
 const SCORES = {
   cosine: "the likeness of picture and prompt (cosine)",
   energy: "the response of all classes together (energy)",
@@ -60,21 +74,28 @@ const SCORES = {
   word_familiarity: "the likeness of the strangest word to a known one",
 };
 
-/** The same calibration, its scores in words. */
+/**
+ * The same calibration, its scores in words.
+ * @param {Calibration} calibration
+ */
 const inWords = (calibration) => ({
   ...calibration,
   lines: calibration.lines.map((line) => ({ ...line, score: SCORES[line.score] ?? line.score })),
 });
 
-/** How large a model is, as far as it is known. */
+/**
+ * How large a model is, as far as it is known.
+ * @param {Model} model
+ */
 function sizeOf({ details, megabytes }) {
   if (details.parameters)
     return `${(details.parameters / 1e6).toFixed(1)} million parameters, ${details.blocks} blocks`;
   return megabytes ? `a download of ${megabytes}\u2009MB` : "its size is known once it is loaded";
 }
 
+/** @param {Model} model */
 function card(model) {
-  const doubts = model.calibration && lines({ calibration: inWords(model.calibration) });
+  const doubts = model.calibration && lines(inWords(model.calibration));
   const rows = facts(model).map(([name, value]) =>
     el(
       "div",
@@ -85,7 +106,7 @@ function card(model) {
   );
   const open =
     model.state === "loaded" &&
-    el("a", { class: "act", href: `${PAGES[model.kind]}?model=${encodeURIComponent(model.name)}` }, "Open");
+    el("a", { class: "act", href: `${PAGES[String(model.kind)]}?model=${encodeURIComponent(model.name)}` }, "Open");
   const retry = model.state === "failed" ? "Try again" : "Load";
   const load =
     (model.state === "available" || model.state === "failed") &&
@@ -106,7 +127,7 @@ function card(model) {
     el(
       "p",
       { class: "kind" },
-      [KINDS[model.kind], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
+      [KINDS[String(model.kind)], model.embedded && "embedded", STATES[model.state]].filter(Boolean).join(" · "),
     ),
     el("p", { class: "size num" }, sizeOf(model)),
     el("p", {}, model.description),
@@ -126,32 +147,42 @@ function card(model) {
   return node;
 }
 
+/**
+ * @param {HTMLElement} details
+ * @param {string} name
+ */
 async function fill(details, name) {
   if (details.children.length > 1) return;
   const body = el("div", { class: "prose" }, "…");
   details.append(body);
   try {
-    const { card: text } = await getJSON(`/api/models/${name}`);
-    body.replaceChildren(
-      ...(text ? markdown(text) : ["This model came without a card. What is known of it stands above."]),
-    );
+    const card = await getBlob(`/models/${name}/card`);
+    body.innerHTML = await card.text(); // the server shows all markup of the card's author as text
   } catch (problem) {
     showProblem(body, problem);
   }
 }
 
 /** Follow the loading of a model until it ends, then show the list anew. */
+/**
+ * @param {string} name
+ * @param {HTMLElement} place
+ */
 function watch(name, place) {
   if (following.has(name)) return;
   following.add(name);
   const bar = el("progress", { "aria-label": `Loading ${name}` });
   const text = el("span", { class: "quiet" }, "waiting for its turn");
   place.replaceChildren(bar, text);
-  const progress = (data) => {
+  const progress = (/** @type {LoadProgress} */ data) => {
     text.textContent = data.text;
     if (data.fraction === undefined || data.fraction === null) bar.removeAttribute("value");
     else bar.value = data.fraction;
   };
+  /**
+   * @param {string} message
+   * @param {Problem} [problem]
+   */
   const end = (message, problem) => () => {
     following.delete(name);
     say("status", message);
@@ -170,6 +201,10 @@ function watch(name, place) {
   );
 }
 
+/**
+ * @param {string} name
+ * @param {HTMLElement} place
+ */
 async function load_(name, place) {
   showProblem(place, null);
   showProblem(byId("loading"), null);
@@ -186,6 +221,7 @@ async function load_(name, place) {
 }
 
 async function refresh() {
+  /** @type {Models} */
   const { models } = await getJSON("/api/models");
   const kept = new Map([...byId("cards").children].map((node) => [node.dataset.name, node]));
   // a card whose loading is being followed stays, so that its progress goes on
@@ -197,7 +233,7 @@ async function refresh() {
   );
 }
 
-byId("load").addEventListener("submit", (event) => {
+byId("load").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   const name = byId("name").value.trim();
   if (name) load_(name, byId("loading"));

@@ -1,5 +1,6 @@
 // The Prompt page: a picture and what to look for in words; methods by prompts.
 
+import { Matrix } from "../plates/matrix.js";
 import { likewise, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
@@ -17,9 +18,18 @@ import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
 import { cosineOf } from "../workbench/overview.js";
 
+/**
+ * @import { ImageInput, ModelDetails, Sample, Target } from "../core/schemas.js"
+ * @import { Wish } from "../core/types.js"
+ * @import { PromptWords } from "../plates/promptwords.js"
+ */
+
 const problems = byId("input-problem");
+/** @type {ModelDetails} */
 let details = {}; // of the model
+/** @type {PromptWords | null} */
 let words = null; // the plates of the words of the prompts, once they are asked about
+/** @type {Pick<Wish, "against" | "read">} */
 let targetOptions = {}; // what is asked of every prompt: {against, read}
 
 const workbench = new Workbench("clip", {
@@ -32,13 +42,13 @@ const workbench = new Workbench("clip", {
     details = model.details ?? {};
     const inWords = workbench.side === "text";
     side.select.value = workbench.side;
-    workbench.moveTo(inWords ? words : plateSetFor(prompts.all.length), false);
+    workbench.moveTo((inWords && words) || plateSetFor(prompts.all.length), false);
   },
   plateSet({ targets = [], prompts: read }) {
-    const plateSet = read ? words : plateSetFor(targets.length);
+    const plateSet = (read && words) || plateSetFor(targets.length);
     versus.read = targets[0]?.read ?? "logit";
-    if (read) words.setPrompts(read, workbench.view.value.grain);
-    if (plateSet !== single)
+    if (read) words?.setPrompts(read, workbench.view.value.grain);
+    if (plateSet instanceof Matrix)
       plateSet.setTargets(
         targets,
         targets.map((target) => targetLine(target, targets.length)),
@@ -57,12 +67,12 @@ const workbench = new Workbench("clip", {
   },
   example() {
     // prompts are best seen side by side
-    const first = workbench.exampleSample((sample) => sample.prompts?.length > 1);
+    const first = workbench.exampleSample((sample) => (sample.prompts ?? []).length > 1);
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
     if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
-    if (workbench.plateSet !== single)
+    if (workbench.plateSet instanceof Matrix)
       workbench.plateSet.setTargets(
         wanted.map((label) => ({ label })),
         [],
@@ -91,7 +101,7 @@ const workbench = new Workbench("clip", {
     samples.mark(question.input.sample);
     prompts.offer(workbench.samples.find((sample) => sample.id === question.input.sample)?.sets);
     if (!isNew) return picture.belongsTo(question.id);
-    const base = await picture.show(question.id, info.input, question.input);
+    const base = await picture.show(question.id, /** @type {ImageInput} */ (info.input), question.input);
     if (!base) return; // another picture came in between
     workbench.plateSet.setBase(base);
     regions.setBase(base);
@@ -103,7 +113,11 @@ const workbench = new Workbench("clip", {
   },
 });
 
-const stores = { focus: workbench.focus, view: workbench.view, onRead: (text) => say("reading", text) };
+const stores = {
+  focus: workbench.focus,
+  view: workbench.view,
+  onRead: (/** @type {string} */ text) => say("reading", text),
+};
 const versus = new Versus(byId("plates"), stores);
 // one prompt has the plates of a picture: nothing is there to stand beside its maps
 const single = new PlateSet(byId("plates"), {
@@ -131,7 +145,7 @@ const unsubmitted = new Unsubmitted(
 const read = readChoice((number) =>
   workbench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }),
 );
-const side = sideChoice((wanted) =>
+const side = sideChoice((/** @type {string} */ wanted) =>
   workbench.ask({ side: wanted, targets: targetsOf(prompts.all, targetOptions, wanted) }),
 );
 const [askMore, box] = more(
@@ -146,12 +160,18 @@ byId("prompts").append(box);
 const regions = new RegionsFold(workbench);
 byId("plates").before(regions.node);
 
-/** The plates for so many prompts that are looked for in the picture. */
+/**
+ * The plates for so many prompts that are looked for in the picture.
+ * @param {number} count
+ */
 function plateSetFor(count) {
   return count === 1 ? single : versus;
 }
 
-/** Whether patches of the picture or words of the prompts get the scores. */
+/**
+ * Whether patches of the picture or words of the prompts get the scores.
+ * @param {(side: string) => void} onTurn
+ */
 function sideChoice(onTurn) {
   const names = { image: "the picture", text: "the words of the prompts" };
   const select = el(
@@ -165,13 +185,15 @@ function sideChoice(onTurn) {
 /**
  * What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says
  * nothing, nor does that of one that was not found for sure.
+ * @param {Target} target
+ * @param {number} count
  */
 function targetLine(target, count) {
   if (target.against) return `logit ${number(target.logit)} above “${target.against}”`;
   const near = cosineOf(target, details);
   const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
   if (target.abstention) return `${target.abstention.says} · ${likeness}`;
-  return `${likeness} · ${count > 1 ? `share ${percent(target.probability)}` : "shares need two prompts"}`;
+  return `${likeness} · ${count > 1 ? `share ${percent(target.probability ?? 0)}` : "shares need two prompts"}`;
 }
 
 /** What is asked of these prompts; their words are explained for the logit alone. */
@@ -180,9 +202,18 @@ function targetsOf(prompt = prompts.all, wanted = targetOptions, side = workbenc
   return { prompt, ...(side === "text" ? {} : wanted) };
 }
 
-const inputOf = (sample, isOwn = true) => new Input({ fetch: () => getBlob(sample.image), sample: sample.id, isOwn });
+/**
+ * @param {Sample} sample
+ * @param {boolean} [isOwn]
+ */
+const inputOf = (sample, isOwn = true) =>
+  new Input({ fetch: () => getBlob(String(sample.image)), sample: sample.id, isOwn });
 
-/** Look for prompts in another picture: for those in the list, unless it has its own. */
+/**
+ * Look for prompts in another picture: for those in the list, unless it has its own.
+ * @param {Input} input
+ * @param {string[] | undefined} [ownPrompts]
+ */
 const look = (input, ownPrompts) =>
   workbench.ask({ input, targets: targetsOf(ownPrompts?.length ? ownPrompts : prompts.all) }, problems);
 

@@ -3,22 +3,39 @@
 import { count, el, number } from "../core/dom.js";
 import { ordinal } from "../maps/caption.js";
 
-/** @import { Gallery } from "./gallery.js" */
+/**
+ * @import { RankedMethod, Ranking, TrustedMethod } from "../core/schemas.js"
+ * @import { Gallery, Kind } from "./gallery.js"
+ */
 
+/** @type {{[kind: string]: string}} */
 const KINDS = { image: "photos", clip: "prompts", text: "reviews" };
 const COUNTED = ["no method", "this one", "these two", "these three"];
 
-const pageOf = ({ spec }) => `/methods/${spec.split(/[:?]/)[0]}`;
+/** @param {RankedMethod} entry */
+const pageOf = ({ readout }) => `/methods/${readout}`;
+/** @param {RankedMethod} entry */
 const linked = (entry) => el("a", { href: pageOf(entry), title: entry.spec }, entry.title);
 
-/** "A, B and C", as links. */
+/**
+ * "A, B and C", as links.
+ * @param {RankedMethod[]} entries
+ */
 function listed(entries) {
   return entries.flatMap((entry, i) => [i === 0 ? "" : i === entries.length - 1 ? " and " : ", ", linked(entry)]);
 }
 
-const shown = (value, { unit }) => (unit === "share" ? `${number(100 * value)}\u2009%` : number(value));
+/**
+ * @param {number | null} value
+ * @param {{unit: string}} metric
+ */
+const shown = (value, { unit }) =>
+  value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value);
 
-/** What is no better than random numbers, or worse. */
+/**
+ * What is no better than random numbers, or worse.
+ * @param {Ranking} ranking
+ */
 function warning({ by_chance: byChance, worse }) {
   const lines = [];
   if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
@@ -29,8 +46,8 @@ function warning({ by_chance: byChance, worse }) {
 
 /**
  * One kind of input: its three best, with their maps, and those to leave alone.
- * @param {string} kind "image", "clip" or "text"
- * @param {any} ranking as GET /api/leaderboard has it
+ * @param {Kind} kind
+ * @param {Ranking} ranking
  * @param {{gallery: Gallery, signed: Map<string, boolean>, onRun: (id: string) => void,
  *   titleOf: (model: string) => string}} page what the page knows: maps, which methods have signs, what shows a run,
  *   names of models
@@ -38,6 +55,7 @@ function warning({ by_chance: byChance, worse }) {
  */
 export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) {
   const { trust, metric, second, measured, tied, of, random, model } = ranking;
+  /** @param {TrustedMethod} entry */
   const figuresOf = (entry) =>
     second
       ? `${second.title} ${shown(entry.second_value, second)}, ${metric.title} ${shown(entry.value, metric)}`

@@ -10,6 +10,7 @@
       return null; // nothing can be kept here: as the system has it
     }
   };
+  /** @param {string} scheme */
   const keep = (scheme) => {
     try {
       localStorage.setItem(KEY, scheme);
@@ -17,11 +18,12 @@
       // it holds for this page alone
     }
   };
+  /** @param {string | null | string} scheme */
   const show = (scheme) => {
     const isFixed = scheme === "light" || scheme === "dark";
     if (isFixed) root.dataset.scheme = scheme;
     else delete root.dataset.scheme;
-    document.querySelector("meta[name=color-scheme]").setAttribute("content", isFixed ? scheme : "light dark");
+    document.querySelector("meta[name=color-scheme]")?.setAttribute("content", isFixed ? scheme : "light dark");
   };
   show(read());
   document.addEventListener("DOMContentLoaded", () => {

@@ -4,22 +4,29 @@
 import { count, el } from "../core/dom.js";
 import { svg } from "../core/svg.js";
 
+/** @import { RunMetric, RunReport } from "../core/schemas.js" */
+
 const [ROW, TOP, LETTER, GAP] = [19, 26, 6.1, 10]; // pixels
 const MARKED = 3; // of the best by the left metric
 
 /**
  * The specs that have a value by both metrics, in the order of one of them: best first; the larger first where neither
  * end is better.
+ * @param {RunReport} run
+ * @param {RunMetric} metric
+ * @param {string[]} specs
  */
 function order(run, { name, direction }, specs) {
   const sign = direction === "lower" ? 1 : -1;
-  return [...specs].sort((a, b) => sign * (run.results[name][a].value - run.results[name][b].value));
+  /** @param {string} spec */
+  const value = (spec) => run.results[name][spec].value ?? 0;
+  return [...specs].sort((a, b) => sign * (value(a) - value(b)));
 }
 
 /**
  * The plot, `width` pixels wide: names at the left, and at the right where there is room for them.
- * @param {any} run as GET /api/leaderboard has it
- * @param {any[]} axes the two metrics
+ * @param {RunReport} run
+ * @param {RunMetric[]} axes the two metrics
  * @param {number} width
  * @returns {Element}
  */
@@ -29,15 +36,17 @@ export function slopes(run, axes, width) {
   const known = [...titles.keys()].filter((spec) => axes.every(({ name }) => run.results[name][spec].value !== null));
   if (!known.length) return el("p", {}, "No method has a value by both metrics.");
   const [left, right] = axes.map((axis) => order(run, axis, known));
-  const longest = LETTER * Math.max(...known.map((spec) => titles.get(spec).length)) + 30;
+  const longest = LETTER * Math.max(...known.map((spec) => titles.get(spec)?.length ?? 0)) + 30;
   const isWide = width - 2 * longest > 120;
   const from = Math.min(longest, width - 110);
   const to = isWide ? width - longest : width - 40;
+  /** @param {string[]} list */
   const placeIn = (list) => {
     const methods = list.filter((spec) => !controls.has(spec)); // a control has no place
-    return (spec) => (controls.has(spec) ? "–" : String(methods.indexOf(spec) + 1));
+    return (/** @type {string} */ spec) => (controls.has(spec) ? "–" : String(methods.indexOf(spec) + 1));
   };
   const [placeLeft, placeRight] = [placeIn(left), placeIn(right)];
+  /** @param {number} place */
   const y = (place) => TOP + ROW * (place + 0.5);
   const lines = left.map((spec, place) => {
     const end = right.indexOf(spec);

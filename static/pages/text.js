@@ -3,28 +3,48 @@
 import { wordControls } from "../core/controls.js";
 import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
-import { LongText } from "../plates/longtext.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 
+/**
+ * @import { Sample, TextInput, TextWindow, Word } from "../core/schemas.js"
+ * @import { Started } from "../core/types.js"
+ * @import { LongText } from "../plates/longtext.js"
+ * @import { PlateMaker } from "../plates/types.js"
+ * @import { ClassSteps } from "../workbench/types.js"
+ */
+
+const LONG = 250; // words: more than these fill a screen in each plate
 const field = byId("text");
+/** @type {LongText | null} */
+let longText = null; // once a text is long
+/** @type {string | null} */
 let submitted = null; // what was sent last: it is asked before the answer begins
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
-// {input, windows}: the input as the model read it (text, tokens, words), and where the windows of a long one lie
+/** @type {Started | null} the input as the model read it, and where the windows of a long one lie */
 let read = null;
 
-/** A text in the chosen grain. */
-const laidOut = ({ input, windows }) => ({
-  text: input.text,
-  units: unitsOf(input, workbench.view.value.grain),
-  windows,
-});
+/**
+ * A text in the chosen grain.
+ * @param {Started} started
+ */
+function laidOut({ input, windows }) {
+  const text = /** @type {TextInput} */ (input);
+  return { text: text.text ?? "", units: unitsOf(text, workbench.view.value.grain), windows };
+}
 
-/** Where the windows of a long text lie, and what the model says of each alone. */
-function tellWindows({ input, windows = [] }) {
-  const place = (at) => input.words.findIndex(({ end }) => end > at) + 1;
-  const last = ({ end }) => input.words.findLastIndex((word) => word.start < end) + 1;
+/**
+ * Where the windows of a long text lie, and what the model says of each alone.
+ * @param {TextWindow[]} windows
+ * @param {Word[]} words
+ */
+function tellWindows(windows, words) {
+  /** @param {number} at */
+  const place = (at) => words.findIndex(({ end }) => end > at) + 1;
+  /** @param {TextWindow} span */
+  const last = ({ end }) => words.findLastIndex((word) => word.start < end) + 1;
+  /** @param {TextWindow} span */
   const line = (span) =>
     `Words ${place(span.start)} to ${last(span)}: ${span.label}${span.probability === undefined || span.probability === null ? "" : ` ${percent(span.probability)}`}`;
   byId("windows").hidden = !windows.length;
@@ -33,39 +53,61 @@ function tellWindows({ input, windows = [] }) {
 
 /** Lay the text out in the chosen grain on every plate. */
 function cut() {
-  workbench.plateSet.setBase(laidOut(read));
+  if (read) workbench.plateSet.setBase(laidOut(read));
   page.compare.cut();
   workbench.plateSet.colour();
 }
 
-/** Put a text that the page brings into the field, unless the person was faster. */
+/**
+ * Show a long text once, and not in each plate.
+ * @param {number} words how many it has
+ */
+async function showOnce(words) {
+  if (words > LONG && !longText) {
+    const { LongText } = await import("../plates/longtext.js");
+    longText ??= new LongText(byId("plates"), workbench.toolStates.of("coloured"));
+  }
+  longText?.show(words > LONG && workbench.plateSet === page.single ? page.single : null);
+}
+
+/**
+ * Put a text that the page brings into the field, unless the person was faster.
+ * @param {string | undefined} text
+ */
 function fill(text) {
   if (!isWritten) field.value = text;
 }
 
+/**
+ * @param {Sample} sample
+ * @param {string[] | null} [labels]
+ * @param {boolean} [isOwn]
+ */
 function openSample(sample, labels = null, isOwn = true) {
   fill(sample.text);
   submitted = null;
   page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
 }
 
+/** @type {ClassSteps} */
 const pageSteps = {
   reopen(stored) {
-    fill(stored.input?.text ?? "");
+    fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
   },
   example() {
     const sample = workbench.exampleSample();
     if (!sample) return;
-    workbench.plateSet.setBase({ text: sample.text, units: [] });
+    workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },
   started(info, job, isNew) {
     read = info;
-    if (!field.value) fill(info.input.text); // it was not known yet when the page opened
-    tellWindows(info);
+    const { text, words } = /** @type {TextInput} */ (info.input);
+    if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
+    tellWindows(info.windows ?? [], words);
     unsubmitted.look();
     if (isNew) cut();
-    longText.show(workbench.plateSet === page.single ? page.single : null, info.input.words.length);
+    return showOnce(words.length);
   },
   openSample(sample) {
     isWritten = false;
@@ -73,10 +115,10 @@ const pageSteps = {
   },
 };
 
+/** @type {PlateMaker} */
 const makePlate = (variant, stores, target) => new WordPlate(variant, stores, target);
 const page = new ClassPage("text", pageSteps, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
 const { workbench } = page;
-const longText = new LongText(byId("plates"), workbench.toolStates.of("coloured"));
 byId("controls").append(...wordControls(workbench.view));
 workbench.view.follow((now, before) => {
   if (now.grain === before.grain || !read) return;
@@ -84,8 +126,8 @@ workbench.view.follow((now, before) => {
   cut();
 });
 field.addEventListener("input", () => (isWritten = true));
-const plain = (text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
-byId("writing").addEventListener("submit", (event) => {
+const plain = (/** @type {string} */ text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
+byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   isWritten = false;
   submitted = field.value;
@@ -93,10 +135,11 @@ byId("writing").addEventListener("submit", (event) => {
 });
 const unsubmitted = new Unsubmitted(
   byId("writing"),
-  () => Boolean(read) && ![plain(workbench.question.input?.text ?? read.input.text), submitted].includes(field.value),
+  () =>
+    read !== null && ![plain(workbench.question.input?.text ?? laidOut(read).text), submitted].includes(field.value),
   "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
 );
-field.addEventListener("keydown", (event) => {
+field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
 });
 

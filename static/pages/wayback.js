@@ -16,6 +16,7 @@ const OPERATORS = [
   { kind: "attention", name: "attention", from: "attention_output", to: "attention_input", y: 272 },
   { kind: "norm", name: "norm", from: "attention_input", to: "attention_norm_input", y: 338 },
 ];
+/** @type {{[end: string]: number}} */
 const ENDS = { output: 22, between: 206, input: 398 };
 
 /**
@@ -41,31 +42,63 @@ export function fate(before, after) {
  */
 export function wayPicture(way, rule, choiceOf) {
   const { carried, norms } = way.rules[rule];
+  /** @param {string} stage */
   const at = (stage) => carried[way.stages.indexOf(stage)];
+  /** @param {string} stage */
   const lengthAt = (stage) => norms[way.stages.indexOf(stage)];
   const largest = Math.max(...carried.map(Math.abs));
+  /** @param {number} value */
   const thickness = (value) => Math.max(1, (THICKEST * Math.abs(value)) / largest);
+  /**
+   * @param {string} d
+   * @param {number} value
+   */
   const flow = (d, value) => [
     svg("path", { d, class: value < 0 ? "flow against" : "flow", "stroke-width": thickness(value) }),
     svg("path", { d, class: "pulse", "stroke-width": Math.min(3, Math.max(1, thickness(value) / 3)) }),
   ];
+  /**
+   * @param {string} upper
+   * @param {string} lower
+   * @param {string} branch
+   */
   const skip = (upper, lower, branch) => flow(`M${PATH} ${ENDS[upper] + 8}V${ENDS[lower] - 8}`, at(lower) - at(branch));
+  /**
+   * @param {string} end
+   * @param {{kind: string, name: string, from: string, to: string, y: number}} operator
+   */
   const leaving = (end, operator) =>
     flow(
       `M${PATH} ${ENDS[end] + 8}C${PATH} ${ENDS[end] + 40} ${BRANCH} ${ENDS[end]} ${BRANCH} ${operator.y - 15}`,
       at(operator.from),
     );
+  /**
+   * @param {{kind: string, name: string, from: string, to: string, y: number}} operator
+   * @param {string} end
+   */
   const coming = (operator, end) =>
     flow(
       `M${BRANCH} ${operator.y + 15}C${BRANCH} ${ENDS[end]} ${PATH} ${ENDS[end] - 44} ${PATH} ${ENDS[end] - 8}`,
       at(operator.to),
     );
+  /**
+   * @param {{kind: string, name: string, from: string, to: string, y: number}} first
+   * @param {{kind: string, name: string, from: string, to: string, y: number}} second
+   * @param {number} value
+   */
   const between = (first, second, value) => flow(`M${BRANCH} ${first.y + 15}V${second.y - 15}`, value);
   const [activation, mlpNorm, attention, attentionNorm] = OPERATORS;
+  /** @param {{kind: string, name: string, from: string, to: string, y: number}} item */
   const box = ({ name, kind, y }) => [
     svg("rect", { x: BRANCH - 62, y: y - 15, width: 124, height: 30, rx: 3 }),
     svg("text", { x: BRANCH, y: y + 4, class: "middle" }, `${name}: ${choiceOf(kind)}`),
   ];
+  /**
+   * @param {number} x
+   * @param {number} y
+   * @param {number} value
+   * @param {string} [anchor]
+   */
   const figure = (x, y, value, anchor = "start") =>
     svg("text", { x, y, class: "figure-of", "text-anchor": anchor }, number(value));
   const label = `What the signal carries through block ${way.block} of ${way.of}`;

@@ -1,22 +1,25 @@
 // Which scores of a map stand for patches or words, and what a word has of them.
 
-/** @import { Answer, ModelInput } from "../core/types.js" */
+/**
+ * @import { TextInput } from "../core/schemas.js"
+ * @import { Answer } from "../core/types.js"
+ */
 
 /**
  * What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
  * @param {{info: Answer}} subject
  * @param {string} target
- * @returns {ModelInput | null}
+ * @returns {TextInput | null}
  */
 export function readFor({ info }, target) {
   const read = info.prompts?.find((input) => input.prompt === target) ?? info.input;
-  return read.tokens ? read : null;
+  return read.kind === "text" ? read : null;
 }
 
 /**
  * The scores of patches, or of those pieces of a text that are words.
  * @param {number[]} scores
- * @param {ModelInput | null} read
+ * @param {TextInput | null} read
  * @returns {number[]}
  */
 export const contentOf = (scores, read) => (read ? scores.filter((_, i) => !read.tokens[i].special) : scores);

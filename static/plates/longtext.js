@@ -8,8 +8,6 @@ import { el } from "../core/dom.js";
  * @import { PlateSet } from "./plate.js"
  */
 
-const LONG = 250; // words: more than these fill a screen in each plate
-
 /** The switch over the plates of one text. */
 export class LongText {
   /**
@@ -27,12 +25,11 @@ export class LongText {
   }
 
   /**
-   * Show one plate of `plateSet` at a time where the text has many words; null, or a short text: all of them.
+   * Show one plate of `plateSet` at a time; null: all plates, as of a short text.
    * @param {PlateSet | null} plateSet
-   * @param {number} words
    */
-  show(plateSet, words) {
-    this.plateSet = plateSet && words > LONG && plateSet.all.length > 1 ? plateSet : null;
+  show(plateSet) {
+    this.plateSet = plateSet && plateSet.all.length > 1 ? plateSet : null;
     this.bar.hidden = !this.plateSet;
     this.root.classList.toggle("one-text", Boolean(this.plateSet));
     this.bar.replaceChildren(
@@ -57,10 +54,10 @@ export class LongText {
     const plates = this.plateSet.all;
     const chosen = plates.find(({ variant }) => variant.spec === this.tool.value.method) ?? plates[0];
     const before = plates.find(({ node }) => node.classList.contains("chosen"));
-    const at = before?.reading.scrollTop ?? 0; // the same lines stay in sight
+    const at = before?.reading?.scrollTop ?? 0; // the same lines stay in sight
     for (const plate of plates) plate.node.classList.toggle("chosen", plate === chosen);
-    chosen.reading.scrollTop = at;
-    for (const button of this.bar.children)
+    if (chosen.reading) chosen.reading.scrollTop = at;
+    for (const button of this.bar.querySelectorAll("button"))
       button.setAttribute("aria-pressed", String(button.dataset.spec === chosen.variant.spec));
   }
 }

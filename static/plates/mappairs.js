@@ -21,16 +21,15 @@ import { spearman } from "../core/stats.js";
  */
 export function extremePairs(maps, scoresOf) {
   const scores = maps.map(scoresOf);
-  const pairs = maps
-    .flatMap((map, i) =>
-      maps
-        .slice(0, i)
-        .map((other, k) => ({ pair: /** @type {[T, T]} */ ([other, map]), value: spearman(scores[k], scores[i]) })),
-    )
-    .filter(({ value }) => value !== null);
+  const pairs = maps.flatMap((map, i) =>
+    maps.slice(0, i).flatMap((other, k) => {
+      const value = spearman(scores[k], scores[i]);
+      return value === null ? [] : [{ pair: /** @type {[T, T]} */ ([other, map]), value }];
+    }),
+  );
   if (!pairs.length) return null;
   pairs.sort((a, b) => b.value - a.value);
-  return { most: pairs[0], least: pairs.at(-1) };
+  return { most: pairs[0], least: pairs[pairs.length - 1] };
 }
 
 /**

@@ -8,17 +8,21 @@ import { byLine, heading, Notes, optionsButton, plainLine, sameNote, standingLin
 import { PlateSet } from "./plate.js";
 
 /**
- * @import { Variant } from "../core/registry.js"
- * @import { ScoreMap } from "../core/types.js"
+ * @import { ScoreMap, Variant } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { PlateStores, PlateSetOptions } from "./types.js"
+ * @import { PlateSetOptions, PlateStores } from "./types.js"
  */
 
+/**
+ * @param {string} spec
+ * @param {string} target
+ */
 const key = (spec, target) => `${spec}\n${target}`;
 const SAME = "The same map for every prompt.";
 
 /** A set of plates with a row a method and a column a class or prompt. */
 export class Matrix extends PlateSet {
+  /** @type {string[]} */
   targets = [];
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
@@ -99,13 +103,13 @@ export class Matrix extends PlateSet {
    * @param {Variant} variant
    */
   say(variant) {
-    const maps = this.targets.map((target) => this.at(variant.spec, target)?.map).filter(Boolean);
+    const maps = this.targets.flatMap((target) => this.at(variant.spec, target)?.map ?? []);
     this.notes.get(variant.spec).show(warnings(maps));
   }
 
   /** Lay the rows and columns anew; plates that were there stay. */
   lay() {
-    const before = this.plates;
+    const { plates: before } = /** @type {PlateSet} */ (this);
     this.plates = new Map();
     for (const variant of this.variants) {
       for (const target of this.targets) {
@@ -148,7 +152,7 @@ export class Matrix extends PlateSet {
    * @returns {HTMLElement}
    */
   row(variant) {
-    const cells = this.targets.map((target) => this.at(variant.spec, target).node);
+    const cells = this.targets.map((target) => this.at(variant.spec, target)?.node);
     const notes = new Notes(sameNote(variant, this.same));
     this.notes.set(variant.spec, notes);
     this.say(variant);

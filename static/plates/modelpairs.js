@@ -8,11 +8,11 @@ import { Matrix } from "./matrix.js";
 import { colourAll } from "./plate.js";
 
 /**
- * @import { Registry, Variant } from "../core/registry.js"
- * @import { Focus } from "../core/state.js"
- * @import { Grid, ModelInput, ScoreMap, Started, Unit } from "../core/types.js"
+ * @import { Registry } from "../core/registry.js"
+ * @import { ImageInput, Target } from "../core/schemas.js"
+ * @import { Focus, Grid, ModelInput, ScoreMap, Started, Unit, Variant } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateStores, PlateSetOptions } from "./types.js"
+ * @import { Base, PlateSetOptions, PlateStores } from "./types.js"
  */
 
 const ROWS = 3; // classes over a column
@@ -27,14 +27,19 @@ const ROWS = 3; // classes over a column
  * @returns {number}
  */
 export function patchAcross(at, from, to) {
-  if (at < 0 || !from?.grid || !to?.grid) return -1;
+  if (at < 0 || !from?.grid || !to?.grid || from.input?.kind !== "image" || to.input?.kind !== "image") return -1;
   const [rows, columns] = from.grid;
   const inside = [((at % columns) + 0.5) / columns, (Math.floor(at / columns) + 0.5) / rows];
-  const whole = (/** @type {{input?: ModelInput}} */ { input }, axis) =>
-    [input.crop[axis], input.crop[axis + 2]].map((edge) => edge / (axis ? input.height : input.width));
+  /**
+   * @param {ImageInput} input
+   * @param {number} axis
+   */
+  const whole = ({ crop, width, height }, axis) =>
+    [crop[axis], crop[axis + 2]].map((edge) => edge / (axis ? height : width));
+  const [seen, other] = [from.input, to.input];
   const [x, y] = inside.map((share, axis) => {
-    const [low, high] = whole(from, axis);
-    const [start, end] = whole(to, axis);
+    const [low, high] = whole(seen, axis);
+    const [start, end] = whole(other, axis);
     return (low + share * (high - low) - start) / (end - start);
   });
   if (Math.min(x, y) < 0 || Math.max(x, y) >= 1) return -1;
@@ -58,7 +63,11 @@ export function unitAcross(at, from, to) {
 
 /** A set of plates with a row a method and a column for each of two models, or of two explanations. */
 export class ModelPairs extends Matrix {
-  sides = [{}, {}]; // what is known of each model's view: {name, info, base, grid, units, registry}
+  /**
+   * @type {{name?: string, info?: Started, input?: ModelInput, base?: Base | null, grid?: Grid, units?: Unit[],
+   *   registry?: Registry}[]}
+   */
+  sides = [{}, {}]; // what is known of each model's view
   other = new Store({ at: -1, locked: false }); // the focus of the second column
   /** @type {(label: string) => boolean} whether the second model has a class of this name */
   knows = () => true;
@@ -75,6 +84,12 @@ export class ModelPairs extends Matrix {
     this.other.follow(() => this.mark(this.focus.value));
   }
 
+  /**
+   * @param {Store<Focus> | Store<{at: number, locked: boolean}>} store
+   * @param {Store<{at: number, locked: boolean}> | Store<Focus>} linked
+   * @param {number} from
+   * @param {number} to
+   */
   #link(store, linked, from, to) {
     store.follow(({ at, locked }) => {
       if (this.#linking) return;
@@ -94,7 +109,7 @@ export class ModelPairs extends Matrix {
   across(at, from, to) {
     const [here, there] = [this.sides[from], this.sides[to]];
     if (!here.units) return patchAcross(at, here, there);
-    return here.base.text === there.base?.text ? unitAcross(at, here, there) : -1; // two texts share no places
+    return here.base?.text === there.base?.text ? unitAcross(at, here, there) : -1; // two texts share no places
   }
 
   /**
@@ -146,6 +161,7 @@ export class ModelPairs extends Matrix {
     super.clear();
   }
 
+  /** @param {number} side */
   #column(side) {
     return this.everyPlate.filter((plate) => plate.target === this.sides[side].name);
   }
@@ -199,7 +215,7 @@ export class ModelPairs extends Matrix {
    * @param {string} id
    */
   receiveFor(side, map, id) {
-    const { name, grid } = this.sides[side];
+    const { name = "", grid } = this.sides[side];
     const plate = this.at(map.method, name);
     if (!plate) return;
     if (map.grid && String(map.grid) !== String(grid)) {
@@ -254,7 +270,7 @@ export class ModelPairs extends Matrix {
       const wanted = this.sides[0].info?.targets[0];
       const foreign = i === 1 && target && wanted && !this.knows(classOf(wanted));
       const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
-      const line = (answer) =>
+      const line = (/** @type {Target | undefined} */ answer) =>
         el(
           "li",
           {},
@@ -282,9 +298,9 @@ export class ModelPairs extends Matrix {
     const line = super.row(variant);
     const [, second] = this.sides;
     if (second.registry?.runs(variant.spec)) return line;
-    const plate = this.at(variant.spec, second.name);
+    const plate = this.at(variant.spec, second.name ?? "");
     const reason = second.registry?.plate(variant.spec)?.reason ?? "It is not there for this model.";
-    plate.node.replaceWith(el("p", { class: "quiet cannot" }, `${second.name} cannot be explained by it. ${reason}`));
+    plate?.node.replaceWith(el("p", { class: "quiet cannot" }, `${second.name} cannot be explained by it. ${reason}`));
     for (const [key, other] of this.plates) if (other === plate) this.plates.delete(key);
     return line;
   }

@@ -25,11 +25,9 @@ import { PlateGroups } from "./plategroups.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { Variant } from "../core/registry.js"
- * @import { Focus, View } from "../core/state.js"
- * @import { ScoreMap } from "../core/types.js"
- * @import { MapPlate } from "../maps/types.js"
- * @import { Base, PlateMaker, PlateStores, PlateSetOptions } from "./types.js"
+ * @import { Focus, ScoreMap, Variant, View } from "../core/types.js"
+ * @import { Drawable, MapPlate } from "../maps/types.js"
+ * @import { Base, PlateMaker, PlateSetOptions, PlateStores } from "./types.js"
  */
 
 /**
@@ -120,7 +118,7 @@ export class Plate {
 
   /** @returns {ScoreMap | null} */
   get map() {
-    return this.mapCanvas.map;
+    return /** @type {ScoreMap | null} */ (this.mapCanvas.map);
   }
 
   /**
@@ -152,7 +150,7 @@ export class Plate {
    * @returns {number[]}
    */
   get values() {
-    return this.mapCanvas.look(this.look)[0].scores;
+    return this.mapCanvas.look(this.look)[0]?.scores ?? [];
   }
 
   /** @param {"waiting" | "stale" | "done" | "missing"} state */
@@ -167,11 +165,12 @@ export class Plate {
    * @param {string} [id]
    */
   show(map, id) {
-    this.mapCanvas.setMap(map);
-    this.sentence.show(map ? pictureInWords(map) : "");
+    const drawable = /** @type {(ScoreMap & Drawable) | null} */ (map);
+    this.mapCanvas.setMap(drawable);
+    this.sentence.show(drawable ? pictureInWords(drawable) : "");
     this.facts.show(map);
     this.level.show(map);
-    this.actions.id = map ? id : null;
+    this.actions.id = (map && id) ?? null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.state = map ? "done" : "waiting";
@@ -221,6 +220,7 @@ export class Plate {
   }
 }
 
+/** @param {MapPlate} plate */
 const scaledOf = (plate) => plate.scaled ?? plate.values; // only words may have an attention sink
 
 /**
@@ -244,6 +244,7 @@ export function colourAll(plates, scale) {
   }
 }
 
+/** @param {MapPlate} mapPlate */
 const specOf = ({ variant }) => variant.spec;
 
 /**
@@ -272,7 +273,9 @@ export class PlateSet {
     this.view = view;
     this.makePlate = make;
     this.stores = { focus, view, onRead };
+    /** @type {Map<string, any>} */
     this.plates = new Map();
+    /** @type {Variant[]} */
     this.variants = []; // the methods that it shows
     this.base = null;
     this.groups = new PlateGroups(view);
@@ -393,14 +396,19 @@ export class PlateSet {
     for (const plate of this.everyPlate) plate.mark(value);
   }
 
-  /** The plate that was there for a method, while what it says of the method holds; else a new one with its map. */
+  /**
+   * The plate that was there for a method, while what it says of the method holds; else a new one with its map.
+   * @param {MapPlate | undefined} before
+   * @param {Variant} variant
+   */
   #keep(before, variant) {
     if (before && saysOf(before, variant)) return before;
     const plate = this.#make(variant);
-    if (before?.map) this.take(plate, before.map, before.actions.id);
+    if (before?.map) this.take(plate, before.map, before.actions.id ?? undefined);
     return plate;
   }
 
+  /** @param {Variant} variant */
   #make(variant) {
     const plate = this.makePlate(variant, this.stores);
     plate.setBase(this.base);

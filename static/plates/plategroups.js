@@ -6,8 +6,8 @@ import { countMethods, isMethod, leaders } from "../core/registry.js";
 import { isRecommended, recommendation } from "./recommendation.js";
 
 /**
- * @import { Variant } from "../core/registry.js"
- * @import { Store, View } from "../core/state.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Variant, View } from "../core/types.js"
  */
 
 const FEW = 4; // so many plates are all large
@@ -33,7 +33,9 @@ export function parted(variants) {
 
 /** The headings of a set of plates, and what is folded under them. */
 export class PlateGroups {
+  /** @type {HTMLElement[]} */
   #folding = []; // what is shown or not
+  /** @type {Variant[]} */
   #rest = []; // the methods that it holds
 
   /**
@@ -50,12 +52,17 @@ export class PlateGroups {
       on: { click: () => view.set({ more: this.#isOpen ? "folded" : "shown" }) },
     });
     this.bar = el("div", { class: "unfold" }, this.button);
+    /**
+     * @param {string} title
+     * @param {string} says
+     */
     const head = (title, says) =>
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
     this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
     this.advice = el("p", { class: "advice" }); // which plate to begin with, and why
     this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
     this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
+    /** @type {{[group: string]: HTMLElement}} */
     this.heads = {
       more: head("More methods", ""),
       classic: head("Classic baselines", "what the others are held against"),
@@ -76,12 +83,17 @@ export class PlateGroups {
    */
   nodes(variants, nodeOf) {
     const { best, more, classic, control } = parted(variants);
-    const mark = (group) => (variant) => {
+    /** @param {string} group */
+    const mark = (group) => (/** @type {Variant} */ variant) => {
       const node = nodeOf(variant);
       node.dataset.group = group;
       node.hidden = false;
       return node;
     };
+    /**
+     * @param {string} group
+     * @param {Variant[]} listed
+     */
     const part = (group, listed) => (listed.length ? [this.heads[group], ...listed.map(mark(group))] : []);
     const first = best.map(mark("best"));
     this.#folding = [...part("more", more), ...part("classic", classic), ...part("control", control)];
@@ -91,7 +103,11 @@ export class PlateGroups {
     return [...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
   }
 
-  /** Mark the first plate where it is the recommended one, and say why. */
+  /**
+   * Mark the first plate where it is the recommended one, and say why.
+   * @param {Variant[]} variants
+   * @param {HTMLElement[]} nodes
+   */
   #advise(variants, nodes) {
     this.mark.remove();
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));

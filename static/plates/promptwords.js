@@ -4,7 +4,7 @@ import { Matrix } from "./matrix.js";
 import { unitsOf, WordPlate } from "./words.js";
 
 /**
- * @import { PromptInput } from "../core/types.js"
+ * @import { PromptInput } from "../core/schemas.js"
  * @import { TextBase } from "../maps/types.js"
  * @import { PlateSetOptions } from "./types.js"
  */
@@ -31,8 +31,10 @@ export class PromptWords extends Matrix {
    * @param {string} grain
    */
   setPrompts(prompts, grain) {
-    this.bases = new Map(prompts.map((input) => [input.prompt, { text: input.text, units: unitsOf(input, grain) }]));
-    for (const plate of this.all) plate.setBase(this.baseOf(plate.target));
+    this.bases = new Map(
+      prompts.map((input) => [input.prompt, { text: input.text ?? "", units: unitsOf(input, grain) }]),
+    );
+    for (const plate of this.all) plate.setBase(this.baseOf(plate.target ?? undefined));
   }
 
   /**

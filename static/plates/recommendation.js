@@ -3,9 +3,17 @@
 import { number } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 
-/** @import { Variant } from "../core/registry.js" */
+/**
+ * @import { FirstMetric, RankingMetric } from "../core/schemas.js"
+ * @import { Standing, Variant } from "../core/types.js"
+ */
 
-const figure = ({ unit }, value) => (unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2));
+/**
+ * @param {FirstMetric | RankingMetric} item
+ * @param {number | null} value
+ */
+const figure = ({ unit }, value) =>
+  value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2);
 
 /**
  * What a map of the method leaves open, as the end of "it cannot say …".
@@ -28,11 +36,18 @@ export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total
  */
 export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
 
+/** @param {Standing} standing */
 const among = ({ ties }) =>
   ties > 1 ? `It is among ${ties} methods that cannot be told from the best` : "It was measured best";
 
+/** @param {Standing} standing */
 function reason(standing) {
   const { metric, second, ties } = standing;
+  /**
+   * @param {FirstMetric | RankingMetric} of
+   * @param {number | number | null} value
+   * @param {number | null} random
+   */
   const measured = (of, value, random) =>
     `“${of.title}” is ${figure(of, value)}, and ${figure(of, random)} for a random map`;
   const first = `${among(standing)} with this model, on ${standing.measured}: ${metric.asks}. ${measured(metric, standing.value, standing.random)}.`;

@@ -5,7 +5,7 @@ import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
 /**
- * @import { Variant } from "../core/registry.js"
+ * @import { Variant } from "../core/types.js"
  * @import { MapPlateSet, WorkbenchView } from "./types.js"
  */
 
@@ -15,10 +15,12 @@ import { WordPlate } from "./words.js";
  * @param {string | undefined} target
  * @returns {any}
  */
-export const baseOf = ({ plateSet }, target) => plateSet.baseOf?.(target) ?? plateSet.base;
+export const baseOf = ({ plateSet }, target) =>
+  (target === undefined ? null : plateSet.baseOf?.(target)) ?? plateSet.base;
 
 /** Maps that are not stored, shown beside those of the page. */
 export class SinglePlates {
+  /** @type {(Plate | WordPlate)[]} */
   #plates = [];
 
   /**
@@ -43,7 +45,11 @@ export class SinglePlates {
    * @returns {Plate | WordPlate}
    */
   make(variant, caption, target) {
-    const stores = { focus: this.workbench.focus, view: this.workbench.view, onRead: (text) => say("reading", text) };
+    const stores = {
+      focus: this.workbench.focus,
+      view: this.workbench.view,
+      onRead: (/** @type {string} */ text) => say("reading", text),
+    };
     const base = baseOf(this.workbench, target);
     const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
     plate.actions.node.remove(); // it is not stored, so there is nothing to fetch

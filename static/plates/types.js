@@ -1,11 +1,13 @@
 // The frame of a page as plates, the deletion bar and the tools see it. Types alone: no page loads this.
 
 /**
- * @import { Registry, Variant } from "../core/registry.js"
- * @import { Focus, Store, Subject, View } from "../core/state.js"
- * @import { Explanation, Model, ScoreMap, Started, TextWindow, Unit, Wish } from "../core/types.js"
+ * @import { Registry } from "../core/registry.js"
+ * @import { Model, TextWindow } from "../core/schemas.js"
+ * @import { Store } from "../core/state.js"
+ * @import { Explanation, Focus, ScoreMap, Started, Subject, Unit, Variant, View, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { MapPlate } from "../maps/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
  */
 
 /**
@@ -26,7 +28,7 @@
 
 /**
  * The models of a page.
- * @typedef {object} Models
+ * @typedef {object} PageModels
  * @property {Model[]} models
  * @property {Model | null} current the one that answers
  * @property {(name: string) => string} shownName
@@ -51,7 +53,7 @@
  * @property {Store<Subject>} compared that of another model beside it
  * @property {Store<{order: string, removed: number}>} removal what the deletion bar removes
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
- * @property {Models} models
+ * @property {PageModels} models
  * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask
  * @property {(problem: unknown, place: Element) => void} report
  */
@@ -74,13 +76,26 @@
  */
 
 /**
+ * A finished explanation.
+ * @typedef {{id: string, model: string, info: Started}} Finished
+ */
+
+/**
  * A tool that is open: `show` is called for every finished explanation.
- * @typedef {{show: (subject: {id: string, model: string, info: Started}) => void | Promise<void>}} Tool
+ * @typedef {{show: (subject: Finished) => void | Promise<void>}} Tool
  */
 
 /**
  * Shows the problem of a tool; null clears it.
  * @typedef {(problem: unknown) => void} Report
+ */
+
+/**
+ * A drawer; one with `kinds` is for those pages alone. Its module's `open` resolves to a tool, and asks the server with
+ * `asking`.
+ * @typedef {(root: HTMLElement, workbench: WorkbenchView, report: Report, asking: Waiting) =>
+ *   Tool | Promise<Tool>} Open
+ * @typedef {{id: string, kinds?: string[], title: string, says: string, load: () => Promise<{open: Open}>}} DrawerEntry
  */
 
 export {};

@@ -7,8 +7,7 @@ import { Matrix } from "./matrix.js";
 import { unitScore } from "./content.js";
 
 /**
- * @import { Variant } from "../core/registry.js"
- * @import { ScoreMap } from "../core/types.js"
+ * @import { ScoreMap, Variant } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
  * @import { PlateSetOptions } from "./types.js"
  */
@@ -58,6 +57,7 @@ export function difference(a, b, content = null) {
 export class Versus extends Matrix {
   differences = new Map(); // spec -> plate
   badges = new Map(); // spec -> node
+  /** @type {boolean[] | null} */
   content = null; // which scores stand for patches or words; null: all
   read = "logit"; // the number of each class that is explained
 
@@ -67,6 +67,10 @@ export class Versus extends Matrix {
    */
   constructor(root, options) {
     super(root, options);
+    /**
+     * @param {number} at
+     * @param {string} name
+     */
     const pick = (at, name) => el("select", { "aria-label": name, on: { change: () => this.#pick(at) } });
     this.picks = [pick(0, "Difference: this one"), pick(1, "minus this one")];
     this.head = el("span", { class: "name" });
@@ -133,7 +137,7 @@ export class Versus extends Matrix {
     const line = super.row(variant);
     if (!this.isPaired) return line;
     const badge = this.badges.get(variant.spec);
-    line.querySelector(".row-caption .num").after(badge);
+    line.querySelector(".row-caption .num")?.after(badge);
     line.append(this.differences.get(variant.spec).node);
     return line;
   }
@@ -150,6 +154,7 @@ export class Versus extends Matrix {
     return this.pair.map((i) => this.targets[i]);
   }
 
+  /** @param {Variant} variant */
   #make(variant) {
     const name = this.#names().join(" \u2212 ");
     const differenceVariant = { ...variant, signed: true, readout: `${variant.readout} difference` };
@@ -163,11 +168,12 @@ export class Versus extends Matrix {
     if (!this.badges.has(variant.spec)) this.badges.set(variant.spec, el("p", { class: "badge num" }, "\u00a0"));
   }
 
+  /** @param {string} spec */
   #differ(spec) {
     const pair = this.#names().map((target) => this.at(spec, target));
     const plate = this.differences.get(spec);
     const badge = this.badges.get(spec);
-    const [a, b] = pair.map((member) => member.map);
+    const [a, b] = pair.map((member) => member?.map);
     if (!a || !b) {
       if (plate.map) plate.show(null);
       badge.textContent = "\u00a0";
@@ -175,13 +181,15 @@ export class Versus extends Matrix {
       return;
     }
     this.take(plate, difference(a, b, this.content));
-    const keep = (map) => (this.content ? map.scores.filter((_, i) => this.content[i]) : map.scores);
+    /** @param {ScoreMap} map */
+    const keep = (map) => map.scores.filter((_, i) => this.content?.[i] ?? true);
     const r = correlation(keep(a), keep(b));
     badge.textContent = likeness(r);
     badge.classList.toggle("same", r !== null && r > SAME_FROM);
-    plate.state = pair.every((member) => member.node.dataset.state === "done") ? "done" : "stale";
+    plate.state = pair.every((member) => member?.node.dataset.state === "done") ? "done" : "stale";
   }
 
+  /** @param {number} at */
   #pick(at) {
     const places = this.picks.map((select) => Number(select.value));
     if (places[0] === places[1]) places[1 - at] = this.pair[at]; // the other one takes the place that this one leaves

@@ -23,9 +23,8 @@ import { enlarge, plateName } from "./plate.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { Variant } from "../core/registry.js"
- * @import { Focus, View } from "../core/state.js"
- * @import { ScoreMap, Token, Unit } from "../core/types.js"
+ * @import { TextWindow, Token } from "../core/schemas.js"
+ * @import { Focus, ScoreMap, Unit, Variant, View } from "../core/types.js"
  * @import { TextBase } from "../maps/types.js"
  * @import { PlateStores } from "./types.js"
  */
@@ -33,14 +32,23 @@ import { enlarge, plateName } from "./plate.js";
 const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // as models count: each mark is one too
 const FOLDED = 12; // so many unread words stand there openly
 
-/** Whether the model left out what stands between two places of the text: white space alone is nothing. */
+/**
+ * Whether the model left out what stands between two places of the text: white space alone is nothing.
+ * @param {string} text
+ * @param {number} from
+ * @param {number} to
+ */
 const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
 
-/** What the model did not read: struck through, and folded where it is long. */
+/**
+ * What the model did not read: struck through, and folded where it is long.
+ * @param {string} gap
+ */
 function unread(gap) {
   const span = el("span", { class: "unread", title: "not read by the model" }, gap);
-  const words = gap.match(WORD).length;
+  const words = gap.match(WORD)?.length ?? 0;
   if (words <= FOLDED) return [span];
+  /** @param {boolean} open */
   const text = (open) =>
     open ? `fold ${count(words, "word")} that were not read` : `… ${count(words, "word")} not read …`;
   const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }, text(false));
@@ -54,7 +62,11 @@ function unread(gap) {
   return [" ", fold, " ", span];
 }
 
-/** Pieces that stand for bytes of one character are one: it is shown once. */
+/**
+ * Pieces that stand for bytes of one character are one: it is shown once.
+ * @param {Unit[]} pieces
+ * @param {Unit} piece
+ */
 function joined(pieces, piece) {
   const last = pieces.at(-1);
   if (!last || piece.start >= last.end || (piece.part ?? 0) !== (last.part ?? 0)) return [...pieces, piece];
@@ -64,22 +76,24 @@ function joined(pieces, piece) {
 
 /**
  * The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores.
- * @param {{text?: string, tokens?: Token[], words?: Unit[]}} options
+ * @param {{text: string | null, tokens: Token[], words: Unit[]}} input
  * @param {string} grain
  * @returns {Unit[]}
  */
-export function unitsOf({ text, tokens, words }, grain) {
+export function unitsOf({ text: read, tokens, words }, grain) {
+  const text = read ?? "";
   if (grain === "words") return words;
   if (grain === "pieces")
     return tokens
       .map((token, i) => ({ ...token, tokens: [i] }))
       .filter((piece) => !piece.special && piece.end > piece.start)
-      .reduce(joined, []);
+      .reduce(joined, /** @type {Unit[]} */ ([]));
+  /** @type {Unit[]} */
   const sentences = [];
   let open = false;
   for (const word of words) {
     const last = sentences.at(-1);
-    if (open && !leftOut(text, last.end, word.start))
+    if (open && last && !leftOut(text, last.end, word.start))
       Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
     else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
     // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
@@ -102,7 +116,11 @@ export function tint(span, t, signed) {
   span.style.setProperty("--u", `${Math.round(size * 4)}px`);
 }
 
-/** Where a window of a long text begins or ends: a thin mark with its number, no part of the text. */
+/**
+ * Where a window of a long text begins or ends: a thin mark with its number, no part of the text.
+ * @param {string} kind
+ * @param {number} i
+ */
 function edge(kind, i) {
   return el("i", {
     class: `edge ${kind}`,
@@ -112,7 +130,13 @@ function edge(kind, i) {
   });
 }
 
-/** The marks of those windows whose `side` ("start" or "end") lies in a unit. */
+/**
+ * The marks of those windows whose `side` ("start" or "end") lies in a unit.
+ * @param {TextWindow[]} windows
+ * @param {string} side
+ * @param {{start: number, end: number}} unit
+ * @param {string} kind
+ */
 const edges = (windows, side, unit, kind) =>
   windows.flatMap((span, i) => {
     const at = side === "end" ? span.end - 1 : span.start;
@@ -136,11 +160,17 @@ export class WordPlate {
     this.onRead = stores.onRead;
     this.target = target;
     this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
+    /** @type {ScoreMap | null} */
     this.map = null;
+    /** @type {TextBase | null} */
     this.base = null;
+    /** @type {number[]} */
     this.values = [];
+    /** @type {ArrayLike<number>} */
     this.ranks = [];
+    /** @type {HTMLElement[]} */
     this.spans = [];
+    /** @type {number[]} */
     this.order = [];
     this.ends = [0, 0];
     this.valueTag = new ValueTag();
@@ -215,7 +245,9 @@ export class WordPlate {
     this.base = base;
     const { text, units, windows = [] } = base;
     let at = 0;
+    /** @type {(string | Node)[]} */
     const parts = [];
+    /** @param {number} to */
     const between = (to) => {
       const gap = text.slice(at, to);
       parts.push(...(units.length && leftOut(text, at, to) ? unread(gap) : [gap]));
@@ -244,7 +276,7 @@ export class WordPlate {
   show(map, id) {
     this.map = map;
     this.facts.show(map);
-    this.actions.id = map ? id : null;
+    this.actions.id = (map && id) ?? null;
     this.notes?.show(map ? warnings([map]) : []);
     if (!map) this.scale.show(null);
     this.#score();
@@ -279,23 +311,26 @@ export class WordPlate {
     else this.valueTag.show();
   }
 
+  /** @param {number} i */
   #rank(i) {
     return rankName(this.ranks[i], this.ranks.length);
   }
 
+  /** @param {number} i */
   #shown(i) {
     return (this.variant.signed ? signedNumber : number)(this.values[i]);
   }
 
+  /** @param {number} i */
   #word(i) {
-    const { start, end } = this.base.units[i];
-    return `“${this.base.text.slice(start, end)}”`;
+    const { text = "", units = [] } = this.base ?? {};
+    return `“${text.slice(units[i].start, units[i].end)}”`;
   }
 
   #score() {
     const { map, base } = this;
-    const score = map?.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed));
-    this.values = map && base ? base.units.map(score) : [];
+    this.values =
+      map && base ? base.units.map(map.unitScore ?? ((unit) => unitScore(map.scores, unit, map.signed))) : [];
     this.ranks = ranksByStrength(this.values);
     const sizes = strengths(this.values);
     this.order = sizes.map((_, i) => i).sort((a, b) => sizes[b] - sizes[a]);
@@ -315,7 +350,9 @@ export class WordPlate {
   }
 
   #listen() {
-    const at = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
+    /** @param {PointerEvent} event */
+    const at = ({ target }) =>
+      Number((target instanceof Element && target.closest("[data-w]")?.getAttribute("data-w")) || -1);
     this.reading.addEventListener(
       "pointerover",
       (event) => this.focus.value.locked || this.focus.set({ at: at(event) }),
@@ -329,6 +366,7 @@ export class WordPlate {
     this.reading.addEventListener("keydown", (event) => this.#walk(event));
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     if (!this.values.length || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
@@ -338,13 +376,15 @@ export class WordPlate {
     const back = () => Math.max(0, at - 1);
     const on = () => Math.min(last, at + 1);
     const fromRight = getComputedStyle(this.reading).direction === "rtl";
-    const next = {
+    /** @type {{[key: string]: () => number}} */
+    const places = {
       ArrowLeft: fromRight ? on : back,
       ArrowRight: fromRight ? back : on,
       ArrowUp: () => this.order[Math.max(0, rank - 1)],
       ArrowDown: () => this.order[Math.min(last, rank + 1)],
       Home: () => this.order[0],
-    }[event.key]?.();
+    };
+    const next = places[event.key]?.();
     if (next === undefined) return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });

@@ -7,10 +7,16 @@ import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js"
 import { largeBase } from "../maps/largebase.js";
 import { withoutPixels } from "../maps/pixels.js";
 
-/** @import { MapPlate } from "../maps/types.js" */
+/**
+ * @import { Focus } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
+ */
 
 const WIDTH = 1344; // pixels of the canvas
-/** The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node. */
+/**
+ * The plates that can be shown at full size, in the order of the page. `plateOf` gives the plate of a node.
+ * @param {(node: Element) => any} plateOf
+ */
 const shown = (plateOf) =>
   [...document.querySelectorAll("#plates .plate[data-state=done]")]
     .filter((node) => node.checkVisibility())
@@ -29,13 +35,23 @@ export async function zoom(plate, plateOf) {
 }
 
 class Zoom {
+  /** @type {(() => void)[]} */
   #leave = [];
 
+  /**
+   * @param {MapPlate} plate
+   * @param {(node: Element) => MapPlate | undefined} plateOf
+   */
   constructor(plate, plateOf) {
     this.plateOf = plateOf;
     this.place = el("div", { class: "whole" });
     this.count = el("span", { class: "quiet num", role: "status" });
     this.lost = el("span", { class: "quiet" });
+    /**
+     * @param {number} by
+     * @param {string} text
+     * @param {string} name
+     */
     const step = (by, text, name) =>
       el(
         "button",
@@ -57,7 +73,10 @@ class Zoom {
     this.#show(plate);
   }
 
-  /** Escape closes, and what is held stays held; Page Up and Page Down go from plate to plate. */
+  /**
+   * Escape closes, and what is held stays held; Page Up and Page Down go from plate to plate.
+   * @param {KeyboardEvent} event
+   */
   #key(event) {
     if (event.key === "Escape") event.stopPropagation();
     const by = { PageUp: -1, PageDown: 1 }[event.key];
@@ -66,6 +85,7 @@ class Zoom {
     this.#step(by);
   }
 
+  /** @param {number} by */
   #step(by) {
     const plates = shown(this.plateOf);
     const at = plates.indexOf(this.plate);
@@ -73,6 +93,7 @@ class Zoom {
     if (at >= 0 && next) this.#show(next);
   }
 
+  /** @param {any} plate */
   #show(plate) {
     this.#release();
     this.plate = plate;
@@ -82,7 +103,7 @@ class Zoom {
       {
         focus,
         view,
-        onRead: (text) => {
+        onRead: (/** @type {string} */ text) => {
           this.count.textContent = text;
           onRead?.(text);
         },
@@ -132,7 +153,10 @@ class Zoom {
       : "";
   }
 
-  /** A finer picture in place of the small one, once it has come; without it the small one stays. */
+  /**
+   * A finer picture in place of the small one, once it has come; without it the small one stays.
+   * @param {any} plate
+   */
   async #refine(plate) {
     const base = await largeBase(plate.actions.id).catch(() => null);
     if (base && this.plate === plate) this.large.setBase(base);
@@ -145,7 +169,7 @@ class Zoom {
     watch.observe(plate.node, { attributes: true, attributeFilter: ["data-state"] });
     this.#leave = [
       view.follow(() => this.#draw()),
-      focus.follow((value) => this.large.mark(value)),
+      focus.follow((/** @type {Focus} */ value) => this.large.mark(value)),
       () => watch.disconnect(),
     ];
   }

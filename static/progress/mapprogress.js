@@ -3,22 +3,27 @@
 import { isLost, putFirst, stopExplanation } from "../core/api.js";
 import { count } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
-import { about, LOST, now, SOON, WaitingLine } from "./waiting.js";
+import { about, LOST, now, SOON, WaitingLine } from "./waitingline.js";
 
-/** @import { Variant } from "../core/registry.js" */
+/** @import { Variant } from "../core/types.js" */
 
 const PAUSE = 150; // milliseconds of a page that stands still until it is asked for what is in view
 
 /** What is said of an explanation while it is made. */
 export class MapProgress {
+  /** @type {string | null} */
   #id = null;
+  /** @type {string[]} */
   #specs = []; // that are made
   #arrived = new Set();
+  /** @type {{[spec: string]: number}} */
   #costs = {};
   #began = 0; // with the map that is made now
   #since = 0; // with the first of all
   #inView = new Set(); // specs
+  /** @type {string[]} */
   #order = []; // that the server knows
+  /** @type {Variant[]} */
   variants = []; // the methods
   isStopping = false;
   #timer = 0;
@@ -138,10 +143,12 @@ export class MapProgress {
     }
   }
 
+  /** @param {IntersectionObserverEntry[]} entries */
   #moved(entries) {
     for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.#inView.add(target.dataset.spec);
-      else this.#inView.delete(target.dataset.spec);
+      const spec = target.getAttribute("data-spec");
+      if (isIntersecting) this.#inView.add(spec);
+      else this.#inView.delete(spec);
     }
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#ask(), PAUSE);

@@ -5,10 +5,14 @@ import { el } from "../core/dom.js";
 import { plateName } from "../plates/plate.js";
 import { openPair } from "../plates/mappairs.js";
 
-/** @import { WorkbenchView, Report, Tool } from "../plates/types.js" */
+/**
+ * @import { Agreement as ServerAgreement } from "../core/schemas.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
+ */
 
 const MINUS = "\u2212";
 const MOST = 46; // percent of colour at a correlation of 1: the number on it stays readable
+/** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
@@ -20,13 +24,26 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
  */
 export const open = (root, workbench, report) => new Agreement(root, workbench, report);
 
-/** A correlation with two digits; words where there is none. */
+/**
+ * A correlation with two digits; words where there is none.
+ * @param {number | null} value
+ */
 const shown = (value) =>
   value === null ? "–" : `${value < 0 && value.toFixed(2) !== "-0.00" ? MINUS : ""}${Math.abs(value).toFixed(2)}`;
 
 class Agreement {
   #ticket = 0;
+  /** @type {string[]} specs */
+  methods = [];
+  /** @type {string[]} */
+  names = [];
+  subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} report
+   */
   constructor(root, workbench, report) {
     this.workbench = workbench;
     this.report = report;
@@ -56,6 +73,7 @@ class Agreement {
     );
   }
 
+  /** @param {Finished} subject */
   async show(subject) {
     const labels = subject.info.targets.map(({ label }) => label);
     const wanted = [this.target.value, this.tool.value.target].find((label) => labels.includes(label)) ?? labels[0];
@@ -74,6 +92,7 @@ class Agreement {
 
   async #ask() {
     const ticket = ++this.#ticket;
+    /** @type {ServerAgreement} */
     const answer = await getJSON(
       `${explanationPath(this.subject.id)}/agreement?target=${encodeURIComponent(this.target.value)}`,
     );
@@ -82,14 +101,16 @@ class Agreement {
     this.#draw(answer);
   }
 
+  /** @param {ServerAgreement} answer */
   #draw({ methods, correlations, tokens }) {
-    const names = methods.map((spec) => plateName(this.workbench.registry.plate(spec) ?? { title: spec }));
-    const what =
-      this.workbench.subject.value.info.input.kind === "text" || this.workbench.side === "text"
-        ? "word pieces"
-        : "patches";
+    const names = methods.map((spec) => plateName(this.workbench.registry.plate(spec) ?? { title: spec, rule: null }));
+    const what = this.subject.info.input.kind === "text" || this.workbench.side === "text" ? "word pieces" : "patches";
     this.methods = methods;
     this.names = names;
+    /**
+     * @param {number} row
+     * @param {number} column
+     */
     const cell = (row, column) => {
       const value = correlations[row][column];
       if (row === column) return el("td", { class: "self" }, value === null ? "–" : "1");
@@ -101,7 +122,7 @@ class Agreement {
           tabIndex: -1,
           title,
           "aria-label": title,
-          data: { row, column, sign: value < 0 ? "con" : "pro" },
+          data: { row, column, sign: value !== null && value < 0 ? "con" : "pro" },
         },
         shown(value),
       );
@@ -133,20 +154,29 @@ class Agreement {
     this.#tell(correlations, tokens, what);
   }
 
-  /** The pair that is most alike, and the one that is least alike. */
+  /**
+   * The pair that is most alike, and the one that is least alike.
+   * @param {(number | null)[][]} correlations
+   * @param {number} tokens
+   * @param {string} what
+   */
   #tell(correlations, tokens, what) {
     const pairs = correlations
       .flatMap((row, i) => row.slice(0, i).map((value, k) => ({ value, names: [this.names[k], this.names[i]] })))
-      .filter(({ value }) => value !== null);
+      .flatMap(({ value, names }) => (value === null ? [] : { value, names }));
     pairs.sort((a, b) => b.value - a.value);
+    /** @param {{names: string[], value: number}} pair */
     const pair = ({ names, value }) => `${names[0]} and ${names[1]} (${shown(value)})`;
-    const least = pairs.length > 1 ? ` Least alike: ${pair(pairs.at(-1))}.` : "";
+    const least = pairs.length > 1 ? ` Least alike: ${pair(pairs[pairs.length - 1])}.` : "";
     this.statusLine.textContent = pairs.length
       ? `Over ${tokens} ${what}, most alike: ${pair(pairs[0])}.${least}`
       : "There are no two maps to compare.";
   }
 
-  /** The two maps of a cell beside each other: over one picture, or as words. */
+  /**
+   * The two maps of a cell beside each other: over one picture, or as words.
+   * @param {any} event
+   */
   #open(event) {
     const { row, column } = event.target.closest("button")?.dataset ?? {};
     if (row === undefined) return;
@@ -157,6 +187,7 @@ class Agreement {
     openPair(this.workbench, first, second);
   }
 
+  /** @param {any} event */
   #walk(event) {
     const step = STEPS[event.key];
     const { row, column } = event.target.dataset;
@@ -165,6 +196,7 @@ class Agreement {
     let [next, beside] = [Number(row) + step[0], Number(column) + step[1]];
     // nothing to open where a method meets itself
     if (next === beside) [next, beside] = [next + step[0], beside + step[1]];
+    /** @type {HTMLElement | null} */
     const button = this.table.querySelector(`[data-row="${next}"][data-column="${beside}"]`);
     if (!button) return;
     event.target.tabIndex = -1;

@@ -2,7 +2,7 @@
 
 import { answered, changed, el } from "../core/dom.js";
 
-/** @import { Target } from "../core/types.js" */
+/** @import { Target } from "../core/schemas.js" */
 
 /** The table of what the model says, before and after. */
 export class ChangeTable {
@@ -31,6 +31,7 @@ export class ChangeTable {
    */
   show(before, now) {
     const known = new Map(before.map((answer) => [answer.label, answer]));
+    /** @param {Target} is */
     const row = (is) => {
       const was = known.get(is.label);
       const cells = [was ? answered(was) : "–", answered(is), was ? changed(was, is) : "–"];

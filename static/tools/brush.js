@@ -2,19 +2,24 @@
 // paints.
 
 import { explanationPath } from "../core/api.js";
-import { count, el, number, percent, styled } from "../core/dom.js";
+import { context2d, count, el, number, percent, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
+ * @import { EditedAnswer, ImageInput, Target } from "../core/schemas.js"
+ * @import { Grid, Started } from "../core/types.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
+/** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+/** @type {{[how: string]: string}} */
 const WAYS = { removed: "taken out", painted: "painted grey" };
+/** @type {{[how: string]: string}} */
 const HOW = {
   removed: "Hidden patches are taken out: the model gets fewer tokens, and nothing in their place.",
   painted: "Hidden patches are painted grey, in the mean colour: the model gets as many tokens as before.",
@@ -34,41 +39,62 @@ export async function open(root, workbench, report, asking) {
   return new Brush(root, workbench, report, asking);
 }
 
-/** Patches as the address has them, "3-9 12": the indices of [first, last] runs. */
+/**
+ * Patches as the address has them, "3-9 12": the indices of [first, last] runs.
+ * @param {string | undefined} text
+ * @param {number} patches
+ */
 function readPatches(text, patches) {
-  const runs = (text ?? "")
-    .split(" ")
-    .map((run) => /^(\d+)(?:-(\d+))?$/.exec(run))
-    .filter(Boolean);
-  const inside = runs.flatMap(([, first, last = first]) =>
+  const runs = (text ?? "").split(" ").flatMap((run) => [...run.matchAll(/^(\d+)(?:-(\d+))?$/g)]);
+  const inside = runs.flatMap((/** @type {string[]} */ [, first, last = first]) =>
     Array.from({ length: Math.min(patches, Number(last) - Number(first) + 1) }, (_, i) => Number(first) + i),
   );
   return new Set(inside.filter((patch) => patch < patches));
 }
 
+/** @param {Set<number>} hidden */
 function writePatches(hidden) {
+  /** @type {number[][]} */
   const runs = [];
   for (const patch of [...hidden].sort((a, b) => a - b)) {
-    if (runs.at(-1)?.[1] === patch - 1) runs.at(-1)[1] = patch;
+    const last = runs.at(-1);
+    if (last?.[1] === patch - 1) last[1] = patch;
     else runs.push([patch, patch]);
   }
   return runs.map(([first, last]) => (first === last ? first : `${first}-${last}`)).join(" ") || undefined;
 }
 
-/** How a number of this kind is shown: of what the model says of a class. */
-const shownBy = (read) => (outcome) =>
+/**
+ * What the model says of a class, with patches hidden or without.
+ * @typedef {{probability?: number, logit?: number, value?: number}} Outcome
+ */
+
+/**
+ * How a number of this kind is shown: of what the model says of a class.
+ * @param {string} read
+ */
+const shownBy = (read) => (/** @type {Outcome} */ outcome) =>
   read === "logit"
-    ? `logit ${number(outcome.logit)}`
+    ? `logit ${number(outcome.logit ?? NaN)}`
     : read === "value"
-      ? number(outcome.value ?? outcome.logit)
-      : percent(outcome.probability);
+      ? number(outcome.value ?? outcome.logit ?? NaN)
+      : percent(outcome.probability ?? NaN);
 
 class Brush {
+  /** @type {string | null} */
   #pendingId = null;
   #isOutdated = false;
+  /** @type {Set<number>[]} */
   #before = []; // what was hidden before each stroke
+  /** @type {boolean | null} */
   #stroke = null; // whether the stroke that is on its way hides; null between strokes
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} report
+   * @param {Waiting} asking
+   */
   constructor(root, workbench, report, asking) {
     this.asking = asking;
     this.root = root;
@@ -76,7 +102,9 @@ class Brush {
     this.report = report;
     this.tool = workbench.toolStates.of("brush");
     this.id = workbench.address.id;
+    /** @type {Grid | null} */
     this.grid = null;
+    /** @type {Set<number>} */
     this.hidden = new Set();
     this.image = el("img", { alt: "" });
     this.cover = el("canvas", { class: "cover", "aria-hidden": "true" });
@@ -94,6 +122,11 @@ class Brush {
       this.cover,
       this.patch,
     );
+    /**
+     * @param {string} name
+     * @param {{[value: string]: string}} choices
+     * @param {string} chosen
+     */
     const radio = (name, choices, chosen) =>
       el(
         "span",
@@ -115,6 +148,10 @@ class Brush {
       el("legend", {}, "Hidden patches are"),
       radio("brush-way", WAYS, WAYS[this.tool.value.how] ? this.tool.value.how : "removed"),
     );
+    /**
+     * @param {string} text
+     * @param {() => void} run
+     */
     const button = (text, run) => el("button", { type: "button", class: "act plain", on: { click: run } }, text);
     this.back = button("Undo", () => this.#undo());
     this.clear = button("Bring all back", () => this.#put(new Set()));
@@ -157,14 +194,15 @@ class Brush {
     return this.grid ? Array.from({ length: this.grid[0] * this.grid[1] }, (_, i) => i) : [];
   }
 
+  /** @param {Finished} subject */
   show({ id, info }) {
     const map = this.workbench.received.find((candidate) => candidate.grid);
     this.words.hidden = Boolean(map);
     this.work.hidden = !map;
-    if (!map) return;
+    if (!map?.grid) return;
     const [rows, columns] = (this.grid = map.grid);
     Object.assign(this.cover, { width: columns * 4, height: rows * 4 });
-    const { crop } = info.input;
+    const { crop } = /** @type {ImageInput} */ (info.input);
     this.sheet.style.aspectRatio = String((crop[2] - crop[0]) / (crop[3] - crop[1]));
     this.image.src = `${explanationPath(id)}/input.png`;
     const same = id === this.id;
@@ -178,9 +216,10 @@ class Brush {
 
   #listen() {
     const { sheet } = this;
+    /** @param {PointerEvent} event */
     const at = (event) => {
       const box = sheet.getBoundingClientRect();
-      const [rows, columns] = this.grid;
+      const [rows, columns] = /** @type {Grid} */ (this.grid);
       const [row, column] = [
         Math.floor(((event.clientY - box.top) / box.height) * rows),
         Math.floor(((event.clientX - box.left) / box.width) * columns),
@@ -215,10 +254,12 @@ class Brush {
     sheet.addEventListener("keydown", (event) => this.#key(event));
   }
 
+  /** @param {string} name */
   #chosen(name) {
-    return this.root.querySelector(`[name=${name}]:checked`).value;
+    return /** @type {HTMLInputElement} */ (this.root.querySelector(`[name=${name}]:checked`)).value;
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
     if (!this.grid) return;
     if ((event.ctrlKey || event.metaKey) && event.key === "z") {
@@ -226,7 +267,7 @@ class Brush {
       return void this.#undo();
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const [rows, columns] = this.grid;
+    const [rows, columns] = /** @type {Grid} */ (this.grid);
     const { focus } = this.workbench;
     const at = Math.max(0, focus.value.at);
     if (event.key === "Escape") return void focus.set({ at: -1, locked: false });
@@ -243,10 +284,13 @@ class Brush {
     event.preventDefault();
   }
 
-  /** Hide, or bring back, what lies under the brush at a patch. */
+  /**
+   * Hide, or bring back, what lies under the brush at a patch.
+   * @param {number} patch
+   */
   #paint(patch) {
     if (patch < 0) return;
-    const [rows, columns] = this.grid;
+    const [rows, columns] = /** @type {Grid} */ (this.grid);
     const reach = (Number(this.#chosen("brush-size")) - 1) / 2;
     const [row, column] = [Math.floor(patch / columns), patch % columns];
     const next = new Set(this.hidden);
@@ -261,7 +305,10 @@ class Brush {
     this.#changed();
   }
 
-  /** Hide these and no others, as one step that can be undone. */
+  /**
+   * Hide these and no others, as one step that can be undone.
+   * @param {Set<number>} hidden
+   */
   #put(hidden) {
     this.#before.push(this.hidden);
     this.hidden = hidden;
@@ -269,8 +316,9 @@ class Brush {
   }
 
   #undo() {
-    if (!this.#before.length) return;
-    this.hidden = this.#before.pop();
+    const before = this.#before.pop();
+    if (!before) return;
+    this.hidden = before;
     this.#changed();
   }
 
@@ -288,8 +336,8 @@ class Brush {
 
   /** Cover what is hidden with hatching in the colours of the page. */
   #draw() {
-    const [rows, columns] = this.grid;
-    const context = this.cover.getContext("2d");
+    const [rows, columns] = /** @type {Grid} */ (this.grid);
+    const context = context2d(this.cover);
     const style = getComputedStyle(this.sheet);
     context.clearRect(0, 0, columns * 4, rows * 4);
     for (const patch of this.hidden) {
@@ -307,7 +355,9 @@ class Brush {
     const { at, locked } = this.workbench.focus.value;
     outline(this.patch, at, this.grid, locked);
     const named = this.grid && at >= 0 && at < this.grid[0] * this.grid[1];
-    this.where.textContent = named ? `${patchName(at, this.grid)}${this.hidden.has(at) ? ", hidden" : ""}` : "\u00a0";
+    this.where.textContent = named
+      ? `${patchName(at, this.grid ?? [1, 1])}${this.hidden.has(at) ? ", hidden" : ""}`
+      : "\u00a0";
     this.sheet.setAttribute(
       "aria-label",
       `The picture, ${count(this.hidden.size, "patch", "patches")} hidden${named ? `, at ${this.where.textContent}` : ""}. Arrow keys walk, Space hides or shows a patch.`,
@@ -321,10 +371,14 @@ class Brush {
     this.#pendingId = id;
     this.#isOutdated = false;
     const hidden = [...this.hidden].sort((a, b) => a - b);
-    const target = this.info.targets[0];
+    const target = /** @type {Started} */ (this.info).targets[0];
     const isPainted = this.#chosen("brush-way") === "painted";
+    /**
+     * @param {{how?: string}} way
+     * @returns {Promise<EditedAnswer>}
+     */
     const ask = (way) =>
-      this.asking.ask(`${explanationPath(id)}/perturbations`, { target: target.label, remove: hidden, ...way });
+      this.asking.ask(`${explanationPath(String(id))}/perturbations`, { target: target.label, remove: hidden, ...way });
     try {
       const answer = await ask(isPainted ? { how: "painted" } : {}); // taken out where the model allows it
       if (id === this.id) {
@@ -350,7 +404,10 @@ class Brush {
     this.#ask();
   }
 
-  /** Whether patches can be taken out of this model's input. */
+  /**
+   * Whether patches can be taken out of this model's input.
+   * @param {boolean} canRemove
+   */
   #offer(canRemove) {
     const [removed, painted] = this.ways.querySelectorAll("input");
     removed.disabled = !canRemove;
@@ -359,11 +416,19 @@ class Brush {
     if (!canRemove) this.how.textContent = ONLY_PAINTED;
   }
 
-  /** What the model says where the same patches are hidden in the other way, and whether the two disagree. */
+  /**
+   * What the model says where the same patches are hidden in the other way, and whether the two disagree.
+   * @param {EditedAnswer} answer
+   * @param {EditedAnswer} other
+   * @param {Target} target
+   */
   #tellOther(answer, other, target) {
-    const value = (outcome) => outcome[answer.read] ?? outcome.logit;
+    /** @param {Outcome} outcome */
+    const value = (outcome) => outcome[answer.read] ?? outcome.logit ?? NaN;
     const moves = [answer, other].map((outcome) => value(outcome) - value(target));
+    /** @param {number} move */
     const verb = (move) => (move > 0 ? "rises" : "falls");
+    /** @param {EditedAnswer} outcome */
     const name = (outcome) => WAYS[outcome.how];
     const shown = shownBy(answer.read);
     const isApart = moves[0] * moves[1] < 0 && [answer, other].every((outcome) => shown(outcome) !== shown(target));
@@ -373,6 +438,11 @@ class Brush {
       : `Were they ${name(other)}: ${shown(other)}.`;
   }
 
+  /**
+   * @param {EditedAnswer} answer
+   * @param {number} hidden
+   * @param {Target} target
+   */
   #tell(answer, hidden, target) {
     this.report(null);
     const shown = shownBy(answer.read);
@@ -384,6 +454,6 @@ class Brush {
     );
     this.statusLine.dataset.hidden = String(hidden);
     this.how.textContent = this.canRemove === false ? ONLY_PAINTED : HOW[answer.how];
-    this.change.show(this.info.top, answer.top);
+    this.change.show(this.info?.top ?? [], answer.top);
   }
 }

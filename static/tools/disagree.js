@@ -5,7 +5,11 @@ import { el, number } from "../core/dom.js";
 import { meanRanks, spearman } from "../core/stats.js";
 import { columnsOf, followGrain } from "./wordtable.js";
 
-/** @import { WorkbenchView, Tool } from "../plates/types.js" */
+/**
+ * @import { Unit } from "../core/types.js"
+ * @import { Tool, WorkbenchView } from "../plates/types.js"
+ * @import { WordColumn } from "./wordtable.js"
+ */
 
 const LISTED_WORDS = 8; // words in the list
 const NAMES = ["first", "second"];
@@ -19,6 +23,10 @@ const NAMES = ["first", "second"];
 export const open = (root, workbench) => new Disagreement(root, workbench);
 
 class Disagreement {
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   */
   constructor(root, workbench) {
     this.tool = workbench.toolStates.of("disagree");
     this.workbench = workbench;
@@ -64,13 +72,18 @@ class Disagreement {
         ...columns.map(({ key, title }) => el("option", { value: key, selected: key === this.chosen[i] }, title)),
       ),
     );
-    if (columns.length) this.#compare(this.chosen.map((chosen) => columns.find(({ key }) => key === chosen)));
+    if (columns.length) this.#compare(this.chosen.flatMap((chosen) => columns.find(({ key }) => key === chosen) ?? []));
   }
 
+  /**
+   * @param {number} i
+   * @param {string} key
+   */
   #choose(i, key) {
     this.tool.set({ [NAMES[i]]: key });
   }
 
+  /** @param {WordColumn[]} two */
   #compare(two) {
     const { text, units } = two[0].base;
     const bySign = two.every(({ signed }) => signed);
@@ -93,14 +106,22 @@ class Disagreement {
     this.#paint(titles, text, units, apart);
   }
 
+  /**
+   * @param {string[]} titles
+   * @param {string[]} words
+   * @param {number[][]} two the ranks of each
+   * @param {number[]} apart
+   */
   #list(titles, words, two, apart) {
     const worst = apart
       .map((_, i) => i)
       .sort((i, j) => Math.abs(apart[j]) - Math.abs(apart[i]) || i - j)
       .filter((i) => apart[i] !== 0)
       .slice(0, LISTED_WORDS);
+    /** @param {number} rank */
     const place = (rank) => String(words.length - rank); // 1 is the highest
     this.heads.slice(1).forEach((head, i) => (head.textContent = `rank with ${titles[i]}`));
+    /** @param {number} i */
     const row = (i) =>
       el(
         "tr",
@@ -111,6 +132,12 @@ class Disagreement {
     this.list.replaceChildren(...worst.map(row));
   }
 
+  /**
+   * @param {string[]} titles
+   * @param {string} text
+   * @param {Unit[]} units
+   * @param {number[]} apart
+   */
   #paint(titles, text, units, apart) {
     let at = 0;
     const parts = units.flatMap(({ start, end }, i) => {

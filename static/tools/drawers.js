@@ -1,16 +1,15 @@
 // What lies under the plates: each is fetched when it is first opened, and asks the server nothing before.
 
-import { Waiting } from "../progress/waiting.js";
 import { el, styled } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { showSentences } from "../maps/summary.js";
 
-/** @import { WorkbenchView } from "../plates/types.js" */
-
 /**
- * A drawer's module has open(root, workbench, report, asking), which resolves to {show(subject)}; `show` is called for
- * every finished explanation, and `asking` asks the server. One with `kinds` is for those pages alone.
+ * @import { DrawerEntry, Report, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
  */
+
+/** @type {DrawerEntry[]} */
 const DRAWERS = [
   {
     id: "promptinteraction",
@@ -81,15 +80,21 @@ const DRAWERS = [
 ];
 
 class Drawer {
+  /** @type {Promise<Tool> | null} */
   #feature = null;
+  /** @type {Waiting | undefined} */
+  #asking; // what it asks the server, once it is open
 
+  /**
+   * @param {DrawerEntry} entry
+   * @param {WorkbenchView} workbench
+   */
   constructor({ id, title, says, load }, workbench) {
     this.id = id;
     this.load = load;
     this.workbench = workbench;
     this.tool = workbench.toolStates.of(id);
     this.problem = el("div");
-    this.asking = new Waiting(); // what it asks the server
     this.waiting = el("p", { class: "quiet" });
     this.body = el("div", { class: "body" });
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
@@ -99,19 +104,18 @@ class Drawer {
       name,
       this.waiting,
       this.problem,
-      this.asking.node,
       this.body,
     );
     showSentences(this.body, workbench.view);
     workbench.subject.follow((now, before) => {
-      if (now.id !== before.id) this.asking.drop();
+      if (now.id !== before.id) this.#asking?.drop();
       this.#show();
     });
   }
 
   #toggle() {
     this.tool.set({ open: this.node.open || undefined });
-    if (!this.node.open) this.asking.drop();
+    if (!this.node.open) this.#asking?.drop();
     this.#show();
   }
 
@@ -127,9 +131,9 @@ class Drawer {
     this.body.inert = isOld;
     if (!done) return;
     try {
-      this.#feature ??= this.#fetch();
-      const feature = await this.#feature;
-      if (this.workbench.subject.value.done) await feature.show(this.workbench.subject.value);
+      const feature = await (this.#feature ??= this.#fetch());
+      const { id, model, info, done: isDone } = this.workbench.subject.value;
+      if (isDone && id && model && info) await feature.show({ id, model, info });
     } catch (problem) {
       this.#feature = this.body.hasChildNodes() ? this.#feature : null;
       this.workbench.report(problem, this.problem);
@@ -137,10 +141,17 @@ class Drawer {
   }
 
   async #fetch() {
-    const [module] = await Promise.all([this.load(), styled(`tools/${this.id}.css`)]);
+    const [module, { Waiting }] = await Promise.all([
+      this.load(),
+      import("../progress/waiting.js"),
+      styled(`tools/${this.id}.css`),
+    ]);
+    const asking = (this.#asking = new Waiting());
+    this.problem.after(asking.node);
+    /** @type {Report} */
     const report = (problem) =>
       problem ? this.workbench.report(problem, this.problem) : showProblem(this.problem, null);
-    return module.open(this.body, this.workbench, report, this.asking);
+    return module.open(this.body, this.workbench, report, asking);
   }
 }
 

@@ -9,8 +9,9 @@ import { seenBase } from "../inputs/pictureview.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /**
+ * @import { Alikeness, ExplanationSummary } from "../core/schemas.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
 const MOST = 24; // so many earlier ones are offered
@@ -46,14 +47,21 @@ export async function open(root, workbench, tell, asking) {
 }
 
 class InputInteraction {
+  /** @type {AbortController | null} */
   #request = null;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} tell
+   * @param {Waiting} asking
+   */
   constructor(root, workbench, tell, asking) {
     this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
     this.tool = workbench.toolStates.of("inputinteraction");
-    this.subject = null;
+    this.subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
     this.others = el("div", { class: "others", role: "group", "aria-label": "Compare with" });
     const way = wayChoice("inputinteraction-way", this.tool, () => this.#ask().catch(this.tell));
     this.busy = el("p", { class: "quiet", role: "status" });
@@ -82,7 +90,7 @@ class InputInteraction {
       "aria-label": "Another picture",
       on: {
         change: () => {
-          const [image] = field.files;
+          const [image] = field.files ?? [];
           if (image) this.#give({ image });
           field.value = "";
         },
@@ -108,6 +116,7 @@ class InputInteraction {
     );
   }
 
+  /** @param {Finished} subject */
   async show(subject) {
     const { id, model } = (this.subject = subject);
     const earlier = remembered()
@@ -127,8 +136,9 @@ class InputInteraction {
     await this.#ask();
   }
 
+  /** @param {ExplanationSummary} other */
   #button(other) {
-    const says = other.title ?? other.targets.map(spoken).join(", ");
+    const says = other.title ?? (other.targets ?? []).map(spoken).join(", ");
     return el(
       "button",
       {
@@ -145,17 +155,23 @@ class InputInteraction {
     );
   }
 
+  /** @param {string} id */
   #mark(id) {
-    for (const button of this.others.children) button.setAttribute("aria-pressed", String(button.dataset.id === id));
+    for (const button of this.others.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(button.dataset.id === id));
   }
 
+  /** @param {string} other */
   #choose(other) {
     this.#mark(other);
     this.tool.set({ other });
     this.#ask().catch(this.tell);
   }
 
-  /** Have the model read another input, so that there is something to compare with; its maps are not needed. */
+  /**
+   * Have the model read another input, so that there is something to compare with; its maps are not needed.
+   * @param {{image?: Blob, text?: string}} input
+   */
   async #give(input) {
     const { id, model, info } = this.subject;
     const prompt = info.targets.some((target) => target.prompt) ? info.targets.map(classOf) : null;
@@ -176,8 +192,7 @@ class InputInteraction {
 
   async #ask() {
     this.#request?.abort();
-    this.#request = new AbortController();
-    const { signal } = this.#request;
+    const { signal } = (this.#request = new AbortController());
     const { id } = this.subject;
     const { other } = this.tool.value;
     if (!other) return;
@@ -185,10 +200,11 @@ class InputInteraction {
     try {
       this.tell(null);
       const question = { other, ...askedOf(this.tool) };
+      /** @type {Alikeness} */
       const interaction = await this.asking.ask(`${explanationPath(id)}/alike`, question, signal);
       const bases = await Promise.all([
-        interaction.first.grid && seenBase(id),
-        interaction.second.grid && seenBase(other),
+        interaction.first.grid ? seenBase(id) : null,
+        interaction.second.grid ? seenBase(other) : null,
       ]);
       const view = new InteractionView(interaction, {
         names: ["This one", "The other one"],

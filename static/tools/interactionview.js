@@ -8,22 +8,20 @@ import { MapCanvas, patchName } from "../maps/mapcanvas.js";
 import { tint } from "../plates/words.js";
 
 /**
- * @import { View } from "../core/state.js"
- * @import { Grid, ModelInput } from "../core/types.js"
- * @typedef {{value: {[name: string]: any}, set: (changes: {[name: string]: any}) => void}} Tool a tool's own state
+ * @import { Ends } from "../core/colour.js"
+ * @import { Interaction, InteractionSide, TextInput } from "../core/schemas.js"
+ * @import { Focus, Grid, View } from "../core/types.js"
  */
 
 /**
- * What two inputs have to do with each other.
- * @typedef {object} Interaction
- * @property {number} cosine
- * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} first
- * @property {{input: ModelInput, grid: Grid | undefined, scores: number[]}} second
- * @property {number[][]} pairs a row for each part of the first
- * @property {string[]} notes
+ * The state of a tool, which the address has.
+ * @typedef {Store<{[name: string]: any}>} ToolState
  */
 
-/** The ways in which interactions are made: their names, and what the API is asked for. */
+/**
+ * The ways in which interactions are made: their names, and what the API is asked for.
+ * @type {{[way: string]: {name: string, asked: {[name: string]: any}}}}
+ */
 const WAYS = {
   "": { name: "Libra's rule, at the input", asked: {} },
   path: { name: "exCLIP: gradients, 20 steps from zero", asked: { rule: "gradient", steps: 20 } },
@@ -36,7 +34,7 @@ const WAYS = {
 /**
  * The choice of a way, kept in the state of a tool, with its label.
  * @param {string} id
- * @param {Tool} tool
+ * @param {ToolState} tool
  * @param {() => void} onChange
  * @returns {[HTMLLabelElement, HTMLSelectElement]}
  */
@@ -62,7 +60,7 @@ export function wayChoice(id, tool, onChange) {
 
 /**
  * What the API is asked for, besides the inputs.
- * @param {Tool} tool
+ * @param {ToolState} tool
  * @returns {{[name: string]: any}}
  */
 export const askedOf = (tool) => (WAYS[tool.value.way] ?? WAYS[""]).asked;
@@ -72,8 +70,16 @@ const NOWHERE = { at: -1, locked: false };
 
 /** A picture, whose parts are patches. */
 class Picture {
+  /**
+   * @param {string} name
+   * @param {InteractionSide} side
+   * @param {OffscreenCanvas | null} base
+   * @param {Store<View>} view
+   * @param {Store<Focus>} focus
+   */
   constructor(name, { grid }, base, view, focus) {
-    this.grid = grid;
+    /** @type {Grid} */
+    this.grid = grid ?? [1, 1];
     this.focus = focus;
     this.mapCanvas = new MapCanvas({ name, focus, view });
     this.node = this.mapCanvas.node;
@@ -81,6 +87,10 @@ class Picture {
     focus.follow((value) => this.mapCanvas.mark(value));
   }
 
+  /**
+   * @param {number[]} scores
+   * @param {Ends} ends
+   */
   show(scores, ends) {
     this.mapCanvas.ends = ends;
     this.mapCanvas.setMap({ scores, grid: this.grid, signed: true, sided: true });
@@ -88,6 +98,7 @@ class Picture {
     this.mapCanvas.mark(this.focus.value);
   }
 
+  /** @param {number} i */
   nameOf(i) {
     return patchName(i, this.grid);
   }
@@ -95,22 +106,29 @@ class Picture {
 
 /** A text, whose parts are words: each is a button, and the arrow keys walk them. */
 class Words {
-  constructor(name, { input }, focus) {
+  /**
+   * @param {string} name
+   * @param {TextInput} input
+   * @param {Store<Focus>} focus
+   */
+  constructor(name, { text: read, words }, focus) {
     this.focus = focus;
+    const text = read ?? "";
+    /** @type {(string | Node)[]} */
     const parts = [];
     let at = 0;
-    this.buttons = input.words.map(({ start, end }, i) => {
-      parts.push(input.text.slice(at, start));
+    this.buttons = words.map(({ start, end }, i) => {
+      parts.push(text.slice(at, start));
       const button = el(
         "button",
         { type: "button", tabIndex: i ? -1 : 0, "aria-pressed": "false", data: { w: i } },
-        input.text.slice(start, end),
+        text.slice(start, end),
       );
       parts.push(button);
       at = end;
       return button;
     });
-    parts.push(input.text.slice(at));
+    parts.push(text.slice(at));
     this.node = el(
       "div",
       {
@@ -121,7 +139,9 @@ class Words {
       },
       parts,
     );
-    const over = (event) => Number(event.target.closest("[data-w]")?.dataset.w ?? -1);
+    /** @param {PointerEvent | FocusEvent} event */
+    const over = ({ target }) =>
+      Number((target instanceof Element && target.closest("[data-w]")?.getAttribute("data-w")) || -1);
     this.node.addEventListener("pointerover", (event) => focus.value.locked || focus.set({ at: over(event) }));
     this.node.addEventListener("pointerleave", () => focus.value.locked || focus.set({ at: -1 }));
     this.node.addEventListener("focusin", (event) => focus.value.locked || focus.set({ at: over(event) }));
@@ -134,15 +154,21 @@ class Words {
     focus.follow((value) => this.#mark(value));
   }
 
+  /**
+   * @param {number[]} scores
+   * @param {Ends} ends
+   */
   show(scores, ends) {
     this.buttons.forEach((button, i) => tint(button, place(scores[i], ends, true), true));
     this.#mark(this.focus.value);
   }
 
+  /** @param {number} i */
   nameOf(i) {
     return `“${this.buttons[i].textContent}”`;
   }
 
+  /** @param {Focus} focus */
   #mark({ at, locked }) {
     this.buttons.forEach((button, i) => {
       button.classList.toggle("on", i === at);
@@ -151,14 +177,18 @@ class Words {
     });
   }
 
+  /** @param {KeyboardEvent} event */
   #walk(event) {
     if (event.key === "Escape") return void this.focus.set(NOWHERE);
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!step) return;
+    /** @type {{[key: string]: number}} */
+    const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    const step = steps[event.key];
+    const here = event.target;
+    if (!step || !(here instanceof HTMLElement)) return;
     event.preventDefault();
-    const now = Number(event.target.dataset.w ?? 0);
+    const now = Number(here.dataset.w ?? 0);
     const next = this.buttons[Math.min(this.buttons.length - 1, Math.max(0, now + step))];
-    event.target.tabIndex = -1;
+    here.tabIndex = -1;
     next.tabIndex = 0;
     this.focus.set(NOWHERE);
     next.focus();
@@ -167,6 +197,9 @@ class Words {
 
 /** Two inputs whose parts light each other up. */
 export class InteractionView {
+  /** @type {number | undefined} the side that is pointed at */
+  from;
+
   /**
    * `interaction` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
    * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.
@@ -177,7 +210,9 @@ export class InteractionView {
     const { first, second, pairs } = interaction;
     this.sides = [first, second].map((side, i) => {
       const focus = new Store(NOWHERE);
-      const part = side.grid ? new Picture(names[i], side, bases[i], view, focus) : new Words(names[i], side, focus);
+      const part = side.grid
+        ? new Picture(names[i], side, bases[i], view, focus)
+        : new Words(names[i], /** @type {TextInput} */ (side.input), focus);
       return Object.assign(part, { ownScores: side.scores });
     });
     const turned = pairs[0].map((_, j) => pairs.map((row) => row[j]));
@@ -200,7 +235,11 @@ export class InteractionView {
     this.#draw();
   }
 
-  /** Something is pointed at on side `i`, or no longer. */
+  /**
+   * Something is pointed at on side `i`, or no longer.
+   * @param {number} i
+   * @param {Focus} focus
+   */
   #turn(i, { at }) {
     if (at >= 0) {
       this.from = i;
@@ -221,6 +260,7 @@ export class InteractionView {
     this.statusLine.textContent = from === undefined ? this.hint : this.#sentence(from);
   }
 
+  /** @param {number} from */
   #sentence(from) {
     const { at } = this.sides[from].focus.value;
     const scores = this.rows[from][at];

@@ -12,9 +12,10 @@ import { contentOf, readFor } from "../plates/content.js";
 import { baseOf, SinglePlates } from "../plates/singleplates.js";
 
 /**
- * @import { Waiting } from "../progress/waiting.js"
+ * @import { HeadMaps, HeadRow, HeadsOfBlock, Quantity } from "../core/schemas.js"
  * @import { Head } from "../maps/headgrid.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { Waiting } from "../progress/waiting.js"
  */
 
 const LARGE = 100; // maps; where a model has more, those of a block are asked for when they come into view
@@ -33,16 +34,31 @@ export async function open(root, workbench, report, asking) {
   return new Layers(root, workbench, report, asking, (await getJSON("/api/quantities")).quantities);
 }
 
+/**
+ * What is known of the heads so far: what the server said first, and the maps of each block that has come.
+ * @typedef {{id: string, question: object, heads: HeadMaps, blocks: Map<number, HeadsOfBlock>, isBusy: boolean}} Strip
+ */
+
 class Layers {
   #ticket = 0;
+  /** @type {Map<string, Promise<any>>} */
   #answers = new Map();
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} report
+   * @param {Waiting} asking
+   * @param {Quantity[]} quantities
+   */
   constructor(root, workbench, report, asking, quantities) {
     this.workbench = workbench;
     this.report = report;
     this.asking = asking;
-    this.subject = null;
+    this.subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
+    /** @type {HeadMaps | null} */
     this.heads = null;
+    /** @type {Strip | null} */
     this.strip = null;
     this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("layers");
@@ -61,7 +77,8 @@ class Layers {
       onParts: () => this.chosen.value.part && this.#enlarge(),
       report,
     });
-    const held = { image: "the held patch", text: "the held word", clip: "what is held" }[workbench.kind];
+    const held =
+      workbench.kind === "image" ? "the held patch" : workbench.kind === "text" ? "the held word" : "what is held";
     this.target = el("select", {
       id: "layers-target",
       on: { change: () => Promise.all([this.#run(), this.sums.show()]) },
@@ -71,8 +88,8 @@ class Layers {
     this.origin = el("p", { class: "origin", role: "status" });
     this.grid = new HeadGrid({
       cell: (head) => this.#cell(head),
-      content: (scores) => contentOf(scores, this.#read(this.heads)),
-      base: () => baseOf(workbench, this.heads.target),
+      content: (scores) => contentOf(scores, this.#read()),
+      base: () => baseOf(workbench, this.heads?.target),
       view: () => workbench.view.value,
       now: () => this.#now(),
       choose: (head) => this.chosen.set({ part: false, ...head }),
@@ -120,6 +137,7 @@ class Layers {
     );
   }
 
+  /** @param {Finished} subject */
   async show(subject) {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
@@ -157,21 +175,26 @@ class Layers {
     });
   }
 
+  /**
+   * @param {string} path
+   * @param {object} question
+   * @returns {Promise<any>}
+   */
   #ask(path, question) {
     const key = JSON.stringify([path, question]);
-    if (!this.#answers.has(key)) {
-      const answer = this.asking.ask(`${explanationPath(this.subject.id)}/${path}`, question);
-      answer.catch(() => this.#answers.get(key) === answer && this.#answers.delete(key));
-      this.#answers.set(key, answer);
-    }
-    return this.#answers.get(key);
+    const known = this.#answers.get(key);
+    if (known) return known;
+    const answer = this.asking.ask(`${explanationPath(this.subject.id)}/${path}`, question);
+    answer.catch(() => this.#answers.get(key) === answer && this.#answers.delete(key));
+    this.#answers.set(key, answer);
+    return answer;
   }
 
   async #run() {
     const ticket = ++this.#ticket;
     const { quantity } = this.look.value;
     this.#note();
-    this.says.textContent = this.quantities.get(quantity).says;
+    this.says.textContent = this.quantities.get(quantity)?.says ?? "";
     this.grid.node.setAttribute("aria-busy", "true");
     try {
       const strip = await this.#strip({ quantity, target: this.target.value, token: this.#held() });
@@ -179,8 +202,8 @@ class Layers {
       this.report(null);
       this.strip = strip;
       this.heads = strip.heads;
-      this.origin.textContent = this.#originSaid();
-      this.grid.lay(strip.heads);
+      this.origin.textContent = this.#originSaid(strip.heads);
+      this.grid.lay({ ...strip.heads, grid: strip.heads.grid ?? null });
       this.#enlarge();
       this.#fetch();
     } catch (problem) {
@@ -192,21 +215,22 @@ class Layers {
   }
 
   /**
-   * What is known of the heads so far: {asked, heads: what the server said first, blocks: number of the block -> its
-   * maps}.
+   * What is known of the heads that a question is about.
+   * @param {{quantity: string, target: string, token: number | null}} question
+   * @returns {Promise<Strip>}
    */
   async #strip(question) {
-    const { blocks = 0, heads = 0 } = this.workbench.models.current?.details ?? {};
-    const isLarge = blocks * (heads + 1) > LARGE;
+    const { blocks = 0, heads } = this.workbench.models.current?.details ?? {};
+    const isLarge = blocks * ((heads ?? 0) + 1) > LARGE;
+    /** @type {HeadMaps & {strip?: Strip}} */
     const answer = await this.#ask("layers", isLarge ? { ...question, block: [0] } : question);
-    answer.strip ??= {
+    return (answer.strip ??= {
       id: this.subject.id,
       question,
       heads: answer,
       blocks: new Map(answer.blocks.map((blockMaps) => [blockMaps.block, blockMaps])),
       isBusy: false,
-    };
-    return answer.strip;
+    });
   }
 
   /**
@@ -222,6 +246,7 @@ class Layers {
     if (!wanted.length) return;
     strip.isBusy = true;
     try {
+      /** @type {HeadMaps} */
       const answer = await this.asking.ask(`${explanationPath(strip.id)}/layers`, {
         ...strip.question,
         block: wanted.sort((a, b) => a - b),
@@ -240,9 +265,9 @@ class Layers {
     this.#fetch();
   }
 
-  #originSaid() {
-    const { origin, token, grid } = this.heads;
-    const piece = grid || token === null ? null : this.#read(this.heads).tokens[token].text;
+  /** @param {HeadMaps} heads */
+  #originSaid({ origin, token, grid }) {
+    const piece = grid || token === null ? null : this.#read()?.tokens[token].text;
     const name = {
       class_token: `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
       read_token: `Seen from “${piece}”, the token that the answer is read from.`,
@@ -257,13 +282,16 @@ class Layers {
   }
 
   /** What the model read, where the maps are over words. */
-  #read({ target }) {
-    return readFor(this.subject, target);
+  #read() {
+    return this.heads && readFor(this.subject, this.heads.target);
   }
 
-  /** The map of a head: null where there is none, undefined while it is not there yet. */
+  /**
+   * The map of a head: null where there is none, undefined while it is not there yet.
+   * @param {Head} place
+   */
   #cell({ block, head }) {
-    const blockMaps = this.strip.blocks.get(block);
+    const blockMaps = this.strip?.blocks.get(block);
     return blockMaps && (head === "mean" ? blockMaps.mean : (blockMaps.heads?.[head] ?? null));
   }
 
@@ -273,36 +301,41 @@ class Layers {
    */
   #now() {
     const { block, head } = this.chosen.value;
-    const { heads } = this.heads;
+    const { heads } = /** @type {HeadMaps} */ (this.heads);
     const place = block === null || block < 0 || block >= heads.length ? heads.length - 1 : block;
-    return { block: place, head: head < (heads[place] ?? 0) ? head : "mean" };
+    return { block: place, head: head !== "mean" && head < (heads[place] ?? 0) ? head : "mean" };
   }
 
   #enlarge() {
     const { parts } = this.sums;
-    const part = Boolean(this.chosen.value.part && parts && this.sums.term(this.chosen.value.block));
-    this.sums.mark(part, this.chosen.value.block);
-    if (!part && !this.heads) return;
-    const { block, head } = part ? this.chosen.value : this.#now();
-    this.similarity.textContent = part ? "" : this.#similaritySentence(block);
-    this.grid.mark(part ? null : { block, head });
-    this.large.setAttribute("aria-busy", String(!part && this.#cell({ block, head }) === undefined));
-    if (part)
-      this.#draw(
-        parts,
-        this.sums.term(block),
-        `${parts.title}: what ${block === null ? "belongs to no block" : `block ${block + 1} adds`}`,
-        "",
-      );
-    else if (this.strip.blocks.has(block))
-      this.#draw(
-        this.heads,
-        this.#cell({ block, head }),
-        `${headName({ block, head })}, ${this.quantities.get(this.heads.quantity).title}`,
-        this.#outsideSaid(this.#cell({ block, head })),
-      );
+    const { block: chosen, part } = this.chosen.value;
+    const term = part && parts ? this.sums.term(chosen) : null;
+    this.sums.mark(Boolean(term), chosen);
+    if (parts && term) {
+      const title = `${parts.title}: what ${chosen === null ? "belongs to no block" : `block ${chosen + 1} adds`}`;
+      this.similarity.textContent = "";
+      this.grid.mark(null);
+      this.large.setAttribute("aria-busy", "false");
+      this.#draw(parts, term, title, "");
+      return;
+    }
+    if (!this.heads || !this.strip) return;
+    const now = this.#now();
+    const cell = this.#cell(now);
+    this.similarity.textContent = this.#similaritySentence(now.block);
+    this.grid.mark(now);
+    this.large.setAttribute("aria-busy", String(cell === undefined));
+    if (!this.strip.blocks.has(now.block)) return;
+    const title = `${headName(now)}, ${this.quantities.get(this.heads.quantity)?.title}`;
+    this.#draw(this.heads, cell, title, cell ? this.#outsideSaid(cell, this.heads) : "");
   }
 
+  /**
+   * @param {Pick<HeadMaps, "grid" | "signed" | "target">} whole
+   * @param {{scores: number[]} | null | undefined} cell
+   * @param {string} caption
+   * @param {string} outside
+   */
   #draw({ grid, signed, target }, cell, caption, outside) {
     this.outside.textContent = outside;
     if (!cell)
@@ -311,6 +344,8 @@ class Layers {
       );
     const shown = contentOf(cell.scores, readFor(this.subject, target));
     const map = {
+      method: "inside",
+      readout: "inside",
       scores: cell.scores,
       grid,
       signed,
@@ -328,22 +363,28 @@ class Layers {
     this.large.replaceChildren(plate.node);
   }
 
-  /** Why all heads of a block show one picture, where they do. */
+  /**
+   * Why all heads of a block show one picture, where they do.
+   * @param {number} block
+   */
   #similaritySentence(block) {
-    const heads = (this.strip?.blocks.get(block)?.heads ?? []).filter(Boolean);
-    const read = this.#read(this.heads);
+    const heads = this.strip?.blocks.get(block)?.heads ?? [];
+    const read = this.#read();
     return whyHeadsAreSimilar(
       heads.map(({ scores }) => contentOf(scores, read)),
-      this.heads.quantity === "attention",
+      this.heads?.quantity === "attention",
     );
   }
 
-  #outsideSaid(cell) {
-    if (!cell) return "";
-    const what = this.heads.grid
+  /**
+   * @param {HeadRow} cell
+   * @param {HeadMaps} heads
+   */
+  #outsideSaid(cell, { grid, quantity }) {
+    const what = grid
       ? "the tokens that are no patch, such as the classification token"
       : "special tokens, which are no words";
-    return this.heads.quantity === "attention"
+    return quantity === "attention"
       ? `${percent(cell.outside)} of it goes to ${what}.`
       : `${number(cell.outside)} of it belongs to ${what}.`;
   }
@@ -352,19 +393,22 @@ class Layers {
 /**
  * Block and head that the address names, {part, block, head}: block -1 is the last one, null of a part what belongs to
  * no block.
+ * @param {{[part: string]: string | undefined}} state
  * @returns {{part: boolean, block: number | null, head: Head["head"]}}
  */
 function readChosen({ block, head, part }) {
+  /** @param {string | undefined} text */
   const number = (text) => (/^\d{1,4}$/.test(text ?? "") ? Number(text) - 1 : null); // counted from 1, as on the page
   if (part !== undefined) return { part: true, block: part === "rest" ? null : (number(part) ?? 0), head: "mean" };
   return { part: false, block: number(block) ?? -1, head: number(head) ?? "mean" };
 }
 
+/** @param {{part: boolean, block: number | null, head: Head["head"]}} item */
 function writeChosen({ part, block, head }) {
   if (part) return { part: block === null ? "rest" : String(block + 1), block: undefined, head: undefined };
   return {
     part: undefined,
-    block: block < 0 ? undefined : String(block + 1),
+    block: block === null || block < 0 ? undefined : String(block + 1),
     head: head === "mean" ? undefined : String(head + 1),
   };
 }

@@ -8,11 +8,29 @@ import { contentOf, readFor } from "../plates/content.js";
 import { SinglePlates } from "../plates/singleplates.js";
 
 /**
+ * @import { Method, Mix, OperatorKind, Rule, RuleChoice, Rules } from "../core/schemas.js"
+ * @import { ScoreMap, Variant } from "../core/types.js"
+ * @import { Plate } from "../plates/plate.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
+ * @import { WordPlate } from "../plates/words.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
 const FIRST = ["fullgrad_plus", "libra"]; // where they run
+/**
+ * The deletion score of a map; null where it will not come.
+ * @typedef {{area: number | null, read?: string}} Scored
+ */
+
+/**
+ * Choices of a rule, by kind of operator.
+ * @typedef {{[kind: string]: string | boolean}} Choices
+ */
+
+/**
+ * @type {{key: string, name: string, of: (mix: Mix, score?: Scored) => number | null | undefined,
+ *   says: (score?: Scored) => string}[]}
+ */
 const NUMBERS = [
   {
     key: "completeness_error",
@@ -44,18 +62,36 @@ export async function open(root, workbench, report, asking) {
 
 class Mixer {
   #ticket = 0;
+  /** @type {Map<string, Promise<Mix>>} */
   #answers = new Map();
+  /** @type {Map<string, AbortController>} */
   #requests = new Map(); // key of an answer that has not come -> what ends the asking
-  #scores = new WeakMap(); // mix -> its deletion score
+  /** @type {WeakMap<Mix, Scored>} */
+  #scores = new WeakMap();
+  /** @type {AbortController | null} */
   #scoring = null; // ends the asking for scores that nobody waits for any more
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} report
+   * @param {Waiting} asking
+   * @param {Rules} rules
+   */
   constructor(root, workbench, report, asking, { rules, kinds }) {
     this.workbench = workbench;
     this.report = report;
     this.asking = asking;
     this.kinds = kinds;
+    /** @type {Map<string | null, Rule>} */
     this.rules = new Map(rules.map((rule) => [rule.name, rule]));
-    this.subject = null;
+    /** @type {Method[]} */
+    this.methods = [];
+    /** @type {Choices | null} */
+    this.choices = null;
+    /** @type {Map<string, string | null | undefined>} what a rule may carry -> why the method cannot read it */
+    this.refused = new Map();
+    this.subject = /** @type {Finished} */ (/** @type {unknown} */ (null)); // until the first is shown
     this.figures = new SinglePlates(workbench);
     this.tool = workbench.toolStates.of("mixer");
     const changed = () => this.#methodChanged();
@@ -68,6 +104,10 @@ class Mixer {
     this.pair = el("div", { class: "pair" });
     this.likeness = el("p", { class: "likeness num" });
     this.numbers = el("table", { class: "numbers" });
+    /**
+     * @param {HTMLSelectElement} select
+     * @param {string} text
+     */
     const field = (select, text) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
     this.targetField = field(this.target, "Target");
     const about = el(
@@ -99,6 +139,7 @@ class Mixer {
     );
   }
 
+  /** @param {Finished} subject */
   async show(subject) {
     if (subject.id !== this.subject?.id) this.#answers.clear();
     this.subject = subject;
@@ -123,10 +164,13 @@ class Mixer {
   }
 
   get method() {
-    return this.methods.find((method) => method.name === this.methodSelect.value);
+    return this.methods.find((method) => method.name === this.methodSelect.value) ?? this.methods[0];
   }
 
-  /** Another method: it may not know the rule that was there. `keep` has choices by kind, as values or as texts. */
+  /**
+   * Another method: it may not know the rule that was there. `keep` has choices by kind, as values or as texts.
+   * @param {Choices | null} [keep]
+   */
   #methodChanged(keep = null) {
     const pairs = this.method.pairs;
     const before = this.preset.value || (this.tool.value.start ?? FIRST[1]);
@@ -134,15 +178,16 @@ class Mixer {
       el(
         "option",
         { value: pair.rule, disabled: Boolean(pair.reason), title: pair.reason ?? "" },
-        this.rules.get(pair.rule).title,
+        this.rules.get(pair.rule)?.title,
       ),
     );
     this.preset.replaceChildren(...options);
+    /** @param {string} name */
     const runs = (name) => pairs.some((pair) => pair.rule === name && !pair.reason);
-    this.preset.value = runs(before) ? before : this.method.rule;
-    this.refused = new Map(); // what a rule may carry -> why this method cannot read it
+    this.preset.value = runs(before) ? before : (this.method.rule ?? "");
+    this.refused = new Map();
     for (const carried of ["gradient", "relevance"]) {
-      const these = pairs.filter((pair) => this.#carried(this.#choicesOf(pair.rule)) === carried);
+      const these = pairs.filter((pair) => this.#carried(this.#choicesOf(String(pair.rule))) === carried);
       if (!these.some((pair) => !pair.reason)) this.refused.set(carried, these[0]?.reason);
     }
     const [other] = this.refused.keys();
@@ -150,18 +195,27 @@ class Mixer {
       ? `${this.method.title} reads ${other === "relevance" ? "gradients" : "relevance"}: the dotted choices are for rules that carry ${other === "relevance" ? "relevance" : "gradients"}.`
       : "";
     const keptRule = keep && this.#known(keep);
-    if (keptRule && !this.refused.has(this.#carried(keptRule))) this.#choices(keptRule);
+    if (keptRule && !this.refused.has(this.#carried(keptRule) ?? "")) this.#choices(keptRule);
     else this.#restart();
   }
 
+  /**
+   * @param {string} name
+   * @returns {Choices}
+   */
   #choicesOf(name) {
-    const rule = this.rules.get(name);
+    const rule = /** @type {any} */ (this.rules.get(name));
     return Object.fromEntries(this.kinds.map((kind) => [kind.name, rule[kind.name]]));
   }
 
-  /** Choices as the kinds have them; what is not known is as in the rule that was started from. */
+  /**
+   * Choices as the kinds have them; what is not known is as in the rule that was started from.
+   * @param {Choices} wanted
+   */
   #known(wanted) {
     const from = this.#choicesOf(this.preset.value);
+    /** @param {OperatorKind} operatorKind */
+    /** @param {OperatorKind} kind */
     const value = ({ name, choices }) =>
       choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];
     return Object.fromEntries(this.kinds.map((kind) => [kind.name, value(kind)]));
@@ -170,6 +224,7 @@ class Mixer {
   /**
    * "gradient" or "relevance": what a rule of these choices carries. They do not go together, and a method reads one
    * of them.
+   * @param {Choices} choices
    */
   #carried(choices) {
     return this.kinds
@@ -181,33 +236,42 @@ class Mixer {
     this.#choices(this.#choicesOf(this.preset.value));
   }
 
+  /** @param {Choices} choices */
   #choices(choices) {
     this.choices = choices;
     const from = this.#choicesOf(this.preset.value);
-    this.back.textContent = `Back to ${this.rules.get(this.preset.value).title}`;
+    this.back.textContent = `Back to ${this.rules.get(this.preset.value)?.title}`;
     for (const row of this.rows) row.show(choices[row.kind.name], from[row.kind.name], this.refused);
     this.#run();
   }
 
+  /** @param {Choices} choices */
   #question(choices) {
     return { method: this.methodSelect.value, target: this.target.value, rule: choices };
   }
 
+  /**
+   * @param {Choices} choices
+   * @returns {Promise<Mix>}
+   */
   #ask(choices) {
     const question = this.#question(choices);
     const key = JSON.stringify(question);
-    if (!this.#answers.has(key)) {
-      const request = new AbortController();
-      const answer = this.asking.ask(`${explanationPath(this.subject.id)}/mix`, question, request.signal);
-      const forget = () => this.#requests.get(key) === request && this.#requests.delete(key);
-      answer.then(forget, () => forget() && this.#answers.delete(key));
-      this.#answers.set(key, answer);
-      this.#requests.set(key, request);
-    }
-    return this.#answers.get(key);
+    const known = this.#answers.get(key);
+    if (known) return known;
+    const request = new AbortController();
+    const answer = this.asking.ask(`${explanationPath(this.subject.id)}/mix`, question, request.signal);
+    const forget = () => this.#requests.get(key) === request && this.#requests.delete(key);
+    answer.then(forget, () => forget() && this.#answers.delete(key));
+    this.#answers.set(key, answer);
+    this.#requests.set(key, request);
+    return answer;
   }
 
-  /** Stop what was asked before and is not wanted any more. */
+  /**
+   * Stop what was asked before and is not wanted any more.
+   * @param {...Choices} wanted
+   */
   #leave(...wanted) {
     const keys = wanted.map((choices) => JSON.stringify(this.#question(choices)));
     for (const [key, request] of this.#requests) {
@@ -221,9 +285,10 @@ class Mixer {
   /** Write what is asked into the address: of the choices those that were changed. */
   #note() {
     const from = this.#choicesOf(this.preset.value);
+    const choices = this.choices ?? from;
     const changed = this.kinds.map(({ name }) => [
       name,
-      this.choices[name] === from[name] ? undefined : String(this.choices[name]),
+      choices[name] === from[name] ? undefined : String(choices[name]),
     ]);
     const target = this.targetField.hidden ? undefined : this.target.value;
     this.tool.set({
@@ -238,12 +303,13 @@ class Mixer {
     this.#note();
     const ticket = ++this.#ticket;
     this.#scoring?.abort();
-    for (const plate of this.pair.children) plate.dataset.state = "stale";
+    for (const plate of this.pair.querySelectorAll("article")) plate.dataset.state = "stale";
     this.numbers.setAttribute("aria-busy", "true");
     const start = this.#choicesOf(this.preset.value);
-    this.#leave(start, this.choices);
+    const choices = this.choices ?? start;
+    this.#leave(start, choices);
     try {
-      const [from, mixed] = await Promise.all([this.#ask(start), this.#ask(this.choices)]);
+      const [from, mixed] = await Promise.all([this.#ask(start), this.#ask(choices)]);
       if (ticket !== this.#ticket) return;
       this.report(null);
       this.#draw(from, mixed);
@@ -253,7 +319,11 @@ class Mixer {
     }
   }
 
-  /** Ask how well the two maps name what the model needs, one after the other, each once. */
+  /**
+   * Ask how well the two maps name what the model needs, one after the other, each once.
+   * @param {Mix} from
+   * @param {Mix} mixed
+   */
   async #score(from, mixed) {
     const { signal } = (this.#scoring = new AbortController());
     const path = `${explanationPath(this.subject.id)}/deletion`;
@@ -273,14 +343,22 @@ class Mixer {
     }
   }
 
+  /**
+   * @param {Mix} from
+   * @param {Mix} mixed
+   */
   #draw(from, mixed) {
     const same = from.rule.name === mixed.rule.name && mixed.rule.name !== "custom";
     const known =
       mixed.rule.name === "custom" ? "your mix" : same ? "your mix: unchanged" : `your mix: it is ${mixed.rule.title}`;
     const pairs = [
-      [from, from.rule.title],
-      [mixed, known],
-    ].map(([{ map }, caption]) => [this.figures.make({ ...this.method, ...map }, caption, map.target), map]);
+      { map: from.map, caption: from.rule.title },
+      { map: mixed.map, caption: known },
+    ].map(({ map, caption }) => {
+      /** @type {Variant} */
+      const variant = { ...this.method, ...map, spec: map.method, adds_up_to: map.adds_up_to ?? null, options: [] };
+      return /** @type {[Plate | WordPlate, ScoreMap]} */ ([this.figures.make(variant, caption, map.target), map]);
+    });
     this.figures.show(pairs);
     this.pair.replaceChildren(...pairs.map(([plate]) => plate.node));
     const read = readFor(this.subject, mixed.map.target);
@@ -292,9 +370,14 @@ class Mixer {
     this.#tell(from, mixed);
   }
 
-  /** The numbers of both; one that has not come yet is undefined, one that there is not is null. */
-  #tell(from, mixed, missing = undefined) {
-    const row = ({ key, name, of, says }) => {
+  /**
+   * The numbers of both; one that has not come yet is undefined, one that there is not is null.
+   * @param {Mix} from
+   * @param {Mix} mixed
+   * @param {Scored} [missing]
+   */
+  #tell(from, mixed, missing) {
+    const row = (/** @type {typeof NUMBERS[number]} */ { key, name, of, says }) => {
       const [a, b] = [from, mixed].map((mix) => of(mix, this.#scores.get(mix) ?? missing));
       const waits = a === undefined || b === undefined;
       const change = waits ? "…" : a === null || b === null ? "–" : a === b ? "0" : signedNumber(b - a);
@@ -309,7 +392,7 @@ class Mixer {
     const head = el(
       "tr",
       {},
-      el("th", { scope: "col" }, `Score ${number(mixed.value, 4)}`),
+      el("th", { scope: "col" }, `Score ${number(mixed.value ?? NaN, 4)}`),
       [from.rule.title, "your mix", "change"].map((text) => el("th", { scope: "col" }, text)),
     );
     this.numbers.replaceChildren(el("thead", {}, head), el("tbody", {}, NUMBERS.map(row)));
@@ -319,9 +402,14 @@ class Mixer {
 
 /** One kind of operator: its choices as radio buttons, and what the chosen one does. */
 class Row {
+  /**
+   * @param {OperatorKind} kind
+   * @param {(value: string | boolean) => void} onChoose
+   */
   constructor(kind, onChoose) {
     this.kind = kind;
     this.says = el("p", { class: "says" });
+    /** @type {[RuleChoice, HTMLInputElement, HTMLLabelElement][]} */
     this.inputs = kind.choices.map((choice) => {
       const input = el("input", {
         type: "radio",
@@ -345,6 +433,11 @@ class Row {
     );
   }
 
+  /**
+   * @param {string | boolean} value
+   * @param {string | boolean} start
+   * @param {Map<string, string | null | undefined>} refused what a rule may carry -> why it cannot be read
+   */
   show(value, start, refused) {
     for (const [choice, input, label] of this.inputs) {
       const why = choice.carries && refused.get(choice.carries);
@@ -354,6 +447,6 @@ class Row {
       label.classList.toggle("start", choice.value === start);
     }
     this.node.classList.toggle("changed", value !== start);
-    this.says.textContent = this.kind.choices.find((choice) => choice.value === value).says;
+    this.says.textContent = this.kind.choices.find((choice) => choice.value === value)?.says ?? "";
   }
 }

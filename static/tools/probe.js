@@ -6,8 +6,9 @@ import { showProblem } from "../core/problems.js";
 import { classOf } from "../core/targets.js";
 
 /**
+ * @import { ModelDetail, ProbeMeans, ProbeRow, WordProbe } from "../core/schemas.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
 const NAMES = {
@@ -17,6 +18,7 @@ const NAMES = {
 
 /**
  * Ready sets: a name, the sentence, and the lists. The last one shows how large a difference can be that means nothing.
+ * @type {[string, string, {[name: string]: string[]}][]}
  */
 const SETS = [
   ["She and he", "{} wrote and directed this film.", { she: ["She"], he: ["He"] }],
@@ -43,14 +45,17 @@ const USUAL = "input_x_gradient:conservative"; // Conservative LRP, with which t
  * model on the page.
  */
 const EXAMPLE = staticPath("tools/probe-example.json");
+/** @typedef {{word: string, probability: number, logit: number, relevance: number}} StoredRow */
 const GROUPS = 4;
 const LONGEST = 1000; // characters of a sentence
 
+/** @param {string} text */
 const words = (text) =>
   text
     .split(/[,\n]/)
     .map((word) => word.trim())
     .filter(Boolean);
+/** @param {{probability?: number, logit: number}} difference */
 const shownDifference = ({ probability, logit }) =>
   probability === undefined ? signedNumber(logit) : points(probability);
 
@@ -65,9 +70,15 @@ const shownDifference = ({ probability, logit }) =>
 export const open = (root, workbench, report, asking) => new Probe(root, workbench, asking);
 
 class Probe {
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Waiting} asking
+   */
   constructor(root, workbench, asking) {
     this.asking = asking;
     this.workbench = workbench;
+    /** @type {string | null} */
     this.model = null;
     this.lastTicket = 0;
     this.tool = workbench.toolStates.of("probe");
@@ -93,6 +104,10 @@ class Probe {
     this.problem = el("div");
     this.status = el("p", { class: "status", role: "status", "aria-live": "polite" });
     this.results = el("div", { class: "found" });
+    /**
+     * @param {string} text
+     * @param {HTMLInputElement | HTMLSelectElement} input
+     */
     const field = (text, input) => el("div", { class: "line" }, el("label", { for: input.id }, text), input);
     const form = el(
       "form",
@@ -132,15 +147,21 @@ class Probe {
     else
       this.#write(
         template.slice(0, LONGEST),
-        [...new URLSearchParams(lists ?? "")].map(([name, list]) => [name, words(list)]).slice(0, GROUPS),
+        /** @type {[string, string[]][]} */ (
+          [...new URLSearchParams(lists ?? "")].map(([name, list]) => [name, words(list)])
+        ).slice(0, GROUPS),
       );
   }
 
-  /** Another model may be on the page. */
+  /**
+   * Another model may be on the page.
+   * @param {Finished} subject
+   */
   async show({ info }) {
     const { models, registry } = this.workbench;
-    if (models.current.name === this.model) return;
+    if (!models.current || models.current.name === this.model) return;
     const model = (this.model = models.current.name);
+    /** @type {ModelDetail} */
     const { labels } = await getJSON(`/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`);
     if (model !== this.model) return; // another one came in between
     const state = this.tool.value;
@@ -158,13 +179,18 @@ class Probe {
     if (state.template !== undefined && !this.lastTicket) this.#ask(); // as the address says
   }
 
-  /** The stored example, fetched when it is first opened. */
+  /**
+   * The stored example, fetched when it is first opened.
+   * @param {HTMLDetailsElement} node
+   */
   async #example(node) {
     if (!node.open || node.children.length > 1) return;
+    /** @type {{model: string, template: string, target: string, method: string, rows: StoredRow[]}} */
     const { model, template, target, method, rows } = await getJSON(EXAMPLE);
     const heads = ["word", `says ${target}`, "logit", `relevance by ${method}`].map((text) =>
       el("th", { scope: "col" }, text),
     );
+    /** @param {StoredRow} row */
     const numbers = ({ probability, logit, relevance }) =>
       [percent(probability), signedNumber(logit), signedNumber(relevance)].map((text) =>
         el("td", { class: "num" }, text),
@@ -203,17 +229,26 @@ class Probe {
     );
   }
 
+  /** @param {number} i */
   #fill(i) {
     const [, template, lists] = SETS[i];
     this.#write(template, Object.entries(lists));
   }
 
+  /**
+   * @param {string} template
+   * @param {[string, string[]][]} lists
+   */
   #write(template, lists) {
     this.template.value = template;
     this.groups.replaceChildren();
     for (const [name, list] of lists) this.#add(name, list);
   }
 
+  /**
+   * @param {string} name
+   * @param {string[]} list
+   */
   #add(name, list) {
     const number = this.groups.children.length + 1;
     const title = el("input", {
@@ -237,7 +272,8 @@ class Probe {
   async #ask() {
     const ticket = ++this.lastTicket;
     const groups = [...this.groups.children]
-      .map(({ children: [name, list] }, i) => ({
+      .map((group) => [...group.querySelectorAll("input")])
+      .map(([name, list], i) => ({
         name: name.value.trim() || `list ${i + 1}`,
         words: words(list.value),
       }))
@@ -262,12 +298,15 @@ class Probe {
     }
   }
 
+  /** @param {WordProbe} answer */
   #show({ rows, groups, difference, target, method, notes }) {
     const shown = method.signed ? signedNumber : number;
+    /** @param {ProbeRow | ProbeMeans} row */
     const cells = ({ relevance, ...says }) => [
       el("td", { class: "num" }, answered(says)),
       el("td", { class: "num" }, shown(relevance)),
     ];
+    /** @param {ProbeRow} row */
     const word = ({ word: text, pieces, unknown }) => [
       text,
       unknown

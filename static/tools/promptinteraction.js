@@ -7,8 +7,9 @@ import { classOf } from "../core/targets.js";
 import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 
 /**
+ * @import { Interaction } from "../core/schemas.js"
+ * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
- * @import { WorkbenchView, Report, Tool } from "../plates/types.js"
  */
 
 /**
@@ -25,13 +26,21 @@ export async function open(root, workbench, tell, asking) {
 }
 
 class PromptInteraction {
+  /** @type {AbortController | null} */
   #request = null;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   * @param {Report} tell
+   * @param {Waiting} asking
+   */
   constructor(root, workbench, tell, asking) {
     this.asking = asking;
     this.workbench = workbench;
     this.tell = tell;
     this.tool = workbench.toolStates.of("promptinteraction");
+    /** @type {string | null} */
     this.id = null;
     this.select = el("select", {
       id: "promptinteraction-prompt",
@@ -54,14 +63,20 @@ class PromptInteraction {
     );
   }
 
+  /** @param {Finished} subject */
   async show({ id, info }) {
-    const prompts = [...new Set(info.targets.flatMap((target) => [classOf(target), target.against]).filter(Boolean))];
+    const prompts = [
+      ...new Set(
+        info.targets.flatMap((target) => (target.against ? [classOf(target), target.against] : [classOf(target)])),
+      ),
+    ];
     this.select.replaceChildren(...prompts.map((prompt) => el("option", {}, prompt)));
     this.select.value = prompts.includes(this.tool.value.prompt) ? this.tool.value.prompt : prompts[0];
     this.id = id;
     await this.#ask();
   }
 
+  /** @param {string} prompt */
   #choose(prompt) {
     this.tool.set({ prompt });
     this.#ask().catch(this.tell);
@@ -69,15 +84,15 @@ class PromptInteraction {
 
   async #ask() {
     this.#request?.abort();
-    this.#request = new AbortController();
-    const { signal } = this.#request;
+    const { signal } = (this.#request = new AbortController());
     const { id } = this;
     this.busy.textContent = "Asking each word for its patches …";
     this.result.inert = true;
     try {
       this.tell(null);
+      /** @type {Interaction} */
       const interaction = await this.asking.ask(
-        `${explanationPath(id)}/interactions`,
+        `${explanationPath(String(id))}/interactions`,
         { prompt: this.select.value, ...askedOf(this.tool) },
         signal,
       );

@@ -2,7 +2,7 @@
 // prompt wins.
 
 import { slider } from "../core/controls.js";
-import { el, number, percent, signedNumber } from "../core/dom.js";
+import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
 import { FEATURED_METHOD } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
@@ -11,7 +11,9 @@ import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
 
 /**
- * @import { Target } from "../core/types.js"
+ * @import { Target } from "../core/schemas.js"
+ * @import { Focus, Grid } from "../core/types.js"
+ * @import { Drawable } from "../maps/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
@@ -65,35 +67,47 @@ export function winners(lists, threshold) {
 
 /** The picture with its winners; walks, holds and tells patches as every other map does. */
 class Painting extends MapCanvas {
+  /** @type {number[][] | null} */
   lists = null;
+  /** @type {number[]} */
   won = [];
 
-  /** `lists` are the scores of each prompt, `won` the place of each patch's winner; null where maps are missing. */
-  paint(lists, won, grid, signed) {
+  /**
+   * `lists` are the scores of each prompt, `won` the place of each patch's winner; null where maps are missing.
+   * @param {number[][] | null} lists
+   * @param {number[]} won
+   * @param {Grid | undefined} grid
+   * @param {boolean | undefined} signed
+   */
+  paint(lists, won, grid = [], signed = false) {
     this.lists = lists;
     this.won = won;
     this.signed = signed;
-    const best = lists && won.map((at, i) => lists[at === NOBODY ? 0 : at][i]);
-    this.setMap(lists ? { scores: best, grid, signed } : null);
+    this.setMap(lists && { scores: won.map((at, i) => lists[at === NOBODY ? 0 : at][i]), grid, signed });
     this.draw();
     this.mark(this.focus.value);
   }
 
   draw() {
-    if (this.base) {
-      const context = this.canvas.getContext("2d");
-      context.drawImage(this.base, 0, 0, this.canvas.width, this.canvas.height);
-      if (this.lists) this.#colours(context);
+    const { base, lists, map } = this;
+    if (base) {
+      const context = context2d(this.canvas);
+      context.drawImage(base, 0, 0, this.canvas.width, this.canvas.height);
+      if (lists && map) this.#colours(context, lists, map);
     }
     this.node.dataset.drawn = String(Boolean(this.base && this.lists));
   }
 
-  #colours(context) {
-    const [rows, columns] = this.map.grid;
+  /**
+   * @param {OffscreenCanvasRenderingContext2D} context
+   * @param {number[][]} lists
+   * @param {Drawable} map
+   */
+  #colours(context, lists, { grid: [rows, columns] }) {
     const { grid, threshold } = this.view.value;
-    const drawn = this.lists.map((scores) => drawnScores(scores, [rows, columns], grid));
+    const drawn = lists.map((scores) => drawnScores(scores, [rows, columns], grid));
     const { fine } = drawn[0];
-    const most = Math.max(...this.lists.flat());
+    const most = Math.max(...lists.flat());
     const pixels = new ImageData(columns * fine, rows * fine);
     for (let i = 0; i < drawn[0].scores.length; i++) {
       const at = winner(
@@ -104,19 +118,25 @@ class Painting extends MapCanvas {
       if (at !== NOBODY) pixels.data.set([...COLOURS[at], 255 * COVER], 4 * i);
     }
     const layer = new OffscreenCanvas(pixels.width, pixels.height);
-    layer.getContext("2d").putImageData(pixels, 0, 0);
+    context2d(layer).putImageData(pixels, 0, 0);
     context.imageSmoothingEnabled = fine > 1;
     context.drawImage(layer, 0, 0, this.canvas.width, this.canvas.height);
-    this.#letters(context, rows, columns);
+    this.#letters(context, lists, rows, columns);
   }
 
-  /** The letter of each prompt on the patch where it is strongest of those that it wins. */
-  #letters(context, rows, columns) {
+  /**
+   * The letter of each prompt on the patch where it is strongest of those that it wins.
+   * @param {OffscreenCanvasRenderingContext2D} context
+   * @param {number[][]} lists
+   * @param {number} rows
+   * @param {number} columns
+   */
+  #letters(context, lists, rows, columns) {
     const size = Math.max(20, this.canvas.width / 20);
     context.font = `700 ${size * 0.8}px ${SANS}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    this.lists.forEach((scores, at) => {
+    lists.forEach((scores, at) => {
       const wonPatches = this.won.map((wonBy, i) => (wonBy === at ? i : -1)).filter((i) => i >= 0);
       if (!wonPatches.length) return;
       const i = wonPatches.reduce((a, b) => (scores[b] > scores[a] ? b : a));
@@ -129,10 +149,11 @@ class Painting extends MapCanvas {
     });
   }
 
+  /** @param {Focus} value */
   mark(value) {
     super.mark(value);
     const { at } = value;
-    if (this.lists && at >= 0 && at < this.won.length)
+    if (this.lists && this.map && at >= 0 && at < this.won.length)
       this.valueTag.show(this.won[at] === NOBODY ? "none" : `${LETTERS[this.won[at]]} ${shownScore(this.map, at)}`);
   }
 }
@@ -146,6 +167,7 @@ export class Regions {
    */
   constructor(root, workbench) {
     this.workbench = workbench;
+    /** @type {Target[]} */
     this.targets = [];
     const { focus, view } = workbench;
     this.mapCanvas = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
@@ -170,7 +192,9 @@ export class Regions {
     );
     root.replaceChildren(el("div", { class: "painting" }, this.mapCanvas.node, this.side));
     view.follow(
-      (now, before) => ["regions", "threshold", "grid"].some((name) => now[name] !== before[name]) && this.draw(),
+      (now, before) =>
+        (now.regions !== before.regions || now.threshold !== before.threshold || now.grid !== before.grid) &&
+        this.draw(),
     );
     focus.follow((value) => {
       this.mapCanvas.mark(value);
@@ -198,8 +222,8 @@ export class Regions {
 
   #able() {
     return this.workbench.specs
-      .map((spec) => this.workbench.registry.plate(spec))
-      .filter((variant) => variant?.class_specific);
+      .flatMap((spec) => this.workbench.registry.plate(spec) ?? [])
+      .filter((variant) => variant.class_specific);
   }
 
   /**
@@ -215,20 +239,27 @@ export class Regions {
         el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),
       ),
     );
-    const maps = targets.map((target) =>
-      this.workbench.received.find((map) => map.method === spec && map.target === target.label),
+    const maps = targets.flatMap(
+      (target) => this.workbench.received.find((map) => map.method === spec && map.target === target.label) ?? [],
     );
-    const whole = maps.length > 0 && maps.every((map) => map?.grid);
+    const whole = maps.length > 0 && maps.length === targets.length && maps.every((map) => map.grid);
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
-    const won = whole ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
+    const won = lists ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
     this.mapCanvas.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
     this.#tell(won);
     this.#read();
-    const links = whole ? regionLinks(this.workbench.id, spec, this.workbench.view.value.threshold) : [];
+    const links =
+      whole && spec ? regionLinks(String(this.workbench.id), spec, this.workbench.view.value.threshold) : [];
     this.take.replaceChildren(...links.map(({ text, href, download }) => el("a", { href, download }, text)));
   }
 
+  /** @param {number[]} won */
   #tell(won) {
+    /**
+     * @param {HTMLElement} mark
+     * @param {string} name
+     * @param {number} at
+     */
     const line = (mark, name, at) => {
       const mine = won.filter((wonBy) => wonBy === at).length;
       const share = won.length ? percent(mine / won.length) : "–";
@@ -240,6 +271,7 @@ export class Regions {
         el("span", { class: "num" }, share),
       );
     };
+    /** @param {number} i */
     const swatch = (i) => {
       const mark = el("b", { class: "swatch" }, LETTERS[i]);
       mark.style.setProperty("--c", `rgb(${COLOURS[i].join(" ")})`);
@@ -255,7 +287,7 @@ export class Regions {
   #read() {
     const { at } = this.workbench.focus.value;
     const { lists, map } = this.mapCanvas;
-    if (!lists || at < 0 || at >= this.mapCanvas.won.length) return void (this.reading.textContent = "\u00a0");
+    if (!lists || !map || at < 0 || at >= this.mapCanvas.won.length) return void (this.reading.textContent = "\u00a0");
     const order = lists.map((scores, i) => [scores[at], i]).sort((a, b) => b[0] - a[0]);
     const scoreTexts = order.map(([score, i]) => `${LETTERS[i]} ${(map.signed ? signedNumber : number)(score)}`);
     this.reading.textContent = `${patchName(at, map.grid)}: ${scoreTexts.join(", ")}`;

@@ -4,14 +4,18 @@
 import { el } from "../core/dom.js";
 
 /**
- * @import { Target } from "../core/types.js"
+ * @import { Target } from "../core/schemas.js"
  * @import { WorkbenchView } from "../plates/types.js"
+ * @import { Regions } from "./regions.js"
  */
 
 /** The regions of the prompts, folded. */
 export class RegionsFold {
+  /** @type {Regions | null} */
   #drawing = null;
+  /** @type {Target[]} */
   #targets = [];
+  /** @type {OffscreenCanvas | null} */
   #base = null;
 
   /** @param {WorkbenchView} workbench */

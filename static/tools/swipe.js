@@ -1,17 +1,22 @@
 // Two maps at the same place: one is wiped over the other by a slider, or they are shown in turn.
 
-import { el } from "../core/dom.js";
+import { context2d, el } from "../core/dom.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 import { isMethod } from "../core/registry.js";
 import { extremePairs, mapKey } from "../plates/mappairs.js";
 
-/** @import { WorkbenchView, Tool } from "../plates/types.js" */
+/**
+ * @import { Focus } from "../core/types.js"
+ * @import { Drawable, MapPlate } from "../maps/types.js"
+ * @import { MapPlateSet, Tool, WorkbenchView } from "../plates/types.js"
+ */
 
 const WIDTH = 1120; // pixels of the canvas
 const NAMES = ["first", "second"];
 // Changes a second. Two changes are one flash: the fastest is one flash a second, and WCAG 2.3.1 allows three.
+/** @type {{[rate: string]: string}} */
 const RATES = { 0.5: "every 2 s", 1: "every second", 2: "twice a second" };
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -24,38 +29,50 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 export const open = (root, workbench) => new Swipe(root, workbench);
 
 /**
- * The maps that are on the page, {key, title, plate} each. A key is the spec, and the column where there are several.
+ * A map that is on the page. The key is the spec, and the column where there are several.
+ * @typedef {{key: string, title: string, plate: MapPlate}} Choice
+ */
+
+/**
+ * @param {MapPlateSet} plateSet
+ * @returns {Choice[]}
  */
 const choicesOf = (plateSet) =>
   plateSet.everyPlate
     .filter((plate) => plate.map?.grid && plate.base)
-    .map((plate) => ({
-      key: mapKey(plate),
-      title: plate.name,
-      plate,
-    }));
+    .map((plate) => ({ key: mapKey(plate), title: plate.name, plate }));
 
-/** What it begins with: of the methods' maps of one answer the two that are least alike, else the first two. */
+/**
+ * What it begins with: of the methods' maps of one answer the two that are least alike, else the first two.
+ * @param {Choice[]} choices
+ */
 function beginning(choices) {
   const [first] = choices;
-  const maps = choices.filter(({ plate }) => isMethod(plate.variant) && plate.map.target === first.plate.map.target);
-  const found = extremePairs(maps, ({ plate }) => plate.map.scores);
+  const maps = choices.filter(({ plate }) => isMethod(plate.variant) && plate.map?.target === first.plate.map?.target);
+  const found = extremePairs(maps, ({ plate }) => plate.map?.scores ?? []);
   return found ? found.least.pair : choices.slice(0, 2);
 }
 
 /** Both maps on one canvas: the first left of the border, the second right of it. */
 class Stage extends MapCanvas {
+  /** @type {Choice[]} */
   pair = [];
   border = 0.5; // share of the width
+  /** @type {OffscreenCanvas[]} */
   #painted = [];
+  /** @type {OffscreenCanvas | null} */
   #base = null; // a finer picture in place of the plates' own
 
+  /**
+   * @param {Choice[]} pair
+   * @param {OffscreenCanvas | null} [base]
+   */
   show(pair, base = null) {
     this.pair = pair;
     this.#base = base;
     const [first] = pair;
     if (first) this.setBase(base ?? first.plate.base); // which draws
-    this.setMap(first?.plate.map ?? null);
+    this.setMap(/** @type {Drawable | null} */ (first?.plate.map ?? null));
     this.mark(this.focus.value);
   }
 
@@ -76,7 +93,7 @@ class Stage extends MapCanvas {
   }
 
   compose() {
-    const context = this.canvas.getContext("2d");
+    const context = context2d(this.canvas);
     const { width, height } = this.canvas;
     const at = Math.round(width * this.border);
     const [first, second] = this.#painted;
@@ -85,13 +102,16 @@ class Stage extends MapCanvas {
     this.node.dataset.drawn = String(Boolean(first && second));
   }
 
-  /** The value of the map that is seen at the patch in focus. */
+  /**
+   * The value of the map that is seen at the patch in focus.
+   * @param {Focus} value
+   */
   mark(value) {
     super.mark(value);
     const { at } = value;
-    const seen =
-      this.pair[at >= 0 && ((at % this.map?.grid[1]) + 0.5) / this.map?.grid[1] >= this.border ? 1 : 0]?.plate;
-    if (this.isWhole && at >= 0 && at < seen.map.scores.length)
+    const columns = this.map?.grid[1] ?? 1;
+    const seen = this.pair[at >= 0 && ((at % columns) + 0.5) / columns >= this.border ? 1 : 0]?.plate;
+    if (this.isWhole && at >= 0 && seen?.map && at < seen.map.scores.length)
       this.valueTag.show(shownScore(seen.map, at), seen.mapCanvas.rankOf(at));
     else this.valueTag.show();
   }
@@ -99,11 +119,19 @@ class Stage extends MapCanvas {
 
 class Swipe {
   #timer = 0;
+  /** @type {Choice[]} */
   #choices = [];
+  /** @type {Choice[]} */
   #beginning = []; // the pair where none is chosen
 
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   */
   constructor(root, workbench) {
     this.root = root;
+    /** @type {Choice[]} */
+    this.pair = [];
     this.workbench = workbench;
     this.tool = workbench.toolStates.of("swipe");
     const { focus, view } = workbench;
@@ -167,7 +195,7 @@ class Swipe {
       this.#read();
     });
     still.addEventListener("change", () => this.#allow());
-    root.closest("details").addEventListener("toggle", () => this.#stop());
+    root.closest("details")?.addEventListener("toggle", () => this.#stop());
     this.#allow();
   }
 
@@ -187,10 +215,9 @@ class Swipe {
   /** The two maps that are chosen, as far as they are there; else the two that are least alike. */
   #pick() {
     const usual = this.#beginning;
+    /** @param {string | undefined} wanted */
     const find = (wanted) => this.#choices.find(({ key, plate }) => key === wanted || plate.variant.spec === wanted);
-    const pair = NAMES.map((name, i) => find(this.tool.value[name]) ?? usual[Math.min(i, usual.length - 1)]).filter(
-      Boolean,
-    );
+    const pair = NAMES.flatMap((name, i) => find(this.tool.value[name]) ?? usual[Math.min(i, usual.length - 1)] ?? []);
     pair.forEach(({ key }, i) => (this.selects[i].value = key));
     this.pair = pair;
     this.stage.show(pair);
@@ -199,35 +226,43 @@ class Swipe {
     this.#refine(pair);
   }
 
-  /** A finer picture in place of the small one, once it has come; the plates' own where they lie on different ones. */
+  /**
+   * A finer picture in place of the small one, once it has come; the plates' own where they lie on different ones.
+   * @param {Choice[]} pair
+   */
   async #refine(pair) {
-    const ids = new Set(pair.map(({ plate }) => plate.actions.id).filter(Boolean));
+    const ids = new Set(pair.flatMap(({ plate }) => plate.actions.id ?? []));
     if (ids.size !== 1) return;
     const base = await largeBase([...ids][0]).catch(() => null);
     if (base && this.pair === pair) this.stage.show(pair, base);
   }
 
-  /** The border at `percent` of the width, as it was asked for. */
+  /**
+   * The border at `percent` of the width, as it was asked for.
+   * @param {number} percent
+   */
   #wipe(percent) {
     this.#stop();
     this.tool.set({ border: percent === 50 ? undefined : String(percent) }); // which places it
     this.#place(percent);
   }
 
+  /** @param {number} percent */
   #place(percent) {
     const at = Number.isFinite(percent) ? Math.min(100, Math.max(0, percent)) : 50;
-    this.slider.value = at;
+    this.slider.valueAsNumber = at;
     this.slider.setAttribute("aria-valuetext", `${at}\u2009% of the width shows the first map`);
     this.#border(at / 100);
   }
 
+  /** @param {number} share */
   #border(share) {
     this.stage.border = share;
     this.stage.compose();
     this.stage.mark(this.workbench.focus.value);
     this.edge.style.left = `${100 * share}%`;
     this.edge.hidden = share === 0 || share === 1;
-    const [first, second] = (this.pair ?? []).map(({ title }) => title);
+    const [first, second] = this.pair.map(({ title }) => title);
     if (!second) return void (this.seen.textContent = "At least two maps are needed.");
     this.seen.replaceChildren(
       ...(share > 0 ? [el("b", {}, share < 1 ? "left " : "shown "), first] : []),
@@ -289,14 +324,16 @@ class Swipe {
   /** What both maps say of the patch in focus. */
   #read() {
     const { at } = this.workbench.focus.value;
-    const [first] = this.pair ?? [];
-    const inside = this.stage.isWhole && at >= 0 && at < first.plate.map.scores.length;
+    const [first] = this.pair;
+    const map = first?.plate.map;
+    const inside = this.stage.isWhole && map?.grid && at >= 0 && at < map.scores.length;
+    /** @param {Choice} choice */
     const valueOf = ({ title, plate }) =>
-      at < plate.map.scores.length
+      plate.map && at < plate.map.scores.length
         ? `${title} ${shownScore(plate.map, at)} (${plate.mapCanvas.rankOf(at)})`
         : `${title} –`;
     this.reading.textContent = inside
-      ? `${patchName(at, first.plate.map.grid)}: ${this.pair.map(valueOf).join(", ")}`
+      ? `${patchName(at, map.grid ?? [])}: ${this.pair.map(valueOf).join(", ")}`
       : "\u00a0";
   }
 }

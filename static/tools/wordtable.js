@@ -7,25 +7,33 @@ import { unitScore } from "../plates/content.js";
 import { tint } from "../plates/words.js";
 
 /**
+ * @import { Ends } from "../core/colour.js"
  * @import { TextBase } from "../maps/types.js"
  * @import { MapPlateSet, Tool, WorkbenchView } from "../plates/types.js"
  */
 
 /**
- * The maps of a text that are there, in the grain of the page: {key, title, signed, values, base, variant}.
+ * A map of a text: a value for each unit.
+ * @typedef {{key: string, title: string, signed: boolean, values: number[], base: TextBase}} WordColumn
+ */
+
+/**
+ * The maps of a text that are there, in the grain of the page.
  * @param {MapPlateSet} plateSet
- * @returns {{key: string, title: string, signed: boolean, values: number[], base: TextBase}[]}
+ * @returns {WordColumn[]}
  */
 export function columnsOf(plateSet) {
-  return plateSet.all
-    .filter((plate) => plate.map && plate.base)
-    .map(({ map, base, target, variant }) => ({
-      key: target === null ? variant.spec : `${variant.spec} ${target}`,
-      title: target === null ? variant.title : `${variant.title}, ${target}`,
-      signed: map.signed,
-      values: base.units.map((unit) => unitScore(map.scores, unit, map.signed)),
-      base,
-    }));
+  return plateSet.all.flatMap(({ map, base, target, variant }) =>
+    map && base
+      ? {
+          key: target === null ? variant.spec : `${variant.spec} ${target}`,
+          title: target === null ? variant.title : `${variant.title}, ${target}`,
+          signed: map.signed,
+          values: /** @type {TextBase} */ (base).units.map((unit) => unitScore(map.scores, unit, map.signed)),
+          base,
+        }
+      : [],
+  );
 }
 
 const PLACE = "place"; // the order of the text
@@ -45,10 +53,14 @@ export const open = (root, workbench) => new WordTable(root, workbench);
  * @param {() => void} update
  */
 export function followGrain(root, workbench, update) {
-  workbench.view.follow((now, before) => now.grain !== before.grain && root.closest("details").open && update());
+  workbench.view.follow((now, before) => now.grain !== before.grain && root.closest("details")?.open && update());
 }
 
 class WordTable {
+  /**
+   * @param {HTMLElement} root
+   * @param {WorkbenchView} workbench
+   */
   constructor(root, workbench) {
     const tool = workbench.toolStates.of("wordtable");
     const { sort, down } = tool.value;
@@ -57,6 +69,9 @@ class WordTable {
     this.tool = tool;
     this.sort = sort === PLACE ? null : sort;
     this.down = down !== "no";
+    /** @type {(WordColumn & {ends: Ends})[]} */
+    this.columns = [];
+    /** @type {HTMLElement[]} */
     this.rows = [];
     this.body = el("tbody");
     this.head = el("thead");
@@ -73,12 +88,13 @@ class WordTable {
         { class: "take-table" },
         csvButton(
           () => this.#csv(),
-          () => [workbench.id, "words"],
+          () => [String(workbench.id), "words"],
         ),
       ),
       el("div", { class: "listing", tabIndex: 0, role: "region", "aria-label": "Table of words" }, this.table),
     );
-    const at = (event) => Number(event.target.closest("tr")?.dataset.at ?? -1);
+    /** @param {PointerEvent} event */
+    const at = ({ target }) => Number((target instanceof Element && target.closest("tr")?.dataset.at) || -1);
     this.body.addEventListener(
       "pointerover",
       (event) => workbench.focus.value.locked || workbench.focus.set({ at: at(event) }),
@@ -116,6 +132,10 @@ class WordTable {
     ];
   }
 
+  /**
+   * @param {string} word
+   * @param {number} i
+   */
   #row(word, i) {
     const cells = this.columns.map(({ signed, values, ends }) => {
       const cell = el("td", {}, (signed ? signedNumber : number)(values[i]));
@@ -138,7 +158,9 @@ class WordTable {
     if (values) order.sort((a, b) => sign * (values[a] - values[b]) || a - b);
     else if (!this.down) order.reverse();
     this.body.replaceChildren(...order.map((i) => this.rows[i]));
-    const heads = [{ key: null, title: "place" }, ...this.columns].map(({ key, title }, i) => [
+    /** @type {{key: string | null, title: string}[]} */
+    const columns = [{ key: null, title: "place" }, ...this.columns];
+    const heads = columns.map(({ key, title }, i) => [
       i === 1 && el("th", { scope: "col" }, "word"),
       this.#heading(key, title),
     ]);
@@ -148,6 +170,10 @@ class WordTable {
     this.#mark();
   }
 
+  /**
+   * @param {string | null} key
+   * @param {string} title
+   */
   #heading(key, title) {
     const isSorted = key === this.sort;
     const places = key === null; // the order of the text begins with the first word
@@ -165,12 +191,13 @@ class WordTable {
     );
   }
 
+  /** @param {string | null} key */
   #sortBy(key) {
     this.down = this.sort === key ? !this.down : true;
     this.sort = key;
     this.tool.set({ sort: key ?? PLACE, down: this.down ? undefined : "no" });
     this.#order();
-    this.head.querySelector(`[data-sort="${key ?? PLACE}"]`).focus();
+    /** @type {HTMLElement | null} */ (this.head.querySelector(`[data-sort="${key ?? PLACE}"]`))?.focus();
   }
 
   #mark() {

@@ -11,12 +11,18 @@ import { Compare } from "./compare.js";
 import { isWithheld } from "./overview.js";
 
 /**
- * @import { Started } from "../core/types.js"
+ * @import { Target } from "../core/schemas.js"
+ * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateMaker } from "../plates/types.js"
+ * @import { Versus } from "../plates/versus.js"
+ * @import { ClassSteps } from "./types.js"
  */
 
-/** What the model says of a class, under its name. */
+/**
+ * What the model says of a class, under its name.
+ * @param {Target} target
+ */
 const targetLine = ({ logit, probability, against }) =>
   against
     ? `logit ${number(logit)} above “${named(against)}”`
@@ -26,6 +32,9 @@ const targetLine = ({ logit, probability, against }) =>
 
 /** The page of one input and its classes. */
 export class ClassPage {
+  /** @type {Versus | undefined} once several classes are explained */
+  versus;
+
   /**
    * kind   "image" or "text"
    * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew),
@@ -34,7 +43,7 @@ export class ClassPage {
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
    *        may be many classes
    * @param {"image" | "text"} kind
-   * @param {{[step: string]: (...args: any[]) => any}} page
+   * @param {ClassSteps} page
    * @param {{baseOf: (id: string, info: Started) => any, makePlate?: PlateMaker, many?: boolean}} more
    */
   constructor(kind, page, { baseOf, makePlate, many = true }) {
@@ -70,13 +79,17 @@ export class ClassPage {
     const options = (this.options = {
       focus: workbench.focus,
       view: workbench.view,
-      onRead: (text) => say("reading", text),
+      onRead: (/** @type {string} */ text) => say("reading", text),
       ...(makePlate ? { makePlate } : {}),
     });
     this.single = new PlateSet(byId("plates"), options);
     workbench.plateSet = this.single;
+    /**
+     * @param {string[]} labels
+     * @param {Wish} choice
+     */
     const ask = (labels, choice) =>
-      workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current.name });
+      workbench.ask({ targets: { target: labels, ...choice }, listed: workbench.models.current?.name });
     this.classes = new Classes(byId("classes"), ask, many);
     this.compare = new Compare(this.classes.box, workbench, { single: this.single, options, baseOf });
     this.samples = new Samples(byId("samples"), page.openSample);
@@ -93,7 +106,11 @@ export class ClassPage {
   explain(input, labels, suits = null) {
     const { workbench } = this;
     return workbench.ask(
-      { input, model: workbench.models.fitting(suits, workbench.question.model), targets: { target: labels } },
+      {
+        input,
+        model: workbench.models.fitting(suits, workbench.question.model) ?? undefined,
+        targets: { target: labels },
+      },
       byId("input-problem"),
     );
   }
@@ -104,12 +121,16 @@ export class ClassPage {
     this.versus ??= new Versus(byId("plates"), { ...this.options, same: "The same map for every class." });
   }
 
-  /** The plates for an explanation of these {targets, input}. */
+  /**
+   * The plates for an explanation of these {targets, input}.
+   * @param {Pick<Started, "targets" | "input">} info
+   */
   #plateSetFor({ targets = [], input }) {
-    if (targets.length < 2) return this.compare.isOn ? this.compare.plateSet : this.single;
-    this.versus.content = input?.tokens ? input.tokens.map((token) => !token.special) : null;
-    this.versus.read = targets[0].read ?? "logit";
-    this.versus.setTargets(targets, targets.map(targetLine));
-    return this.versus;
+    const { versus } = this;
+    if (targets.length < 2 || !versus) return this.compare.isOn ? this.compare.plateSet : this.single;
+    versus.content = input?.kind === "text" ? input.tokens.map((token) => !token.special) : null;
+    versus.read = targets[0].read ?? "logit";
+    versus.setTargets(targets, targets.map(targetLine));
+    return versus;
   }
 }

@@ -1,6 +1,7 @@
 // Compare with another model: the same input through both, each answering for itself; or two stored explanations, which
 // may be of one model.
 
+import { Registry } from "../core/registry.js";
 import { explanationPath, getJSON, Problem } from "../core/api.js";
 import { byId, el, styled } from "../core/dom.js";
 import { anyOf, groupsOf } from "../core/search.js";
@@ -10,7 +11,8 @@ import { Job } from "./job.js";
 import { fetchModelInfo } from "./modelinfo.js";
 
 /**
- * @import { Started } from "../core/types.js"
+ * @import { Explanation, Started } from "../core/types.js"
+ * @import { ModelPairs } from "../plates/modelpairs.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { PlateSetOptions, WorkbenchView } from "../plates/types.js"
  */
@@ -31,11 +33,19 @@ export class Compare {
     this.workbench = workbench;
     this.single = single;
     this.baseOf = baseOf;
+    /** @type {string | null} */
     this.name = null;
+    /** @type {string | null} */
     this.id = null;
+    /** @type {string[]} */
     this.names = [];
+    /** @type {string[]} */
     this.labels = [];
+    /** @type {Explanation | null} */
     this.resumed = null;
+    /** @type {Started | undefined} of the page's own explanation */
+    this.info = undefined;
+    this.registry = new Registry();
     this.select = el(
       "select",
       { id: "compare", on: { change: () => this.#choose(this.select.value) } },
@@ -44,7 +54,7 @@ export class Compare {
     this.hint = el("p", { class: "quiet" });
     root.append(el("div", { class: "pick" }, el("label", { for: "compare" }, "Compare with"), this.select, this.hint));
     this.options = options;
-    this.plateSet = null; // until there are two models
+    this.plateSet = /** @type {ModelPairs} */ (/** @type {unknown} */ (null)); // until there are two models
     this.job = new Job({
       queued: () => {},
       started: (info, job) => this.#started(info, job),
@@ -72,7 +82,7 @@ export class Compare {
     const names = models.models
       .filter((model) => model.state === "loaded" && model.name !== models.current?.name)
       .map((model) => model.name);
-    if (this.isOn && !this.#isOwn && !names.includes(this.name)) this.stop();
+    if (this.isOn && !this.#isOwn && !names.includes(String(this.name))) this.stop();
     this.select.replaceChildren(
       el("option", { value: "" }, NONE),
       this.#isOwn ? el("option", { value: this.name }, ANOTHER) : "",
@@ -81,7 +91,7 @@ export class Compare {
     this.names = names;
     this.#enable();
     this.select.value = this.name ?? "";
-    if (this.isOn) this.#nameColumns(models.current.name);
+    if (this.isOn && models.current) this.#nameColumns(models.current.name);
   }
 
   /** Whether both columns are of the page's own model. */
@@ -89,9 +99,12 @@ export class Compare {
     return this.isOn && this.name === this.workbench.models.current?.name;
   }
 
-  /** Head the columns: the model that answers first, and the other; where they are one, by their order. */
+  /**
+   * Head the columns: the model that answers first, and the other; where they are one, by their order.
+   * @param {string} first
+   */
   #nameColumns(first) {
-    const names = [first, this.name].map((name) => this.workbench.models.shownName(name));
+    const names = [first, String(this.name)].map((name) => this.workbench.models.shownName(name));
     const [left, right] = first === this.name ? [`${names[0]}, first`, `${names[1]}, second`] : names;
     this.plateSet.knows = (label) => this.#same(label) !== null;
     this.plateSet.setModels(left, right, this.registry);
@@ -99,7 +112,7 @@ export class Compare {
 
   /** Whether there is something to choose; where there is not, why. */
   #enable() {
-    const isSeveral = this.info?.targets.length > 1;
+    const isSeveral = Boolean(this.info && this.info.targets.length > 1);
     this.select.disabled = !this.names.length || isSeveral;
     const models = el("a", { href: "/models" }, "Models page");
     const reason = isSeveral
@@ -163,7 +176,7 @@ export class Compare {
    */
   async cut() {
     const info = this.isOn && this.plateSet.sides[1].info;
-    if (info) this.plateSet.setSideBase(1, await this.baseOf(this.id, info));
+    if (info) this.plateSet.setSideBase(1, await this.baseOf(String(this.id), info));
   }
 
   /** Back to one model. */
@@ -179,10 +192,11 @@ export class Compare {
     this.workbench.write();
   }
 
+  /** @param {string} name */
   async #use(name) {
     const [{ ModelPairs }, { registry, detail }] = await Promise.all([
       import("../plates/modelpairs.js"),
-      fetchModelInfo(name),
+      fetchModelInfo(name, undefined, this.workbench.specs),
       styled("workbench/wordrows.css"), // before the next, which goes on from it
       styled("workbench/compare.css"),
     ]);
@@ -192,11 +206,12 @@ export class Compare {
     this.labels = [...(detail.labels ?? []), ...[...groupsOf(detail.classes ?? []).keys()].map(anyOf)];
   }
 
+  /** @param {string} name */
   async #choose(name) {
     if (!name) return this.stop();
     try {
       await this.#use(name);
-      this.#nameColumns(this.workbench.models.current.name);
+      this.#nameColumns(String(this.workbench.models.current?.name));
       this.workbench.moveTo(this.plateSet);
       if (this.info) this.plateSet.setInfo(0, this.info);
       await this.#ask();
@@ -206,7 +221,10 @@ export class Compare {
     }
   }
 
-  /** The label of the second model that means the same class, or null. */
+  /**
+   * The label of the second model that means the same class, or null.
+   * @param {string} label
+   */
   #same(label) {
     return this.labels.find((known) => known.toLowerCase() === label?.toLowerCase()) ?? null;
   }
@@ -229,6 +247,10 @@ export class Compare {
     }
   }
 
+  /**
+   * @param {Started} info
+   * @param {{id: string}} job
+   */
   async #started(info, job) {
     this.plateSet.setInfo(1, info);
     this.workbench.compared.set({ id: job.id, model: this.name, info, done: false });
@@ -236,6 +258,7 @@ export class Compare {
     if (this.id === job.id && base) this.plateSet.setSideBase(1, base);
   }
 
+  /** @param {unknown} problem */
   #failed(problem) {
     this.plateSet.closeSide(1);
     this.workbench.report(problem, byId("results-problem"));

@@ -9,13 +9,15 @@ import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget } from "./overview.js";
 
 /**
- * @import { Model, Started } from "../core/types.js"
+ * @import { Model } from "../core/schemas.js"
+ * @import { Started } from "../core/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
 /**
  * What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates
  * says it.
+ * @param {Started} started
  */
 const withheld = ({ abstention, targets }) =>
   [abstention, ...targets.map((target) => target.abstention)].flatMap((judgement) =>
@@ -30,7 +32,7 @@ export class Headline {
   constructor(workbench) {
     this.workbench = workbench;
     const naming = namingField(
-      () => ({ id: workbench.id, title: workbench.subject.value.info?.title }),
+      () => ({ id: String(workbench.id), title: workbench.subject.value.info?.title }),
       (title, id) => this.#named(title, id),
     );
     naming.button.disabled = true; // while nothing is on show
@@ -69,8 +71,10 @@ export class Headline {
   async sumUp(isDone) {
     const { subject, received, registry, modelInfo, id } = this.workbench;
     const { info } = subject.value;
+    if (!info || !modelInfo || !id) return;
     const { details, calibration } = modelInfo.model;
     const answer = answerLine(info, { ...details, calibration });
+    /** @param {...string} sentences */
     const say = (...sentences) => byId("overview").replaceChildren(...unbroken(sentences.filter(Boolean).join(" ")));
     say(answer);
     const { label } = mainTarget(info.targets);
@@ -82,15 +86,21 @@ export class Headline {
     if (subject.value.info === info) say(answer, sentence);
   }
 
-  /** The explanation `id` is called so from now on; null: it has no name. */
+  /**
+   * The explanation `id` is called so from now on; null: it has no name.
+   * @param {string | null} title
+   * @param {string} id
+   */
   #named(title, id) {
     if (id !== this.workbench.id) return;
-    this.workbench.subject.value.info.title = title ?? undefined;
+    const { info } = this.workbench.subject.value;
+    if (info) info.title = title ?? undefined;
     this.#entitle();
   }
 
   #entitle() {
-    const { title, targets } = this.workbench.subject.value.info;
+    const { title, targets = [] } = this.workbench.subject.value.info ?? {};
+    if (!targets.length) return;
     document.title = `${title ?? spoken(targets[0])} · ${this.#page}`;
     this.title.textContent = title ?? "";
     this.title.hidden = !title;

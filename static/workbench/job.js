@@ -2,19 +2,23 @@
 
 import { abandon, askAgain, createExplanation, explanationPath, follow, isLost, serverIsBack } from "../core/api.js";
 
+/** @import { ProblemDocument } from "../core/schemas.js" */
+
 const LAST = ["done", "failed", "cancelled"];
 
 /** The explanation that is followed. */
 export class Job {
   #lastTicket = 0;
+  /** @type {{job: {[name: string]: any}, stop: () => void} | null} */
   #live = null;
+  /** @type {AbortController | null} */
   #sending = null;
 
   /**
    * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
    * lost(problem); away() and back() where the server goes away and is there again, renewed(job) where it then makes
    * anew, under another id, what it had not finished.
-   * @param {{[event: string]: (data: any, job?: any) => void}} on
+   * @param {{[event: string]: (data?: any, job?: any) => void}} on
    */
   constructor(on) {
     this.on = on;
@@ -38,7 +42,7 @@ export class Job {
         const fields = await prepare();
         return isOld() ? null : createExplanation(fields, sending.signal);
       }, sending.signal);
-      if (isOld()) {
+      if (isOld() || !accepted) {
         if (accepted) abandon(accepted.id);
         return null;
       }
@@ -73,7 +77,13 @@ export class Job {
     return job;
   }
 
-  /** Do what may find the server away until it is back. */
+  /**
+   * Do what may find the server away until it is back.
+   * @template T
+   * @param {() => Promise<T>} ask
+   * @param {AbortSignal} signal
+   * @returns {Promise<T>}
+   */
   async #persist(ask, signal) {
     for (;;) {
       try {
@@ -87,7 +97,11 @@ export class Job {
     }
   }
 
-  /** The server stopped before it was done: it is made anew once the server is back. */
+  /**
+   * The server stopped before it was done: it is made anew once the server is back.
+   * @param {{[name: string]: any}} job
+   * @param {ProblemDocument} problem
+   */
   async #renew(job, problem) {
     this.on.away?.();
     try {
@@ -103,9 +117,11 @@ export class Job {
    */
   follow(job) {
     this.#leave();
-    const live = { job };
+    const live = { job, stop: () => {} };
     if (job.state === "done") job.isOver = true;
-    const here = (run) => (data) => live === this.#live && run(data);
+    /** @param {(data: any) => void} run */
+    const here = (run) => (/** @type {any} */ data) => live === this.#live && run(data);
+    /** @param {(data: any, job: any) => void} run */
     const end = (run) =>
       here((data) => {
         job.isOver = true;

@@ -1,12 +1,15 @@
 // That methods disagree: the two maps on the page that are most alike and the two that are least alike, with their rank
 // correlation. A press lays the two over each other.
 
-import { el } from "../core/dom.js";
+import { context2d, el } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { mainTarget } from "./overview.js";
 
 /**
+ * @import { Started } from "../core/types.js"
+ * @import { MapPlate } from "../maps/types.js"
+ * @import { MapPair } from "../plates/mappairs.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
 
@@ -14,6 +17,7 @@ const THUMB = 96; // pixels of a small map; it is shown at half of that
 
 /** Keeps the line of every set of plates of the page. */
 export class MapSimilarity {
+  /** @type {[HTMLCanvasElement, MapPlate][]} */
   #shown = []; // [canvas, plate] of the small maps
 
   /** @param {WorkbenchView & {plateSet: any}} workbench */
@@ -23,11 +27,16 @@ export class MapSimilarity {
     workbench.view.follow(() => this.#draw());
   }
 
-  /** The plates of methods that explain the answer of the page. */
-  get #plates() {
-    const { plateSet, subject } = this.workbench;
-    const { label } = mainTarget(subject.value.info.targets);
-    return plateSet.all.filter((plate) => plate.map && plate.map.target === label && isMethod(plate.variant));
+  /**
+   * The plates of methods that explain the answer of the page.
+   * @param {Started} info
+   * @returns {MapPlate[]}
+   */
+  #platesOf(info) {
+    const { label } = mainTarget(info.targets);
+    return this.workbench.plateSet.all.filter(
+      (/** @type {MapPlate} */ plate) => plate.map && plate.map.target === label && isMethod(plate.variant),
+    );
   }
 
   /**
@@ -40,25 +49,37 @@ export class MapSimilarity {
     const place = plateSet?.groups.similarity;
     if (!place) return;
     this.#shown = [];
-    const scores = ({ map }) => contentOf(map.scores, readFor(subject.value, map.target));
     place.replaceChildren();
-    const plates = done && info ? this.#plates : [];
+    if (!done || !info) return;
+    const plates = this.#platesOf(info);
     if (plates.length < 2) return;
+    /** @param {MapPlate} plate */
+    const scores = ({ map }) => (map ? contentOf(map.scores, readFor({ info }, map.target)) : []);
     const { extremePairs, mapKey, openPair } = await import("../plates/mappairs.js");
     // another answer or set of plates came in between
     if (subject.value.info !== info || !subject.value.done || this.workbench.plateSet !== plateSet) return;
     const found = extremePairs(plates, scores);
     this.#shown = [];
-    const open = (pair) => openPair(this.workbench, ...pair.map(mapKey));
+    /** @param {[MapPlate, MapPlate]} pair */
+    const open = ([a, b]) => openPair(this.workbench, mapKey(a), mapKey(b));
     place.replaceChildren(...(found ? this.#sentences(found, open) : []));
     this.#draw();
   }
 
+  /**
+   * @param {{most: MapPair<MapPlate>, least: MapPair<MapPlate>}} found
+   * @param {(pair: [MapPlate, MapPlate]) => void} open
+   */
   #sentences({ most, least }, open) {
     if (most === least) return [this.#pair("These two:", most, open)];
     return [this.#pair("Most alike:", most, open), this.#pair("Least alike:", least, open)];
   }
 
+  /**
+   * @param {string} title
+   * @param {MapPair<MapPlate>} found
+   * @param {(pair: [MapPlate, MapPlate]) => void} open
+   */
   #pair(title, { pair, value }, open) {
     const names = pair.map(({ variant }) => variant.title);
     const small = pair
@@ -85,6 +106,6 @@ export class MapSimilarity {
   /** The small maps look as the large ones do. */
   #draw() {
     for (const [canvas, { mapCanvas }] of this.#shown)
-      canvas.getContext("2d").drawImage(mapCanvas.canvas, 0, 0, canvas.width, canvas.height);
+      context2d(canvas).drawImage(mapCanvas.canvas, 0, 0, canvas.width, canvas.height);
   }
 }

@@ -33,6 +33,7 @@ export function namingField(now, onNamed) {
     el("button", { type: "submit", class: "act plain" }, "Save the name"),
     problem,
   );
+  /** @param {boolean} open */
   const turn = (open) => {
     form.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
@@ -44,7 +45,7 @@ export function namingField(now, onNamed) {
   };
   const button = el(
     "button",
-    { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => turn(form.hidden) } },
+    { type: "button", class: "act plain", "aria-expanded": "false", on: { click: () => turn(form.hidden !== false) } },
     "Name it",
   );
   form.addEventListener("keydown", (event) => event.key === "Escape" && turn(false));

@@ -3,14 +3,25 @@
 import { number, percent } from "../core/dom.js";
 import { classOf, spoken } from "../core/targets.js";
 
-/** @import { Abstention, PromptInput, Target } from "../core/types.js" */
+/**
+ * @import { Abstention, PromptInput, Target } from "../core/schemas.js"
+ * @import { Known } from "./types.js"
+ */
 
 const SURE = 0.9;
 const LIKELY = 0.6;
 const QUOTED = 3; // words that are named
 
+/** @param {Target} target */
+const likelihood = ({ probability }) => probability ?? 0; // of softmax and sigmoid each target has one
+
+/** @param {string} text */
 const quoted = (text) => `“${text}”`;
 
+/**
+ * @param {string[]} names
+ * @param {number} most
+ */
 function list(names, most) {
   const shown = names.slice(0, most);
   const rest = names.length - shown.length;
@@ -18,7 +29,10 @@ function list(names, most) {
   return shown.length > 1 ? `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}` : shown.join("");
 }
 
-/** Whether it stands beside the answer, as doubt, and not in its place. */
+/**
+ * Whether it stands beside the answer, as doubt, and not in its place.
+ * @param {Abstention} abstention
+ */
 const isDoubt = ({ kind }) => kind === "something_else";
 
 /**
@@ -26,13 +40,21 @@ const isDoubt = ({ kind }) => kind === "something_else";
  * @param {Abstention | undefined} abstention
  * @returns {boolean}
  */
-export const isWithheld = (abstention) => Boolean(abstention) && !isDoubt(abstention);
+export const isWithheld = (abstention) => abstention !== undefined && !isDoubt(abstention);
 
-/** An answer with the doubt beside it; `next` is what is said of the class that comes next. */
+/**
+ * An answer with the doubt beside it; `next` is what is said of the class that comes next.
+ * @param {Abstention} doubt
+ * @param {Target} target
+ * @param {string} next
+ */
 const doubtLine = (doubt, { label, probability }, next) =>
-  `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability)}${next}. ${inWords(doubt)}`;
+  `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability ?? 0)}${next}. ${inWords(doubt)}`;
 
-/** The sentence of an abstention, its percentages as the page writes them. */
+/**
+ * The sentence of an abstention, its percentages as the page writes them.
+ * @param {Abstention} abstention
+ */
 const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
 
 /**
@@ -56,7 +78,7 @@ export function askingLine({ abstention, prompts, targets, top = [] }, isClip) {
  * What the model says and how sure it is. The first argument is {top, targets, abstention?, output} as the API gives
  * it, as `details` of the model are.
  * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} options
- * @param {{[name: string]: any}} [details]
+ * @param {Known} [details]
  * @returns {string}
  */
 export function answerLine({ top = [], targets, abstention, output }, details = {}) {
@@ -68,30 +90,30 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
       targets.map((target) => `${quoted(spoken(target))} is ${number(target.logit)}`),
       QUOTED,
     )}.`;
-  const guess = `${quoted(first.label)}, ${percent(first.probability)}`;
+  const guess = `${quoted(first.label)}, ${percent(likelihood(first))}`;
   const explained = classOf(targets[0]);
   const other =
     targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
-  const isEven = second && percent(first.probability) === percent(second.probability);
+  const isEven = second && percent(likelihood(first)) === percent(likelihood(second));
   const next = isEven
     ? `; ${quoted(second.label)} is as likely`
     : second
-      ? `; next comes ${quoted(second.label)} with ${percent(second.probability)}`
+      ? `; next comes ${quoted(second.label)} with ${percent(likelihood(second))}`
       : "";
   if (abstention && isDoubt(abstention)) return `${doubtLine(abstention, first, next)}${other}`;
   if (abstention)
     return `The model says ${quoted(abstention.says)}. ${inWords(abstention)} Its nearest guess is ${guess}.${other}`;
   if (output === "sigmoid") {
     const present = top
-      .filter(({ probability }) => probability >= 0.5)
-      .map(({ label, probability }) => `${quoted(label)} (${percent(probability)})`);
+      .filter((target) => likelihood(target) >= 0.5)
+      .map((target) => `${quoted(target.label)} (${percent(likelihood(target))})`);
     return present.length
       ? `The model says yes to ${list(present, top.length)}.${other}`
       : `The model says yes to none of its labels; nearest comes ${guess}.${other}`;
   }
-  if (first.probability >= SURE)
-    return `The model says ${quoted(first.label)} and is sure of it: ${percent(first.probability)}.${other}`;
-  if (first.probability >= LIKELY) return `The model says ${guess}${next}.${other}`;
+  if (likelihood(first) >= SURE)
+    return `The model says ${quoted(first.label)} and is sure of it: ${percent(likelihood(first))}.${other}`;
+  if (likelihood(first) >= LIKELY) return `The model says ${guess}${next}.${other}`;
   return `The model is not sure: it says ${guess}${next}.${other}`;
 }
 
@@ -103,9 +125,13 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
  * @returns {number | null}
  */
 export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) =>
-  target.cosine ?? (scale ? (target.logit - (bias ?? 0)) / scale : null);
+  scale ? (target.logit - (bias ?? 0)) / scale : null;
 
-/** Of a single prompt that was found: how like the picture it is, and whether the model calls that enough. */
+/**
+ * Of a single prompt that was found: how like the picture it is, and whether the model calls that enough.
+ * @param {Target} target
+ * @param {Known} details
+ */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
   const likeness =
@@ -122,15 +148,19 @@ function aloneLine(target, details) {
   return `${quoted(spoken(target))} and the picture have ${likeness}. ${says}`;
 }
 
-/** Of prompts: which fits best, with its share, only of those that were found for sure; of the others what they are. */
+/**
+ * Of prompts: which fits best, with its share, only of those that were found for sure; of the others what they are.
+ * @param {Target[]} targets
+ * @param {Known} details
+ */
 function promptLine(targets, details) {
   if (targets.length === 1 && !targets[0].abstention) return aloneLine(targets[0], details);
   const unsure = targets.filter(({ abstention }) => abstention);
-  const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => b.probability - a.probability);
+  const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => likelihood(b) - likelihood(a));
   const best = found.length
-    ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(found[0].probability)}.`
+    ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(likelihood(found[0]))}.`
     : targets.length > 1 && "None of these was found for sure.";
-  return [best, ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention.says}.`)]
+  return [best, ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention?.says}.`)]
     .filter(Boolean)
     .join(" ");
 }
@@ -141,4 +171,4 @@ function promptLine(targets, details) {
  * @returns {Target}
  */
 export const mainTarget = (targets) =>
-  targets[0]?.prompt ? [...targets].sort((a, b) => b.probability - a.probability)[0] : targets[0];
+  targets[0]?.prompt ? [...targets].sort((a, b) => likelihood(b) - likelihood(a))[0] : targets[0];

@@ -5,12 +5,17 @@ import { byId, say } from "../core/dom.js";
 const EVENTS = ["pointerdown", "click", "keydown", "change"];
 const LEAVES = ["Tab", "Escape"];
 
-/** Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries. */
+/**
+ * Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries.
+ * @param {HTMLElement} node
+ * @param {() => boolean} held
+ * @param {() => void} tell
+ */
 function hold(node, held, tell) {
   for (const name of EVENTS) {
     node.addEventListener(
       name,
-      (event) => {
+      (/** @type {any} */ event) => {
         if (!held() || LEAVES.includes(event.key)) return;
         event.preventDefault();
         event.stopImmediatePropagation();

@@ -1,17 +1,18 @@
-// The stored explanation that an address names: found, or what to do in its place; and the question that it answered.
+// The stored explanation that an address names: found, or what to do in its place.
 
 import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { classOf } from "../core/targets.js";
-import { Input } from "../inputs/input.js";
-import { isExample, keyOf } from "./tabmemory.js";
 
 /**
- * @import { Explanation, Wish } from "../core/types.js"
- * @import { Models } from "../plates/types.js"
+ * @import { Explanation } from "../core/types.js"
+ * @import { PageModels } from "../plates/types.js"
  */
 
+/**
+ * @param {string} href
+ * @param {string} text
+ */
 const link = (href, text) => el("a", { href }, text);
 
 /**
@@ -19,7 +20,7 @@ const link = (href, text) => el("a", { href }, text);
  * another `kind`. Rejects with the Problem where the server cannot tell.
  * @param {string} id
  * @param {string} kind "image", "clip" or "text"
- * @param {Models} models
+ * @param {PageModels} models
  * @returns {Promise<Explanation | null>}
  */
 export async function findStored(id, kind, models) {
@@ -46,21 +47,4 @@ export async function findStored(id, kind, models) {
     );
   }
   return null;
-}
-
-/**
- * The parts of the question that a stored explanation answered, but for the model and whose tokens get the scores: a
- * picture that was only ever the example of a page is not the person's own.
- * @param {Explanation} stored
- * @param {string} kind
- * @returns {{input: Input, targets: Wish, methods: string[]}}
- */
-export function questionOf(stored, kind) {
-  const [first] = stored.targets ?? [];
-  const field = kind === "clip" ? "prompt" : "target";
-  return {
-    input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
-    targets: { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read },
-    methods: stored.methods ?? [],
-  };
 }

@@ -1,16 +1,17 @@
 // What this tab remembers from page to page: where each was left, and the picture that goes along from Image to Prompt
 // and back. The links of the head lead there; the link of the page that one is on begins anew.
 
-/** @import { ModelInput, Started } from "../core/types.js" */
+/**
+ * @import { Target } from "../core/schemas.js"
+ * @import { ModelInput, Started } from "../core/types.js"
+ * @import { Memory } from "./types.js"
+ */
 
 const KEY = "vitrine.places";
 const PICTURES = ["/image", "/prompt"];
 const PROMPTS = 3; // with which a picture goes to the Prompt page
 
-/**
- * {places: {path: {search, picture}}, picture: {key, id, prompts} or null, examples: [key]}; a picture's key tells it
- * from others.
- */
+/** @returns {Memory} */
 function read() {
   try {
     return { places: {}, picture: null, examples: [], ...JSON.parse(sessionStorage.getItem(KEY) ?? "{}") };
@@ -19,6 +20,7 @@ function read() {
   }
 }
 
+/** @param {Memory} state */
 function keep(state) {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(state));
@@ -45,8 +47,9 @@ export function leave(path, search, picture) {
  * @param {string} id of an explanation
  * @returns {string}
  */
-export const keyOf = (input, id) => input?.sha256 ?? id;
+export const keyOf = (input, id) => (input?.kind === "image" && input.sha256) || id;
 
+/** @param {Target} target */
 const promptFor = ({ label, prompt }) => prompt ?? `a photo of ${/^[aeiou]/i.test(label) ? "an" : "a"} ${label}`;
 
 /**
@@ -83,6 +86,10 @@ export function forget(id) {
   keep({ ...state, places, picture: state.picture?.id === id ? null : state.picture });
 }
 
+/**
+ * @param {string} path
+ * @param {Memory} memory
+ */
 function address(path, { places, picture }) {
   const place = places[path];
   if (!PICTURES.includes(path) || !picture || place?.picture === picture.key) return path + (place?.search ?? "");

@@ -12,6 +12,7 @@ const FORMER_NAMES = new Map([
   ["mixer.readout", "mixer.method"],
   ["edits.put", "edits.replaced"],
 ]);
+/** @param {string} name */
 const currentName = (name) => FORMER_NAMES.get(name) ?? name;
 
 const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
@@ -28,6 +29,10 @@ export class ToolStates {
    */
   constructor(onChange, search = location.search) {
     this.onChange = onChange;
+    /**
+     * @param {string} tool
+     * @param {object} part
+     */
     const ask = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
     const query = new URLSearchParams(search);
     for (const tool of query.getAll("open")) ask(currentName(tool), { open: true });
@@ -58,6 +63,7 @@ export class ToolStates {
    */
   get entries() {
     const open = [...this.#stores].filter(([, { value }]) => value.open);
+    /** @param {[string, Store<any>]} entry */
     const parts = ([tool, { value }]) =>
       Object.entries(value)
         .filter(([part, text]) => part !== "open" && text !== undefined)

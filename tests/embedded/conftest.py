@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded import made_up_data, tiny_encoder
+from tests.embedded.support import made_up_data, tiny_encoder
 
 
 @pytest.fixture(scope="session")

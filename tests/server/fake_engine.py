@@ -27,7 +27,7 @@ from explainers.records.result import TargetInfo
 from explainers.records.targets import Contrast, Probability
 from server import explainers_engine
 from server.engine import DownloadProgress, Engine
-from tests.server.made_up_run import write_run
+from tests.support.made_up_run import write_run
 
 LABELS = ("zebra", "elephant", "dog", "7")
 GRID = (2, 3)  # patches: rows, columns

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from explainers.autograd.memory import check_memory
 from explainers.autograd.recording import Recording
-from explainers.autograd.room import check_room
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
 from explainers.models.input_sizes import naming_size
@@ -55,7 +55,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
     model = _from_block(model, block)
     with with_gradients(), naming_size(model, prepared.tensors):
-        check_room(model, prepared.tensors)
+        check_memory(model, prepared.tensors)
         recording = Recording(model, prepared.tensors)
     (record,) = prepared.inputs
     mask = recording.mask[0]

@@ -50,7 +50,9 @@ from explainers.records.session import Check, checker, rerunner
 SOURCE = Citation(
     authors="Moeller et al.",
     year=2025,
-    title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP), TMLR 2025, arXiv 2408.14153",
+    title="Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP)",
+    venue="TMLR",
+    arxiv="2408.14153",
 )
 Quadrature = Literal["gauss_legendre", "riemann"]
 INTERACTION_TOLERANCE = 0.02  # of the cosine or the sum of the pairs: what they may differ by before a note says so

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, handles
+from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
 
@@ -42,12 +43,12 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
         scores = move(scores + torch.where(closed, 0.0, additive), scores)
     else:
         closed = None
-    weights = rec.run(op.Softmax, scores, -1, None, role="weights")
-    out: Tensor = rec.run(op.MatMul, weights, value, role="attended")
+    weights = rec.run(op.Softmax, scores, -1, None, role=Role.WEIGHTS)
+    out: Tensor = rec.run(op.MatMul, weights, value, role=Role.CONTEXT)
     if rec.single_head:
-        out = move(out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2), out, "attended")
+        out = move(out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2), out, Role.CONTEXT)
     if closed is not None and bool(closed.any()):
-        out = move(out.masked_fill(closed, 0.0), out, "attended")
+        out = move(out.masked_fill(closed, 0.0), out, Role.CONTEXT)
     return out, weights
 
 
@@ -150,4 +151,4 @@ def _softmax(
 ) -> Tensor:
     if not active(input):
         return torch.softmax(input, dim, dtype=dtype)
-    return rec.run(op.Softmax, input, dim, dtype, role="weights")
+    return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)

@@ -20,10 +20,11 @@ from explainers.autograd.dispatch import (
     role,
     writes_into_first,
 )
+from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
 
-def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: str | None = None, **kwargs: Any) -> Tensor:
+def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: Role | None = None, **kwargs: Any) -> Tensor:
     """An element-wise function with act(0) = 0; ``gives`` is the role of what it gives, unless it curves scores."""
     if not active(input):
         return func(input, *args, **kwargs)
@@ -36,9 +37,9 @@ def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gi
     return rec.nodes.move(input.copy_(out), out, role(rec, out)) if in_place else out
 
 
-def _curved(rec: Recorder, input: Tensor) -> str | None:
+def _curved(rec: Recorder, input: Tensor) -> Role | None:
     """The role of what a curve makes of ``input``."""
-    return "curved" if role(rec, input) in ("scores", "curved") else None
+    return Role.CURVED if role(rec, input) in (Role.SCORES, Role.CURVED) else None
 
 
 _OUT_OF_PLACE: dict[Any, Any] = {
@@ -78,14 +79,18 @@ def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) ->
 
 @handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
 def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    return activation(rec, func, input, gives="gate")
+    return activation(rec, func, input, gives=Role.GATE)
 
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
 def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """With zero within its bounds an activation, such as a rectifier written out; of a scale or a gate no more than its bounds."""
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
-    plain = active(input) and role(rec, input) in (None, "scores", "curved", "attended") and not any(isinstance(b, Tensor) for b in bounds)
+    plain = (
+        active(input)
+        and role(rec, input) in (None, Role.SCORES, Role.CURVED, Role.CONTEXT)
+        and not any(isinstance(b, Tensor) for b in bounds)
+    )
     if plain and float(func(torch.zeros(()), *args, **kwargs)) == 0:
         return activation(rec, func, input, *args, **kwargs)
     return call_through(rec, func, (input, *args), kwargs)
@@ -97,7 +102,7 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
     if not active(input):
         return func(input)
     curved = _curved(rec, input)
-    out = rec.run(op.Gate, input, func, role=curved or "gate")
+    out = rec.run(op.Gate, input, func, role=curved or Role.GATE)
     if curved:  # AttnLRP has no rule for it
         rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
     return out
@@ -123,8 +128,8 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     tensor = input if active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     both = active(a) and active(b)
-    kept = ("scores" if role(rec, a) == role(rec, b) == "scores" else None) if both else role(rec, tensor)
-    if kept == "unnormalised" and (b if active(a) else a).dim():
+    kept = (Role.SCORES if role(rec, a) == role(rec, b) == Role.SCORES else None) if both else role(rec, tensor)
+    if kept == Role.UNNORMALISED and (b if active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
     return rec.run(op.Add, a, b, kept, role=kept)
 
@@ -171,9 +176,9 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
     if not active(input):
         return make_scale(rec, input / other, "div", input, other)
     over, under = role(rec, input), role(rec, other)
-    if over == "unnormalised" and under in ("unnormalised", "scores"):
-        return rec.run(op.Normaliser, input, other, under == "scores", role="attended")
-    kept = over if over in ("scale", "weights") else None  # weights over their sum, as of experts that were chosen
+    if over == Role.UNNORMALISED and under in (Role.UNNORMALISED, Role.SCORES):
+        return rec.run(op.Normaliser, input, other, under == Role.SCORES, role=Role.CONTEXT)
+    kept = over if over in (Role.SCALE, Role.WEIGHTS) else None  # weights over their sum, as of experts that were chosen
     return rec.run(op.Div, input, other, role=kept)
 
 

@@ -12,15 +12,19 @@ from torch.nn import grad
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
 from explainers.autograd.handlers.elementwise import add, mul
+from explainers.autograd.nodes import Role
 from explainers.autograd.products import factor, product_of
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.rules import Rule
-from explainers.autograd.rules.operands import Map, Role
+from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
+
+#: What a linear map is to a rule, by the role of what it takes.
+_LINEAR_MAPS: dict[Role | None, LinearMapRole] = {Role.PIXELS: "pixels", Role.CONTEXT: "attention", Role.UNNORMALISED: "attention"}
 
 
-def role_of(rec: Recorder, x: Tensor) -> Role:
+def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
     """What a linear map of ``x`` is."""
-    return {"pixels": "pixels", "attended": "attention", "unnormalised": "attention"}.get(role(rec, x) or "")  # type: ignore[return-value]
+    return _LINEAR_MAPS.get(role(rec, x))
 
 
 @handles(F.linear)
@@ -30,10 +34,10 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
         return out if bias is None else add(rec, torch.add, out, bias)
     if not active(input):
         return func(input, weight, bias)
-    if role(rec, input) != "weights":
+    if role(rec, input) != Role.WEIGHTS:
         return op.linear(input, weight, bias, rec, role_of(rec, input))
     # over the heads of attention weights: a constant there is no additive term of the tokens
-    out = rec.run(op.LinearMap, input, weight, None, F.linear, torch.matmul, None, role="weights")
+    out = rec.run(op.LinearMap, input, weight, None, F.linear, torch.matmul, None, role=Role.WEIGHTS)
     return out if bias is None else add(rec, torch.add, out, bias)
 
 
@@ -95,21 +99,21 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
     if active(input) and active(other):
-        if role(rec, input) == "curved":
-            return matmul(rec, func, rec.run(op.Weights, input, role="weights"), other)
+        if role(rec, input) == Role.CURVED:
+            return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
         inner = product_of(rec.nodes.of(other))
         if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
             (key, value), times = inner, factor(rec.nodes.of(other))
             key = key if times == 1 else mul(rec, torch.mul, key, times)
-            return rec.run(op.LinearAttention, input, key, value, other.detach(), role="unnormalised")
+            return rec.run(op.LinearAttention, input, key, value, other.detach(), role=Role.UNNORMALISED)
         roles = (role(rec, input), role(rec, other))
-        out = rec.run(op.MatMul, input, other, role="attended" if "weights" in roles else "scores")
-        if "scores" in roles:  # three paths of another kind, which no rule knows how to share
+        out = rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
+        if Role.SCORES in roles:  # three paths of another kind, which no rule knows how to share
             rec.watch(out, "attention without a softmax", _differentiates_attention)
         return out
     if active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input.shape), role_of(rec, input))
-    turned = "turned" if input.dim() == other.dim() == 2 else None
+    turned = Role.TRANSPOSED if input.dim() == other.dim() == 2 else None
     return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
 
 
@@ -122,11 +126,11 @@ def _rmatmul(rec: Recorder, func: TorchFunction, self: Tensor, other: Tensor) ->
     return matmul(rec, torch.matmul, other, self)
 
 
-def _unmatmul_left(shape: Size) -> Map:
+def _unmatmul_left(shape: Size) -> BilinearMap:
     return lambda signal, w: (signal @ w.mT).sum_to_size(shape)
 
 
-def _unmatmul_right(shape: Size) -> Map:
+def _unmatmul_right(shape: Size) -> BilinearMap:
     return lambda signal, w: (w.mT @ signal).sum_to_size(shape)
 
 
@@ -168,8 +172,8 @@ def _conv(
         return pull(shape, w, signal, *options)
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
-    if role(rec, input) != "weights":
+    if role(rec, input) != Role.WEIGHTS:
         return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
     # over the heads of attention weights, as in _linear
-    out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role="weights")
+    out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role=Role.WEIGHTS)
     return out if shaped is None else add(rec, torch.add, out, shaped)

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
 from explainers.autograd.handlers.elementwise import mul
+from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
 
@@ -31,8 +32,8 @@ def _layer_norm(
 
     if not active(input):
         return whole(input)
-    between = role(rec, input) in ("attended", "unnormalised")  # attention and its projection
-    return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, role="attended" if between else None)
+    between = role(rec, input) in (Role.CONTEXT, Role.UNNORMALISED)  # attention and its projection
+    return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, role=Role.CONTEXT if between else None)
 
 
 @handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
@@ -71,7 +72,7 @@ def _group_norm(
 
     normed = rec.run(op.Norm, grouped, None if weight is None else weight.view(shape), None, grouped.dim() - 2, eps, True, whole)
     out: Tensor = rec.nodes.move(normed.flatten(1, 2), normed)
-    return out if bias is None else rec.run(op.Add, out, bias.view(shape[1:]), "shift")
+    return out if bias is None else rec.run(op.Add, out, bias.view(shape[1:]), Role.SHIFT)
 
 
 @handles(F.batch_norm)
@@ -93,7 +94,7 @@ def _batch_norm(
     shape = (1, -1, *[1] * (input.dim() - 2))
     scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
     shift = -running_mean * scale + (0 if bias is None else bias)
-    return rec.run(op.Add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape).to(input.dtype), "shift")
+    return rec.run(op.Add, mul(rec, torch.mul, input, scale.view(shape)), shift.view(shape).to(input.dtype), Role.SHIFT)
 
 
 @handles(torch.batch_norm)
@@ -149,5 +150,5 @@ def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kw
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
         return make_scale(rec, torch.pow(input, exponent), "pow", input)
-    curved = "curved" if role(rec, input) == "curved" else None
+    curved = Role.CURVED if role(rec, input) == Role.CURVED else None
     return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True, role=curved)

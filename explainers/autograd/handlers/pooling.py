@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
+from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
 
@@ -56,8 +57,8 @@ def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kw
     """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
     it gets, whatever the rule.
     """
-    if role(rec, input) == "pixels":
-        return rec.nodes.move(func(input, *args, **kwargs), input, "pixels")
+    if role(rec, input) == Role.PIXELS:
+        return rec.nodes.move(func(input, *args, **kwargs), input, Role.PIXELS)
     out: Tensor = call_through(rec, func, (input, *args), kwargs)
     return out
 

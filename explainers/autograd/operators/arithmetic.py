@@ -7,29 +7,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explainers.autograd.nodes import Node, Role
 from explainers.autograd.operators.broadcasting import unbroadcast
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.rules.operands import Product, Sum
 
 #: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
-OF_ATTENTION = ("scores", "weights", "unnormalised")
+OF_ATTENTION = (Role.SCORES, Role.WEIGHTS, Role.UNNORMALISED)
 #: Roles of factors that a rule may hold constant, and the kind of operator whose choice says so.
-GOVERNED = {"gate": "activation", "scale": "norm", "weights": "attention"}
+GOVERNED = {Role.GATE: "activation", Role.SCALE: "norm", Role.WEIGHTS: "attention"}
+
+
+def constant_of(node: Node) -> Any:
+    """The constant of a sum or a product of one path and a constant: a tensor, or of a product also a number."""
+    if node.operator is Scale:
+        return node.settings["c"]
+    return node.settings["b" if "b" in node.settings else "a"]
 
 
 class Add(Operator):
     """a + b. A constant operand is a bias.
 
-    ``role`` of the path beside a constant: ``turned``, the samples of both lie along the last of two dimensions; one of
-    :data:`OF_ATTENTION`, whose constants are not accounted for;
-    ``shift``, the constant is part of a normalisation.
+    ``role`` of the path beside a constant: transposed, the samples of both lie along the last of two dimensions; one of
+    :data:`OF_ATTENTION`, whose constants are not accounted for; shift, the constant is part of a normalisation.
     """
 
     title = "a sum"
     keeps_output = True
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, role: str | None, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, role: Role | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(a, b)
         ctx.role, ctx.rec, ctx.entered, ctx.position = role, rec, rec.entered, rec.position
@@ -47,9 +54,9 @@ class Add(Operator):
         def account(signal: Tensor) -> None:
             if counts:
                 constant = (b if ctx.needs_input_grad[0] else a).expand_as(signal)
-                ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == "turned" else ctx.rec.add_bias(signal, constant)
+                ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == Role.TRANSPOSED else ctx.rec.add_bias(signal, constant)
 
-        total = Sum(a, b, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.gathered(ctx.position))
+        total = Sum(a, b, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.accumulated_rounding(ctx.position))
         g_a, g_b = linear.sum(total, g)
         return (
             unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
@@ -59,11 +66,11 @@ class Add(Operator):
         )
 
     @staticmethod
-    def propagate(rec: Propagator, a: Tensor, b: Tensor, role: str | None) -> Tensor:
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, role: Role | None) -> Tensor:
         if a.requires_grad and b.requires_grad:
             return a + b
         path, constant = (a, b) if a.requires_grad else (b, a)
-        if role == "turned":
+        if role == Role.TRANSPOSED:
             return rec.on_real(path.mT, (constant.expand_as(path)).mT).mT
         if role in OF_ATTENTION:
             return path + constant  # attention is the real copy's
@@ -76,7 +83,7 @@ class Mul(Operator):
     title = "a product of two paths"
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[str | None, str | None], rec: Recorder) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None], rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(a, b)
         ctx.roles, ctx.rec = roles, rec
@@ -98,7 +105,7 @@ class Mul(Operator):
         product = rule.choice("product")
         if want_a and want_b:
             # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
-            part = 1.0 if "scale" in ctx.roles else rule.choice("attention").part if "weights" in ctx.roles else product.part
+            part = 1.0 if Role.SCALE in ctx.roles else rule.choice("attention").part if Role.WEIGHTS in ctx.roles else product.part
             g_a, g_b = product.both(Product(a, b), g, part)
             return unbroadcast(g_a, a), unbroadcast(g_b, b), None, None
         return (
@@ -109,7 +116,7 @@ class Mul(Operator):
         )
 
     @staticmethod
-    def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[str | None, str | None]) -> Tensor:
+    def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None]) -> Tensor:
         constant = tuple(role in GOVERNED for role in roles)
         if constant[1]:
             return a * rec.real(b)

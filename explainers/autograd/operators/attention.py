@@ -34,7 +34,7 @@ class MatMul(Operator):
             return None, None, None
         a, b, y = ctx.saved_tensors
         rule = ctx.rec.rule
-        product = operands.MatrixProduct(a, b, y, tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.gathered(ctx.position))
+        product = operands.MatrixProduct(a, b, y, tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
         g_a, g_b = rule.choice("attention").matmul(product, rule.choice("linear").matmul(product, g))
         return (
             unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
@@ -126,7 +126,7 @@ class LinearAttention(Operator):
         rule = ctx.rec.rule
         query, key, value, kv, y = ctx.saved_tensors
         position = ctx.position
-        known_later = (lambda: ctx.rec.is_normalised(position), lambda: ctx.rec.gathered(position))
+        known_later = (lambda: ctx.rec.is_normalised(position), lambda: ctx.rec.accumulated_rounding(position))
         attention = operands.LinearAttention(query, key, value, kv, y, *known_later)
         return *rule.choice("attention").linear_attention(attention, g, rule.choice("linear")), None, None
 

@@ -8,10 +8,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from explainers.autograd.nodes import Node
 from explainers.autograd.operators.accounting import account_of
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.rules import operands
-from explainers.autograd.rules.operands import Map, Role
+from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
+
+
+def weight_and_bias_of(node: Node) -> tuple[Tensor, Tensor | None]:
+    """The weight and the bias of a linear map."""
+    return node.settings["w"], node.settings["b"]
 
 
 class LinearMap(Operator):
@@ -24,7 +30,9 @@ class LinearMap(Operator):
     title = "a linear map"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role, rec: Recorder) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, w: Tensor, b: Tensor | None, forward: BilinearMap, backward: BilinearMap, role: LinearMapRole, rec: Recorder
+    ) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.maps, ctx.role, ctx.rec, ctx.biased, ctx.position = (forward, backward), role, rec, rec.entered, rec.position
         y = forward(x, w)
@@ -44,16 +52,18 @@ class LinearMap(Operator):
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod
-    def propagate(rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: Map, backward: Map, role: Role) -> Tensor:
+    def propagate(
+        rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: BilinearMap, backward: BilinearMap, role: LinearMapRole
+    ) -> Tensor:
         y = forward(x, w)
         return y if b is None else rec.with_bias(y, b)
 
 
-def _role(ctx: Any) -> Role:
+def _role(ctx: Any) -> LinearMapRole:
     return "attention" if ctx.rec.is_projection(ctx.position) else ctx.role
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: Role = None) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
     """x W^T + b."""
     return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, role)
 

@@ -12,7 +12,7 @@ from explainers.autograd import rounding
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.rules import operands
 
-Map = Callable[[Tensor], Tensor]
+LinearFunction = Callable[[Tensor], Tensor]
 
 
 class Mean(Operator):
@@ -50,7 +50,7 @@ class Pool(Operator):
     title = "a pool"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, pool: Map, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, x: Tensor, pool: LinearFunction, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x)
         ctx.pool, ctx.rec = pool, rec
@@ -64,12 +64,12 @@ class Pool(Operator):
         (x,) = ctx.saved_tensors
 
         def back(signal: Tensor) -> Tensor:
-            return _pulled(ctx.pool, x, signal)
+            return _pull(ctx.pool, x, signal)
 
         return ctx.rec.rule.choice("linear").pool(operands.Pool(x, 1.0, ctx.pool, back), g), None, None
 
     @staticmethod
-    def propagate(rec: Propagator, x: Tensor, pool: Map) -> Tensor:
+    def propagate(rec: Propagator, x: Tensor, pool: LinearFunction) -> Tensor:
         return pool(x)
 
 
@@ -79,7 +79,7 @@ class Pick(Operator):
     title = "a maximum"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, pick: Map, rec: Recorder) -> Tensor:
+    def forward(ctx: Any, x: Tensor, pick: LinearFunction, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x)
         ctx.pick = pick
@@ -88,10 +88,10 @@ class Pick(Operator):
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
-        return None if g is None else _pulled(ctx.pick, ctx.saved_tensors[0], g), None, None
+        return None if g is None else _pull(ctx.pick, ctx.saved_tensors[0], g), None, None
 
     @staticmethod
-    def propagate(rec: Propagator, x: Tensor, pick: Map) -> Tensor:
+    def propagate(rec: Propagator, x: Tensor, pick: LinearFunction) -> Tensor:
         """Of each copy what is picked of the real one: the Jacobian there times x, from the transpose of its transpose."""
         with torch.enable_grad():
             real = rec.real(x).requires_grad_()
@@ -102,7 +102,7 @@ class Pick(Operator):
         return picked
 
 
-def _pulled(function: Map, x: Tensor, signal: Tensor) -> Tensor:
+def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
     """``signal`` taken back through ``function`` at x by its ordinary gradient."""
     differentiable = torch.is_grad_enabled()
     with torch.enable_grad():

@@ -5,7 +5,7 @@ tensor is a gradient (of a surrogate that has the same value as the model); unde
 which is already multiplied by the tensor and starts as one-hot at the target.
 """
 
-from explainers.autograd.rules.choices.base import Carried, Choice
+from explainers.autograd.rules.choices.base import Choice, SignalKind
 from explainers.autograd.rules.kinds import KINDS, Kind, add_choice
 from explainers.autograd.rules.known import LIBRA_WITHOUT, RULES, add_rule, gradient_rules, rule_of
 from explainers.autograd.rules.rule import Rule
@@ -15,10 +15,10 @@ __all__ = [
     "KINDS",
     "LIBRA_WITHOUT",
     "RULES",
-    "Carried",
     "Choice",
     "Kind",
     "Rule",
+    "SignalKind",
     "Strength",
     "add_choice",
     "add_rule",

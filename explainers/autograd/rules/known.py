@@ -21,7 +21,13 @@ RULES: dict[str, Rule] = {
         Rule(
             name="libra",
             title="Libra",
-            source=Citation(authors="Mehri et al.", year=2025, title="LibraGrad, CVPR 2025, arXiv 2411.16760"),
+            source=Citation(
+                authors="Mehri et al.",
+                year=2025,
+                title="LibraGrad: Balancing Gradient Flow for Universally Better Vision Transformer Attributions",
+                venue="CVPR",
+                arxiv="2411.16760",
+            ),
             attention="constant",
             norm="constant",
             activation="gate",
@@ -33,7 +39,9 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Ali et al.",
                 year=2022,
-                title="XAI for Transformers: Better Explanations through Conservative Propagation, ICML 2022, arXiv 2202.07304",
+                title="XAI for Transformers: Better Explanations through Conservative Propagation",
+                venue="ICML",
+                arxiv="2202.07304",
             ),
             attention="constant",
             norm="constant",
@@ -41,7 +49,13 @@ RULES: dict[str, Rule] = {
         Rule(
             name="attnlrp",
             title="AttnLRP",
-            source=Citation(authors="Achtibat et al.", year=2024, title="AttnLRP, ICML 2024, arXiv 2402.05602"),
+            source=Citation(
+                authors="Achtibat et al.",
+                year=2024,
+                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
+                venue="ICML",
+                arxiv="2402.05602",
+            ),
             attention="half",
             norm="constant",
             activation="gate",
@@ -53,7 +67,9 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Chefer et al.",
                 year=2021,
-                title="Transformer Interpretability Beyond Attention Visualization, CVPR 2021, arXiv 2012.09838",
+                title="Transformer Interpretability Beyond Attention Visualization",
+                venue="CVPR",
+                arxiv="2012.09838",
             ),
             attention="relevance",
             norm="identity",
@@ -64,7 +80,14 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp",
             title="LRP",
-            source=Citation(authors="Chefer et al.", year=2021, title="the LRP baseline of arXiv 2012.09838, as its code computes it"),
+            source=Citation(
+                authors="Chefer et al.",
+                year=2021,
+                title="Transformer Interpretability Beyond Attention Visualization",
+                venue="CVPR",
+                arxiv="2012.09838",
+                note="its LRP baseline, as its code computes it",
+            ),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -77,7 +100,10 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Chefer et al.",
                 year=2021,
-                title="the LRP baseline of arXiv 2012.09838, as its eq. 4 writes it; the code computes another one",
+                title="Transformer Interpretability Beyond Attention Visualization",
+                venue="CVPR",
+                arxiv="2012.09838",
+                note="its LRP baseline, as its eq. 4 writes it; the code computes another one",
             ),
             attention="relevance",
             norm="identity",
@@ -91,7 +117,10 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Ali et al.",
                 year=2022,
-                title="LRP (AH) of arXiv 2202.07304: the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
+                title="XAI for Transformers: Better Explanations through Conservative Propagation",
+                venue="ICML",
+                arxiv="2202.07304",
+                note="its LRP (AH): the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
             ),
             attention="constant",
         ),
@@ -99,7 +128,12 @@ RULES: dict[str, Rule] = {
             name="attnlrp-epsilon",
             title="AttnLRP with ε",
             source=Citation(
-                authors="Achtibat et al.", year=2024, title="AttnLRP, arXiv 2402.05602, with the ε of its code (LXT's explicit rules)"
+                authors="Achtibat et al.",
+                year=2024,
+                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
+                venue="ICML",
+                arxiv="2402.05602",
+                note="with the ε of its code (LXT's explicit rules)",
             ),
             attention="half",
             norm="constant",
@@ -113,8 +147,10 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Achtibat et al.",
                 year=2024,
-                title="what AttnLRP's code (LXT) does with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in "
-                "linear layers",
+                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
+                venue="ICML",
+                arxiv="2402.05602",
+                note="as its code (LXT) does it with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers",
             ),
             attention="constant",
             norm="constant",
@@ -128,7 +164,8 @@ RULES: dict[str, Rule] = {
             source=Citation(
                 authors="Bakish et al.",
                 year=2025,
-                title="Revisiting LRP: Positional Attribution as the Missing Ingredient for Transformer Explainability, arXiv 2506.02138",
+                title="Revisiting LRP: Positional Attribution as the Missing Ingredient for Transformer Explainability",
+                arxiv="2506.02138",
             ),
             attention="constant_half",
             norm="constant",

@@ -1,8 +1,8 @@
 """What an operator met on the forward pass, as it hands it to the choices of a rule on the way back.
 
 ``account(signal, bias)`` notes FullGrad's bias term signal * bias, where the operator and the rule have such terms; elsewhere it does
-nothing. ``gathered()`` is the rounding that the operator's output has gathered, in units of the last place: asked for where relevance
-is divided by it.
+nothing. ``accumulated_rounding()`` is that of the operator's output, in units of the last place: asked for where relevance is divided by
+it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ __all__ = [
 ]
 
 Account = Callable[[Tensor, Tensor], None]
-Gathered = Callable[[], float]
-Map = Callable[[Tensor, Tensor], Tensor]
+BilinearMap = Callable[[Tensor, Tensor], Tensor]
 
 #: What a linear map is, where a rule asks: of the pixels themselves, one of attention's projections, or any other.
-Role = Literal["pixels", "attention"] | None
+LinearMapRole = Literal["pixels", "attention"] | None
 
 TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
 
@@ -104,7 +103,7 @@ class Sum:
     both: bool
     shares: bool
     account: Callable[[Tensor], None]
-    gathered: Gathered
+    accumulated_rounding: Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -118,9 +117,9 @@ class LinearMap:
     weight: Tensor
     bias: Tensor | None
     product: Tensor | None
-    forward: Map
-    backward: Map
-    role: Callable[[], Role]
+    forward: BilinearMap
+    backward: BilinearMap
+    role: Callable[[], LinearMapRole]
     double: bool
     account: Account
 
@@ -167,7 +166,7 @@ class MatrixProduct:
     b: Tensor
     output: Tensor
     paths: tuple[bool, bool]
-    gathered: Gathered
+    accumulated_rounding: Callable[[], float]
 
 
 @dataclass(slots=True)
@@ -180,7 +179,7 @@ class LinearAttention:
     kv: Tensor
     output: Tensor
     normalised: Callable[[], bool]
-    gathered: Gathered
+    accumulated_rounding: Callable[[], float]
 
 
 @dataclass(slots=True)

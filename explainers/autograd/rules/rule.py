@@ -59,7 +59,7 @@ class Rule:
 
     @property
     def has_linear_form(self) -> bool:
-        """Whether contributions of single tokens can be sent forward under it: see :class:`explainers.autograd.propagation.Propagation`."""
+        """Whether contributions of single tokens can be sent forward under it: :mod:`explainers.autograd.forward_decomposition`."""
         return all(choice.has_linear_form for choice in self._chosen.values())
 
     @property

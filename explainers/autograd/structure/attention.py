@@ -9,8 +9,10 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.nodes import Block, Move, Node, Nodes, ancestors
+from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Scale, Softmax, swapped
+from explainers.autograd.operators.arithmetic import constant_of
+from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.products import factor
 from explainers.autograd.signals import AttentionParts
 
@@ -48,7 +50,7 @@ class Attention:
         weights, value = self.weights, self.product.operands[1]
         if weights.dim() != 4 or (query.shape[-2], key.shape[-1]) != weights.shape[-2:] or query.shape[:2] != weights.shape[:2]:
             return None
-        if scores.role == "scores":  # written out: what they are scaled by is no part of them, whichever of them is
+        if scores.role == Role.SCORES:  # written out: what they are scaled by is no part of them, whichever of them is
             query, key = (_unscaled(of, node) for of, node in zip((query, key), scores.inputs, strict=True))
         return AttentionParts(query, key.mT, value, weights, _kept(self.product))
 
@@ -81,9 +83,9 @@ def meeting(softmax: Node, users: Users) -> Node | None:
     while waiting:
         node = waiting.pop(0)
         for user in users.get(id(node), ()):
-            if user.operator is MatMul and user.role == "attended" and user.inputs[0] is node:
+            if user.operator is MatMul and user.role == Role.CONTEXT and user.inputs[0] is node:
                 return user
-            if user.role == "weights":
+            if user.role == Role.WEIGHTS:
                 waiting.append(user)
     return None
 
@@ -112,7 +114,7 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
         node = min(waiting, key=lambda each: each.place)
         waiting.remove(node)
         if node.operator is LinearMap and node.settings["forward"] is F.linear and node.paths[0].shape[-1] == width:
-            return node.settings["w"], node.settings["b"]
+            return weight_and_bias_of(node)
         for user in users.get(id(node), ()):
             if id(user) not in seen:
                 seen.add(id(user))
@@ -146,12 +148,12 @@ def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
     for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):
         yield nodes.inside(block), block.start, True
         if block.end is not None:
-            yield nodes.ran[block.end : None if after is None else after.first], block.left_by, False
+            yield nodes.ran[block.end : None if after is None else after.first], block.passed_on_by, False
 
 
 def _rotates(node: Node) -> bool:
     """Whether a node multiplies by a constant (..., tokens, d) that differs from token to token."""
-    constant: Any = node.settings.get("c") if node.operator is Scale else None
+    constant: Any = constant_of(node) if node.operator is Scale else None
     return isinstance(constant, Tensor) and constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())
 
 

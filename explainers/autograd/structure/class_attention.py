@@ -15,6 +15,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Block, Nodes, users_of
 from explainers.autograd.operators import Add, Softmax
+from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure.attention import Attention, meeting, projection_of
 
@@ -58,12 +59,12 @@ class ClassAttention:
         return len(known) == len(self.attentions)
 
 
-def attentions_behind(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
+def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
     """The attention behind the blocks of one query over their tokens and one before these that is the same for every image."""
     of_classes: list[Attention] = []
     users = users_of(nodes.ran[nodes.blocks[0].end :]) if nodes.blocks and nodes.blocks[0].end is not None else {}
-    for node, block in nodes.behind():
-        left = block.left
+    for node, block in nodes.after_blocks():
+        left = block.passed_on
         if node.operator is not Softmax or len(node.shape) != 4 or left is None or node.shape[0] != len(left):
             continue
         tokens, attention = 1 + left.shape[1], Attention(node, meeting(node, users))
@@ -76,7 +77,7 @@ def attentions_behind(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
 
 def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
     """All class attention behind the blocks."""
-    of_classes = attentions_behind(nodes, is_alone)
+    of_classes = class_attentions(nodes, is_alone)
     if not of_classes:
         return ClassAttention()
     users = users_of(nodes.ran)
@@ -97,7 +98,7 @@ def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | 
         if node.operator is not Add or node.output is None or node.output.shape not in (token.shape, block.input.shape):
             continue
         if len(node.paths) == 1:
-            constant: Tensor = node.settings["b" if "b" in node.settings else "a"]
+            constant: Tensor = constant_of(node)
             if constant.shape != token.shape or not torch.equal(constant, token.detach()):
                 continue
         return node.output
@@ -109,12 +110,12 @@ def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tenso
     return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
 
 
-def class_first(given: list[Tensor]) -> Tensor:
+def class_token_first(given: list[Tensor]) -> Tensor:
     """(B, 1 + S, D) of what a block takes: itself, or a class token and the others in whatever order."""
     return given[0] if len(given) == 1 else torch.cat(sorted(given, key=lambda tokens: tokens.shape[1]), 1)
 
 
-def as_taken(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_tokens_of_class_block(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a block with other tokens (B, 1 + S, D)."""
     several = len(tokens_among(args, kwargs)) > 1
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
-from explainers.autograd.structure import attention as asking
+from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention
 from explainers.autograd.structure.pooling import pooling_attention
 from explainers.autograd.structure.positions import added_before
@@ -22,7 +22,7 @@ from explainers.models.layout import Layout
 Gradient = Callable[[Tensor, Tensor], Tensor | None]
 
 
-class Structure:
+class ModelStructure:
     """Questions to the nodes of a pass. ``gradient`` answers what their list alone cannot.
 
     over_channels  whether attention in the blocks is over channels (XCiT's), so that its maps are none of tokens; None: to be found out
@@ -32,7 +32,7 @@ class Structure:
     def __init__(
         self, nodes: Nodes, layout: Layout, block_io: BlockIO, gradient: Gradient, is_text: bool, over_channels: bool | None
     ) -> None:
-        self._nodes, self._layout, self._form, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
+        self._nodes, self._layout, self._block_io, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
         self._known_over_channels = over_channels
 
     @cached_property
@@ -40,27 +40,27 @@ class Structure:
         return users_of(self._nodes.ran)
 
     @cached_property
-    def _shaped(self) -> list[asking.Attention | None]:
+    def _candidates(self) -> list[attention_nodes.Attention | None]:
         """Per block what has the shape of attention over its tokens."""
-        return [asking.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
+        return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
     def _channels(self) -> list[bool]:
         """Per block whether that is over channels instead."""
         return [
             each is not None and self._is_over_channels(each, block.input)
-            for each, block in zip(self._shaped, self._nodes.blocks, strict=True)
+            for each, block in zip(self._candidates, self._nodes.blocks, strict=True)
         ]
 
-    def _is_over_channels(self, attention: asking.Attention, x: Tensor) -> bool:
+    def _is_over_channels(self, attention: attention_nodes.Attention, x: Tensor) -> bool:
         if self._known_over_channels is not None:
             return self._known_over_channels
         value = attention.value
         if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
             return False  # else the shape of the weights has told
         with torch.inference_mode(False), torch.enable_grad():
-            heard = self._gradient(value.select(-2, 0), x)
-        return heard is not None and bool((heard != 0).any(-1).all())
+            signal = self._gradient(value.select(-2, 0), x)
+        return signal is not None and bool((signal != 0).any(-1).all())
 
     @property
     def over_channels(self) -> bool:
@@ -68,34 +68,34 @@ class Structure:
         return any(self._channels)
 
     @cached_property
-    def _attended(self) -> list[asking.Attention | None]:
-        return [None if is_over else each for each, is_over in zip(self._shaped, self._channels, strict=True)]
+    def _attentions(self) -> list[attention_nodes.Attention | None]:
+        return [None if is_over else each for each, is_over in zip(self._candidates, self._channels, strict=True)]
 
     @property
     def attentions(self) -> list[Tensor | None]:
         """Per block (B, H, S, S), None where it has no attention over its tokens."""
-        return [None if each is None else each.weights for each in self._attended]
+        return [None if each is None else each.weights for each in self._attentions]
 
     @property
     def contexts(self) -> list[Tensor | None]:
         """Per block (B, H, S, d): what attention gives, before its projection."""
-        return [None if each is None else each.context for each in self._attended]
+        return [None if each is None else each.context for each in self._attentions]
 
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
         """Per block what its attention was made of, None where that cannot be told."""
-        return [None if each is None else each.parts() for each in self._attended]
+        return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property
     def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
         """Per block weight and bias of the linear map that takes what attention gives."""
-        products = [None if each is None else each.product for each in self._attended]
-        return [None if product is None else asking.projection_of(product, self._users) for product in products]
+        products = [None if each is None else each.product for each in self._attentions]
+        return [None if product is None else attention_nodes.projection_of(product, self._users) for product in products]
 
     @cached_property
     def sums(self) -> list[list[Tensor]]:
         """Per block (B, S, D) each: the residual stream after each sum of two paths."""
-        return [sums_in(self._nodes, block, self._form) for block in self._nodes.blocks]
+        return [sums_in(self._nodes, block, self._block_io) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
@@ -107,11 +107,11 @@ class Structure:
         """Recorded from the pixels: position embeddings, and the tokens with them added. A model of several streams has positions of each,
         of which only some are embeddings of the grid's patches.
         """
-        return None if self._form.has_streams else added_before(self._nodes, self._layout)
+        return None if self._block_io.has_streams else added_before(self._nodes, self._layout)
 
     @cached_property
     def _projections(self) -> tuple[frozenset[int], bool]:
-        return asking.projections(self._nodes)
+        return attention_nodes.projections(self._nodes)
 
     @property
     def projections(self) -> frozenset[int]:
@@ -126,7 +126,7 @@ class Structure:
     @cached_property
     def normalised(self) -> frozenset[int]:
         """The positions of the linear attentions that are divided by their normaliser."""
-        return asking.normalised(self._nodes)
+        return attention_nodes.normalised(self._nodes)
 
     @cached_property
     def pooling(self) -> Tensor | None:

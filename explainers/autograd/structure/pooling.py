@@ -10,7 +10,7 @@ from explainers.autograd.operators import Softmax
 
 def pooling_attention(nodes: Nodes) -> Tensor | None:
     """(B, H, queries, S): the last attention behind the blocks of fewer queries than keys, where the keys are the blocks' tokens."""
-    behind = [(node, block) for node, block in nodes.behind() if node.operator is Softmax and len(node.shape) == 4]
+    behind = [(node, block) for node, block in nodes.after_blocks() if node.operator is Softmax and len(node.shape) == 4]
     fewer = [(node, block) for node, block in behind if node.shape[-2] < node.shape[-1]]
     if not fewer:
         return None

@@ -6,8 +6,9 @@ import math
 
 from torch import Tensor
 
-from explainers.autograd.nodes import Nodes
+from explainers.autograd.nodes import Nodes, Role
 from explainers.autograd.operators import Add
+from explainers.autograd.operators.arithmetic import constant_of
 from explainers.models.layout import Layout
 
 
@@ -18,9 +19,9 @@ def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
     tokens = math.prod(layout.grid or (0,))
     for node in reversed(nodes.ran[: nodes.entry]):
         total = node.output
-        if node.operator is not Add or total is None or len(node.paths) != 1 or node.settings["role"] == "shift":
+        if node.operator is not Add or total is None or len(node.paths) != 1 or node.settings["role"] == Role.SHIFT:
             continue
-        constant: Tensor = node.settings["b" if "b" in node.settings else "a"]
+        constant: Tensor = constant_of(node)
         by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + layout.prefix)
         if by_token and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
             return constant, total

@@ -42,7 +42,14 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     title="Raw attention",
     family="attention",
     classic=True,
-    source=Citation(authors="last block", title="baseline of arXiv 2012.09838"),
+    source=Citation(
+        authors="Chefer et al.",
+        year=2021,
+        title="Transformer Interpretability Beyond Attention Visualization",
+        venue="CVPR",
+        arxiv="2012.09838",
+        note="its raw-attention baseline",
+    ),
     rule=None,
     signed=False,
     class_specific=False,
@@ -61,7 +68,9 @@ def raw_attention(trace: Trace) -> Tensor:
     title="Attention rollout",
     family="attention",
     classic=True,
-    source=Citation(authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928"),
+    source=Citation(
+        authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
+    ),
     rule=None,
     signed=False,
     class_specific=False,
@@ -89,9 +98,12 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     family="attention_gradient",
     classic=True,
     source=Citation(
-        authors="Selvaraju et al., as in Chefer et al.",
+        authors="Selvaraju et al.",
         year=2017,
-        title="Grad-CAM, ICCV 2017, arXiv 1610.02391; on attention as the baseline of arXiv 2012.09838",
+        title="Grad-CAM: Visual Explanations from Deep Networks via Gradient-based Localization",
+        venue="ICCV",
+        arxiv="1610.02391",
+        note="on attention as in the baseline of Chefer et al., 2021, arXiv 2012.09838",
     ),
     rule="gradient",
     also=GRADIENT_ALSO,
@@ -123,7 +135,13 @@ def gradcam_attention(trace: Trace) -> Tensor:
     "generic_attention",
     title="Generic Attention",
     family="attention_gradient",
-    source=Citation(authors="Chefer et al.", year=2021, title="Generic Attention-model Explainability, ICCV 2021, arXiv 2103.15679"),
+    source=Citation(
+        authors="Chefer et al.",
+        year=2021,
+        title="Generic Attention-model Explainability for Interpreting Bi-Modal and Encoder-Decoder Transformers",
+        venue="ICCV",
+        arxiv="2103.15679",
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
@@ -146,7 +164,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     title="AttCAT",
     family="attention_gradient",
     source=Citation(
-        authors="Qiang et al.", year=2022, title="AttCAT: Explaining Transformers via Attentive Class Activation Tokens, NeurIPS 2022"
+        authors="Qiang et al.", year=2022, title="AttCAT: Explaining Transformers via Attentive Class Activation Tokens", venue="NeurIPS"
     ),
     rule="gradient",
     also=GRADIENT_ALSO,

@@ -95,7 +95,7 @@ def _each_sample(
     title="Occlusion",
     family="perturbation",
     source=Citation(
-        authors="Zeiler & Fergus", year=2014, title="Visualizing and Understanding Convolutional Networks, ECCV 2014, arXiv 1311.2901"
+        authors="Zeiler & Fergus", year=2014, title="Visualizing and Understanding Convolutional Networks", venue="ECCV", arxiv="1311.2901"
     ),
     rule=None,
     signed=True,
@@ -179,7 +179,9 @@ def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tu
     source=Citation(
         authors="Petsiuk et al.",
         year=2018,
-        title="RISE: Randomized Input Sampling for Explanation of Black-box Models, BMVC 2018, arXiv 1806.07421",
+        title="RISE: Randomized Input Sampling for Explanation of Black-box Models",
+        venue="BMVC",
+        arxiv="1806.07421",
     ),
     rule=None,
     signed=True,
@@ -286,7 +288,7 @@ def _features(grid: tuple[int, int] | None, tokens: int, most: int) -> Tensor:
     title="Kernel SHAP",
     family="perturbation",
     source=Citation(
-        authors="Lundberg & Lee", year=2017, title="A Unified Approach to Interpreting Model Predictions, NIPS 2017, arXiv 1705.07874"
+        authors="Lundberg & Lee", year=2017, title="A Unified Approach to Interpreting Model Predictions", venue="NIPS", arxiv="1705.07874"
     ),
     rule=None,
     signed=True,
@@ -333,7 +335,13 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> MethodO
     "lime",
     title="LIME",
     family="perturbation",
-    source=Citation(authors="Ribeiro et al.", year=2016, title="“Why Should I Trust You?”, KDD 2016, arXiv 1602.04938"),
+    source=Citation(
+        authors="Ribeiro et al.",
+        year=2016,
+        title="“Why Should I Trust You?”: Explaining the Predictions of Any Classifier",
+        venue="KDD",
+        arxiv="1602.04938",
+    ),
     rule=None,
     signed=True,
     needs=("mask_token",),

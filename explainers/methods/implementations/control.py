@@ -6,7 +6,6 @@ import math
 
 import torch
 
-from explainers.citation import Citation
 from explainers.methods.registry import method
 from explainers.records.trace import MethodOutput, Trace
 
@@ -16,7 +15,6 @@ from explainers.records.trace import MethodOutput, Trace
     title="Random",
     family="control",
     classic=True,
-    source=Citation(authors="control"),
     rule=None,
     signed=False,
     class_specific=False,

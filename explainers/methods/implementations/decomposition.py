@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from explainers.autograd.propagation import Propagation
+from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
@@ -24,21 +24,29 @@ INNER_BATCH = 33  # copies in one forward pass: bounds memory
 ROUNDING_OF_SUM = 64.0
 
 
-def _propagate(trace: Trace, block: int | None, read: Callable[[Propagation, int], T], behind: bool = False) -> list[T]:
+def _propagate(
+    trace: Trace, block: int | None, read: Callable[[ForwardDecomposition, int], T], class_attention_stage: bool = False
+) -> list[T]:
     """What is ``read`` of forward passes over all source tokens, some at a time, and of how many sources each holds. Only one of them is in
     memory at a time.
     """
     parts = []
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
-    tokens = x.shape[1] + behind
+    tokens = x.shape[1] + class_attention_stage
     # of one block every contribution is kept, joined to one tensor and measured
     apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
     inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
-        how = {"sources": sources, "rule": rule, "block": block, "behind": behind, "over_channels": trace.recording.structure.over_channels}
-        propagation = trace.rerun(1 + len(sources), kind=Propagation, **how)
-        assert isinstance(propagation, Propagation)
+        how = {
+            "sources": sources,
+            "rule": rule,
+            "block": block,
+            "class_attention_stage": class_attention_stage,
+            "over_channels": trace.recording.structure.over_channels,
+        }
+        propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
+        assert isinstance(propagation, ForwardDecomposition)
         for name in sorted(propagation.unruled):
             trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
         parts.append(read(propagation, len(sources)))
@@ -57,7 +65,14 @@ def _refusal(rule: Rule) -> str | None:
     "decompx",
     title="DecompX",
     family="decomposition",
-    source=Citation(authors="Modarressi et al.", year=2023, title="DecompX, ACL 2023, arXiv 2306.02873; without biases, as in LibraGrad"),
+    source=Citation(
+        authors="Modarressi et al.",
+        year=2023,
+        title="DecompX: Explaining Transformers Decisions by Propagating Token Decomposition",
+        venue="ACL",
+        arxiv="2306.02873",
+        note="without biases, as in LibraGrad",
+    ),
     rule="libra-product",
     also=("libra",),
     signed=True,
@@ -77,7 +92,7 @@ def decompx(trace: Trace) -> Tensor:
     assert rule is not None
     seed = trace.chosen.seed(trace.recording.logits.detach(), rule)
 
-    def read(propagation: Propagation, count: int) -> Tensor:
+    def read(propagation: ForwardDecomposition, count: int) -> Tensor:
         contributions = propagation.logits.detach().unflatten(0, (-1, 1 + count))[:, 1:]
         shares: Tensor = (contributions * seed[:, None]).sum(-1)
         return shares
@@ -118,7 +133,7 @@ def after_attention(trace: Trace, block: int, norms: int) -> Shares:
     """
     place = _last_mixing_sum(trace, block)
 
-    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
+    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.structure.sums[block][place]
         vectors = middle
         output = propagation.block_outputs[-1]
@@ -163,13 +178,13 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     where the block gives nothing but it.
     """
 
-    def read(propagation: Propagation, count: int) -> tuple[Tensor, Tensor]:
+    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
         middle = propagation.structure.class_attention.blocks[block].mid_residual
         assert middle is not None
         groups = middle.detach().unflatten(0, (-1, 1 + count))
         return groups[:, 1:], groups[:, 0].clone()
 
-    return _shares(_propagate(trace, block, read, behind=True))
+    return _shares(_propagate(trace, block, read, class_attention_stage=True))
 
 
 def _measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
@@ -202,7 +217,13 @@ def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> T
     "globenc",
     title="GlobEnc",
     family="decomposition",
-    source=Citation(authors="Modarressi et al.", year=2022, title="GlobEnc, NAACL 2022, arXiv 2205.03286"),
+    source=Citation(
+        authors="Modarressi et al.",
+        year=2022,
+        title="GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole Encoder Layer in Transformers",
+        venue="NAACL",
+        arxiv="2205.03286",
+    ),
     rule=None,
     signed=False,
     class_specific=False,
@@ -229,7 +250,9 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
     source=Citation(
         authors="Ferrando et al.",
         year=2022,
-        title="Measuring the Mixing of Contextual Information in the Transformer, EMNLP 2022, arXiv 2203.04212",
+        title="Measuring the Mixing of Contextual Information in the Transformer",
+        venue="EMNLP",
+        arxiv="2203.04212",
     ),
     rule=None,
     signed=False,

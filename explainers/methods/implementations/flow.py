@@ -18,7 +18,9 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     title="Attention flow",
     family="attention",
     classic=True,
-    source=Citation(authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers, ACL 2020, arXiv 2005.00928"),
+    source=Citation(
+        authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
+    ),
     rule=None,
     signed=False,
     class_specific=False,

@@ -67,7 +67,7 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
     "tis",
     title="TIS",
     family="perturbation",
-    source=Citation(authors="Englebert et al.", year=2023, title="Explaining through Transformer Input Sampling, ICCV Workshops 2023"),
+    source=Citation(authors="Englebert et al.", year=2023, title="Explaining through Transformer Input Sampling", venue="ICCV Workshops"),
     rule=None,
     signed=False,
     needs=("image",),
@@ -154,7 +154,7 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
     title="ViT-CX",
     family="perturbation",
     source=Citation(
-        authors="Xie et al.", year=2023, title="ViT-CX: Causal Explanation of Vision Transformers, IJCAI 2023, arXiv 2211.03064"
+        authors="Xie et al.", year=2023, title="ViT-CX: Causal Explanation of Vision Transformers", venue="IJCAI", arxiv="2211.03064"
     ),
     rule=None,
     signed=False,

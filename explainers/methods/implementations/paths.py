@@ -66,7 +66,9 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
     "integrated_gradients",
     title="Integrated Gradients",
     family="paths",
-    source=Citation(authors="Sundararajan et al.", year=2017, title="Axiomatic Attribution for Deep Networks, ICML 2017, arXiv 1703.01365"),
+    source=Citation(
+        authors="Sundararajan et al.", year=2017, title="Axiomatic Attribution for Deep Networks", venue="ICML", arxiv="1703.01365"
+    ),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -141,7 +143,7 @@ def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tupl
     title="SmoothGrad",
     family="paths",
     classic=True,
-    source=Citation(authors="Smilkov et al.", year=2017, title="SmoothGrad: removing noise by adding noise, arXiv 1706.03825"),
+    source=Citation(authors="Smilkov et al.", year=2017, title="SmoothGrad: removing noise by adding noise", arxiv="1706.03825"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, methods, visit
-from tests.browser.number_format import shown_range, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import shown_range, shown_score
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit, methods, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import USUAL_METHODS, FakeEngine
 

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, expect
 from explainers import Abstention, ExplainerError
 from explainers.models.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
 from explainers.models.labels import ClassEntry
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import CATALOGUE, FakeEngine
 

@@ -13,12 +13,12 @@ from playwright.sync_api import Browser, expect
 import explainers
 from explainers.models.inputs.images import Preprocessing
 from server.engine import Engine
-from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import percent, shown
-from tests.browser.serving import HTTP, played
+from tests.browser.support.number_format import percent, shown
+from tests.browser.support.serving import HTTP, played
+from tests.browser.support.visit import Visit, visit
 from tests.families import FAMILIES
 from tests.server.conftest import png
-from tests.server.turnstile import Gated
+from tests.server.support.turnstile import Gated
 
 LABELS = ["ant", "bee", "cat", "dog", "eel"]
 SIGNED = "fullgrad_plus:libra"

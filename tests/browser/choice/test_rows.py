@@ -12,12 +12,11 @@ from playwright.sync_api import Browser, expect
 import explainers
 from explainers.models.inputs.images import Preprocessing
 from server.engine import Engine
-from tests.browser.choice.test_chooser import methods
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, methods, visit
 from tests.families import FAMILIES
 from tests.server.conftest import png
-from tests.server.turnstile import Gated
+from tests.server.support.turnstile import Gated
 
 CLASS_TOKEN, MEAN = "rollout?row=class_token", "rollout?row=mean"
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, probability_end, shown
-from tests.browser.questions import explained
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import percent, probability_end, shown
+from tests.browser.support.questions import explained
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 # The patches of a plate that are covered.
 COVERED = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import FEW, Visit
+from tests.browser.support.visit import FEW, Visit
 
 HIDDEN = """() => {
   const at = document.activeElement, bar = document.getElementById("deletion-bar");

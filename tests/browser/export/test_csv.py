@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import FEW, Visit
-from tests.browser.serving import HTTP
-
-CSV = "async (rows) => (await script('export/csv.js')).toCsv(rows)"
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import FEW, Visit
 
 
 def saved(page: Page, press: Locator) -> tuple[str, list[dict[str, str]]]:
@@ -21,12 +19,6 @@ def saved(page: Page, press: Locator) -> tuple[str, list[dict[str, str]]]:
         press.click()
     text = download.value.path().read_text("utf-8-sig")
     return download.value.suggested_filename, list(csv.DictReader(io.StringIO(text, newline="")))
-
-
-def test_cells_with_commas_quotes_and_line_breaks_come_back(scripts: Page) -> None:
-    rows = [["a,b", 'say "no"', "two\nlines"], ["", "-1.5e-07", "é"]]
-    assert list(csv.reader(io.StringIO(scripts.evaluate(CSV, rows), newline=""))) == rows
-    assert scripts.evaluate(CSV, [[None, 1.25, -3]]) == ",1.25,-3\r\n"
 
 
 def test_the_words_of_a_text_with_their_scores(desk: Visit) -> None:

@@ -14,68 +14,22 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from explainers.rendering.colours import colours, is_two_sided, normalise, scale_ends
-from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, probability_end, shown
-from tests.browser.serving import HTTP
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.figures import SVG, check_texts, said, take
+from tests.browser.support.number_format import percent, probability_end, shown
+from tests.browser.support.serving import HTTP
+from tests.browser.support.typefaces import TYPEFACES
+from tests.browser.support.visit import Visit
 
 THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rollout"
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def take(desk: Visit, menu: Any, item: str, path: Path) -> Path:
-    """Choose an item of a menu; the file that it downloads."""
-    menu.locator("summary").click()
-    with desk.page.expect_download() as waiting:
-        menu.get_by_text(item).click()
-    expect(menu).not_to_have_attribute("open", "")
-    file = path / waiting.value.suggested_filename
-    waiting.value.save_as(file)
-    return file
 
 
 def deletion(visit: Visit, **body: Any) -> Any:
     """What the API says of the tokens that go."""
     answer = HTTP.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body)
     return answer.raise_for_status().json()
-
-
-def said(root: ET.Element) -> str:
-    return "\n".join("".join(node.itertext()) for node in root.iter(f"{SVG}text"))
-
-
-BOXES = """async (svg) => {
-  document.body.style.margin = 0;
-  document.body.innerHTML = svg;
-  await Promise.all([...document.fonts].map((face) => face.load())); // those of the figure itself
-  const { width, height } = document.querySelector("svg").getBoundingClientRect();
-  const nodes = [...document.querySelectorAll("svg text")];
-  const texts = nodes.map((node) => [node, node.getBoundingClientRect()]).filter(([, box]) => box.width);
-  const pair = (a, b) => `${a.textContent} | ${b.textContent}`;
-  const cut = (box, other) => Math.min(box.right, other.right) - Math.max(box.left, other.left) > 0.5
-    && Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 0.35 * Math.min(box.height, other.height);
-  return {
-    texts: texts.length,
-    outside: texts.filter(([, { left, right, top, bottom }]) => left < 0 || right > width || top < 0 || bottom > height)
-      .map(([node]) => node.textContent),
-    over: texts.flatMap(([a, box], i) => texts.slice(i + 1).filter(([, other]) => cut(box, other)).map(([b]) => pair(a, b))),
-  };
-}"""
-
-
-def check_texts(desk: Visit, file: Path) -> None:
-    """Drawn by a browser on an empty page, no text of a figure leaves it, lies over another, or is cut."""
-    opened = desk.page.context.new_page()
-    opened.set_viewport_size({"width": 3000, "height": 900})
-    boxes = opened.evaluate(BOXES, file.read_text("utf-8"))
-    opened.close()
-    assert boxes["texts"] > 3
-    assert not boxes["outside"]
-    assert not boxes["over"]
-    assert not [text for text in said(ET.parse(file).getroot()).splitlines() if text.endswith("…")]
 
 
 def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk: Visit, tmp_path: Path) -> None:
@@ -153,12 +107,12 @@ def test_a_text_as_svg_stays_text_and_lines_are_shown_where_the_browser_does_not
     expect(desk.page.locator("dialog.lines")).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    ("tiles", "columns"), [(1, 1), (4, 4), (5, 5), (6, 3), (7, 4), (10, 5), (11, 4), (13, 5), (14, 5), (17, 3), (64, 4)]
-)
-def test_no_tile_stands_alone_in_the_last_row(scripts: Page, tiles: int, columns: int) -> None:
-    assert scripts.evaluate("async (tiles) => (await script('export/drawing.js')).balanced(tiles, 4, 5, 3, 6)", tiles) == columns
-    assert tiles % columns != 1 or tiles == 1
+def test_no_tile_stands_alone_in_the_last_row(desk: Visit) -> None:
+    page = desk.open("/history", maps=False)
+    columns = {1: 1, 4: 4, 5: 5, 6: 3, 7: 4, 10: 5, 11: 4, 13: 5, 14: 5, 17: 3, 64: 4}
+    balance = "(all) => script('export/drawing.js').then(({ balanced }) => all.map((tiles) => balanced(tiles, 4, 5, 3, 6)))"
+    assert dict(zip(columns, page.evaluate(balance, list(columns)), strict=True)) == columns
+    assert all(tiles % of_a_row != 1 or tiles == 1 for tiles, of_a_row in columns.items())
 
 
 @pytest.mark.parametrize("desk", TYPEFACES, indirect=True)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, view, visit
-from tests.browser.number_format import percent, shown_score
-from tests.browser.pages.test_text import word_scores
-from tests.browser.serving import VISITED, wait_for_maps
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import percent, shown_score
+from tests.browser.support.serving import VISITED, wait_for_maps
+from tests.browser.support.visit import Visit, view, visit
+from tests.browser.support.word_scores import word_scores
 
 UPPER, MIDDLE = ("in the upper left", "at the top", "in the upper right"), ("at the left", "in the centre", "at the right")
 NINTHS = (*UPPER, *MIDDLE, "in the lower left", "at the bottom", "in the lower right")

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
+from tests.browser.support.visit import Visit
 
 
 def scan() -> bytes:

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.support.serving import HTTP, played
+from tests.browser.support.visit import Visit, visit
 from tests.server.fake_engine import FakeEngine
 
 

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from embedded.recipes.data.scenes import render
-from tests.browser.conftest import FEW, Visit
-from tests.browser.image_plates import check_plates, colours
-from tests.browser.serving import HTTP
-
-
-def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:
-    """A rendered scene on a wider or higher ground, as a PNG file, and what is in it."""
-    rendered = render(np.random.default_rng(seed), min(width, height), count=2)
-    ground = Image.new("RGB", (width, height), "#c8c0b0")
-    ground.paste(rendered.image, ((width - rendered.image.width) // 2, (height - rendered.image.height) // 2))
-    buffer = io.BytesIO()
-    ground.save(buffer, "PNG")
-    return buffer.getvalue(), tuple(item.kind for item in rendered.objects)
+from tests.browser.support.image_plates import check_plates, colours
+from tests.browser.support.scenes import scene
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import FEW, Visit
 
 
 def test_a_picture_is_uploaded_and_its_crop_is_marked(desk: Visit) -> None:
@@ -104,5 +91,4 @@ def test_a_broken_file_says_what_to_send_and_changes_nothing(desk: Visit, broken
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
     alert.get_by_role("button", name="Dismiss").click()
     expect(alert).to_have_count(0)
-    assert len(desk.complaints) == 1, desk.complaints  # the browser's own line about the status
-    assert str(refusal["status"]) in desk.complaints.pop()
+    desk.refused(refusal["status"])

@@ -7,28 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from explainers.rendering.colours import one_sign, one_sign_note, scale_ends
-from tests.browser.conftest import Visit
-from tests.browser.export.test_export import check_texts, said, take
-from tests.browser.image_plates import colours
+from explainers.rendering.colours import one_sign, one_sign_note
+from tests.browser.support.figures import check_texts, said, take
+from tests.browser.support.image_plates import colours
+from tests.browser.support.visit import Visit
 
 SPEC, OTHER = "gradcam_plus:libra", "fullgrad_plus:libra"
-
-
-def test_the_scripts_and_python_draw_the_same_maps_as_strength(scripts: Page) -> None:
-    drawn = np.random.default_rng(0)
-    cases = [
-        drawn.uniform(low, high, size).tolist() for low, high, size in ((2, 3, 50), (-9, -7, 50), (0.1, 3, 50), (-1, 1, 50), (5, 6, 8))
-    ]
-    ask = """(lists) => script('core/colour.js').then(({ limits, oneSign, strengths }) =>
-      lists.map((scores) => [limits([scores], true), oneSign(scores), strengths(scores).indexOf(Math.max(...strengths(scores)))]))"""
-    for scores, (ends, sign, strongest) in zip(cases, scripts.evaluate(ask, cases), strict=True):
-        assert ends == pytest.approx(scale_ends(scores, True))
-        assert sign == one_sign(scores)
-        assert strongest == np.argmax(scores if sign < 0 else np.abs(scores))
-    assert [one_sign(scores) for scores in cases] == [1, -1, 0, 0, 0]
 
 
 @pytest.mark.trained

@@ -8,9 +8,9 @@ from urllib.parse import quote
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import colour_ends, shown
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import colour_ends, shown
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 FINE, COARSE = "input_x_gradient?at=pixels", "fullgrad_plus:libra"
 PAGE = f"/image?opacity=100&methods={quote(FINE)}&methods={COARSE}"

@@ -12,9 +12,9 @@ from explainers import plugins
 from explainers.autograd.rules import KINDS, RULES
 from explainers.methods import METHODS
 from explainers.metrics import METRICS
-from tests.browser.conftest import Visit, methods, visit
-from tests.browser.tiny_models import tiny_server
-from tests.extending import install_example
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.visit import Visit, methods, visit
+from tests.support.example_package import install_example
 
 REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 

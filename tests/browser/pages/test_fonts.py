@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-from tests.browser.serving import HTTP
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.serving import HTTP
+from tests.browser.support.typefaces import ALL_FONTS, TYPEFACES
+from tests.browser.support.visit import Visit
 from tests.conftest import ROOT
 
 FONTS = ROOT / "static" / "fonts"
-ALL_FONTS = 150_000  # bytes of all fonts together
 USED = {"serif": ".mark", "sans": ".top nav a", "mono": "#status"}
-
-
-@pytest.fixture
-def fresh() -> bool:
-    return True
 
 
 def test_the_fonts_are_small_and_licensed() -> None:

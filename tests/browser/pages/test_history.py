@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit
-from tests.browser.number_format import percent, shown_range
-from tests.browser.questions import explained
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import percent, shown_range
+from tests.browser.support.questions import explained
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 from tests.server.conftest import png
 
 
@@ -161,8 +161,7 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
     expect(records).to_have_count(1)
-    assert [line for line in desk.complaints if "404" not in line] == []
-    desk.complaints.clear()  # the browser's own line about the status
+    desk.refused(404)
     desk.open("/history", maps=False)
     expect(desk.page.locator("#status")).to_have_text("1 explanation")
     expect(desk.page.locator("#comparing")).to_be_hidden()  # there is nothing to compare it with

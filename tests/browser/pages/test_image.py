@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.conftest import FEW, Visit, methods, model_path, view, visit
-from tests.browser.image_plates import check_plates, colours, shown_class
-from tests.browser.number_format import percent, shown_score
+from tests.browser.support.image_plates import check_plates, colours, shown_class
+from tests.browser.support.number_format import percent, shown_score
+from tests.browser.support.visit import FEW, Visit, methods, model_path, view, visit
 
 
 @pytest.mark.trained

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, visit
 from tests.server.fake_engine import FakeEngine
-from tests.server.made_up_run import texts, write_run
+from tests.support.made_up_run import texts, write_run
 
 FIRST = "/leaderboard?run=first"
 
@@ -224,6 +224,7 @@ def test_a_phone_scrolls_one_way_only(browser: Browser, board: str) -> None:
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
         page.goto(f"{board}/leaderboard?run=reviews-bert-on-sst-2")  # a run that ships, with more columns than a phone has room for
         page.locator("#figures tbody tr").first.wait_for()
+        visitor.settled()  # what arrives later moves the table
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390
         name, figure = page.locator("#figures tbody th").first, page.locator("#figures tbody td").first
         before = name.bounding_box(), figure.bounding_box()

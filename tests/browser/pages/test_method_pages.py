@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import shown_range
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import shown_range
+from tests.browser.support.visit import Visit, visit
 
 DONE = '.plate[data-state="done"]'
 

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import Response, Route, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import FEW, Visit, methods, model_path
-from tests.browser.pages.test_fonts import ALL_FONTS
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.typefaces import ALL_FONTS
+from tests.browser.support.visit import FEW, Visit, methods, model_path
 
 PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
 WITH_MAPS = ("/image", "/prompt", "/text")
@@ -116,8 +116,7 @@ def test_a_name_that_is_no_model_says_what_to_type(desk: Visit) -> None:
     alert = desk.page.locator("#loading [role=alert]")
     expect(alert).to_contain_text("no-such-thing")
     expect(alert).to_contain_text("timm/<name>")
-    assert len(desk.complaints) == 1
-    assert "422" in desk.complaints.pop()
+    desk.refused(422)
 
 
 def test_loading_shows_its_progress_and_why_it_failed(desk: Visit) -> None:
@@ -179,7 +178,6 @@ def test_a_phone_scrolls_one_way_only(phone: Visit, path: str) -> None:
     assert phone.page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-@pytest.mark.parametrize("fresh", [True])
 @pytest.mark.parametrize("path", WITH_MAPS)
 def test_the_first_load_is_small(desk: Visit, path: str) -> None:
     """The page itself: template, style, modules. Fonts, which a browser keeps for a year, are counted apart; what it shows comes on top."""

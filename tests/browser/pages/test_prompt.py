@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import FEW, Visit
-from tests.browser.number_format import percent, shown, shown_range, shown_score
-from tests.browser.typefaces import TYPEFACES
+from tests.browser.support.number_format import percent, shown, shown_range, shown_score
+from tests.browser.support.typefaces import TYPEFACES
+from tests.browser.support.visit import FEW, Visit
+from tests.support.node import compute
 
 
 def check_matrix(desk: Visit, document: dict[str, Any]) -> None:
@@ -88,7 +89,7 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
         ({"lines": [line]}, "That is enough for this model to have found it."),
         (None, "Whether that is much, a second prompt shows: add one to compare."),
     ):
-        sentence = desk.page.evaluate(
+        sentence = compute(
             "async ([target, details]) => (await script('workbench/overview.js')).answerLine({ targets: [target] }, details)",
             [{**third["targets"][0], "abstention": None}, {**details, "calibration": calibration}],
         )
@@ -183,8 +184,7 @@ def test_no_prompt_says_what_to_send(desk: Visit) -> None:
     expect(desk.page.locator("#input-problem [role=alert]")).to_contain_text("prompt")
     assert desk.page.url == before
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
-    assert len(desk.complaints) == 1
-    assert "422" in desk.complaints.pop()
+    desk.refused(422)
 
 
 def test_a_link_opens_the_same_prompts_again(desk: Visit) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Visit, visit
+from tests.browser.support.visit import Visit, visit
 
 PAPER = {"light": "rgb(250, 248, 243)", "dark": "rgb(21, 23, 26)"}
 # What the first frame of a page is drawn on, told by the page itself before any script of its body has run.
@@ -22,7 +22,7 @@ def paper(page: Page) -> str:
 @pytest.mark.parametrize("system", ["light", "dark"])
 def test_a_choice_holds_on_every_page_and_after_a_reload(browser: Browser, address: str, system: str) -> None:
     other = {"light": "dark", "dark": "light"}[system]
-    for visitor in visit(browser, address, scheme=system, fresh=True):
+    for visitor in visit(browser, address, scheme=system):
         page = visitor.open("/leaderboard", maps=False)
         switch = page.get_by_label("Light or dark")
         expect(switch).to_have_value("system")

@@ -13,14 +13,15 @@ from playwright.sync_api import Browser, Route, expect
 
 import explainers
 from server.engine import Engine
-from tests.browser.conftest import FEW, Visit, view, visit
-from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
-from tests.browser.serving import played
-from tests.browser.tiny_models import TinyModels
-from tests.browser.typefaces import DEJAVU
+from tests.browser.support.number_format import colour_ends, percent, shown_range, shown_score
+from tests.browser.support.serving import played
+from tests.browser.support.tiny_models import TinyModels
+from tests.browser.support.typefaces import DEJAVU
+from tests.browser.support.visit import FEW, Visit, view, visit
+from tests.browser.support.word_scores import word_scores
 from tests.families import FAMILIES
-from tests.server.test_real_engine import make_tiny
-from tests.vocabularies import whole_text_unigram
+from tests.server.support.tiny_models import make_tiny
+from tests.support.vocabularies import whole_text_unigram
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.
@@ -34,12 +35,6 @@ UNITS_ON_SHOW = """
   colour: getComputedStyle(span).borderBottomColor.match(/[\\d.]+/g).map(Number),
 }))
 """
-
-
-def word_scores(document: dict[str, Any], attribution: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    scores = np.array(attribution["scores"])
-    merge = np.sum if attribution["signed"] else np.max
-    return np.array([merge(scores[word["tokens"]]) for word in document["input"]["words"]])
 
 
 def check_words(desk: Visit, document: dict[str, Any]) -> None:
@@ -185,8 +180,7 @@ def test_an_empty_review_says_what_to_send(desk: Visit) -> None:
     expect(desk.page.locator("#input-problem [role=alert]")).to_contain_text("Send at least one word")
     assert desk.page.url == before
     expect(desk.page.locator('.plate:not([data-state="done"])')).to_have_count(0)
-    assert len(desk.complaints) == 1
-    assert "422" in desk.complaints.pop()
+    desk.refused(422)
 
 
 @pytest.mark.trained

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import expect
 
 from explainers.rendering.colours import is_two_sided, scale_ends
-from tests.browser.conftest import Visit, view
-from tests.browser.image_plates import colours
-from tests.browser.number_format import colour_ends, shown, shown_score
+from tests.browser.support.image_plates import colours
+from tests.browser.support.number_format import colour_ends, shown, shown_score
+from tests.browser.support.visit import Visit, view
 
 
 def test_the_colours_are_the_scores_and_evidence_grid_scale_and_opacity_apply_at_once(desk: Visit) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, view
-from tests.browser.number_format import percent
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.number_format import percent
+from tests.browser.support.visit import Visit, view
 
 METHODS = ["input_x_gradient", "rollout"]
 # Of each mark of a plate: its kind, its window, and the word beside it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
+from tests.browser.support.visit import Visit
 
 PLACES = "(node) => [...node.querySelectorAll('[data-w]')].map((word) => word.getBoundingClientRect().left)"
 

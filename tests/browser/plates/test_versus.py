@@ -7,23 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import shown, shown_range, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import shown, shown_range, shown_score
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit, set_beside
 
 MINUS = "\u2212"
 # a few that differ in what they promise: one map for all classes, a signed one, an unsigned one
 FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=transformer_attribution"
 DEPTHS = "(node) => [...node.querySelectorAll('[data-w]')].map((word) => Number(word.style.getPropertyValue('--a')))"
-
-
-def set_beside(desk: Visit, label: str) -> None:
-    """Tick one more class, and wait for the maps of all."""
-    before = desk.id
-    desk.page.get_by_role("checkbox", name=f"{label} beside the others").check()
-    desk.next_maps(before)
 
 
 def content(document: dict[str, Any], attribution: dict[str, Any]) -> NDArray[np.bool_]:
@@ -66,19 +59,6 @@ def differences(desk: Visit) -> dict[str, Any]:
     plates = desk.page.locator(".plate.difference")
     specs = plates.evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")
     return {spec: plates.nth(i) for i, spec in enumerate(specs)}
-
-
-def test_correlation_and_unit_are_those_of_numpy(scripts: Page) -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 50)) + 1e3
-    ask = "([a, b]) => script('core/stats.js').then(({ correlation }) => correlation(a, b))"
-    assert scripts.evaluate(ask, [a.tolist(), b.tolist()]) == pytest.approx(float(np.corrcoef(a, b)[0, 1]), abs=1e-9)
-    assert scripts.evaluate(ask, [a.tolist(), (5 - 2 * a).tolist()]) == pytest.approx(-1)
-    assert scripts.evaluate(ask, [a.tolist(), [0.1] * 50]) is None
-    unit = "([scores, signed, content]) => script('core/stats.js').then(({ onOneUnit }) => onOneUnit(scores, signed, content))"
-    assert scripts.evaluate(unit, [[1, 3, 4], False, [True, True, False]]) == [0.25, 0.75, 1]
-    assert scripts.evaluate(unit, [[1, -3, 4], True, None]) == [1, -3, 4]
-    assert scripts.evaluate(unit, [[0, 0], False, None]) == [0, 0]
 
 
 @pytest.mark.trained
@@ -192,7 +172,7 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     )  # one-hot: it knows no probability
     expect(desk.page.get_by_label("What is explained")).to_have_value("logit")  # nothing changed
     assert desk.id == before
-    assert "422" in desk.complaints.pop()
+    desk.refused(422)
 
     desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=fullgrad_plus:gradient")
     before = desk.id

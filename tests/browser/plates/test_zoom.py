@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import shown_score
-from tests.browser.serving import VISITED, wait_for_maps
+from tests.browser.support.number_format import shown_score
+from tests.browser.support.serving import VISITED, wait_for_maps
+from tests.browser.support.visit import Visit
 
 FEW = "methods=raw_attention&methods=fullgrad_plus:libra&methods=generic_attention"
 SPEC = "fullgrad_plus:libra"

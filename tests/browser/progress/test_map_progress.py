@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from explainers.methods import METHODS
 from server import explainers_engine
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 
@@ -70,7 +70,7 @@ def course(browser: Browser, tmp_path: Path) -> Iterator[Course]:
     engine = Usual(usual=USUAL)
     (tmp_path / "costs.json").write_text(json.dumps({"scenes-vit": {spec: [COST, 0] for spec in USUAL}}))
     with played(tmp_path, engine, grace=1) as address:
-        for desk in visit(browser, address, fresh=True):
+        for desk in visit(browser, address):
             yield Course(desk, engine)
         for gate in engine.gates.values():
             gate.open()

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from server.jobs.worker import Worker
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import HTTP, played
+from tests.browser.support.serving import HTTP, played
+from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 
@@ -61,7 +61,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture
 def desk(browser: Browser, stage: Stage) -> Iterator[Visit]:
-    for visitor in visit(browser, f"http://127.0.0.1:{stage.port}", fresh=True):
+    for visitor in visit(browser, f"http://127.0.0.1:{stage.port}"):
         yield visitor
         visitor.complaints[:] = [text for text in visitor.complaints if "ERR_" not in text and "503" not in text]  # the browser's own
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.browser.support.visit import Visit
+
 PATH = "/api/explanations/x/mix"
 
 
 @pytest.fixture
-def page(scripts: Page) -> Iterator[Page]:
-    scripts.evaluate(
+def page(desk: Visit) -> Page:
+    page = desk.open("/history", maps=False)
+    page.evaluate(
         """async () => {
           const { Waiting } = await script("progress/waiting.js");
           window.waiting = new Waiting();
@@ -29,9 +32,7 @@ def page(scripts: Page) -> Iterator[Page]:
           };
         }"""
     )
-    yield scripts
-    scripts.evaluate("() => { window.waiting.drop(); document.getElementById('line').remove(); }")
-    scripts.unroute_all(behavior="ignoreErrors")
+    return page
 
 
 def told(*events: tuple[str, Any]) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def hold(_: Route) -> None:
     """It waits."""
 
 
-def test_a_server_that_is_away_is_waited_for(page: Page) -> None:
+def test_a_server_that_is_away_is_waited_for(desk: Visit, page: Page) -> None:
     seen: list[bool] = []
     page.route("**/healthz", lambda route: (seen.append(True), route.abort() if len(seen) == 1 else route.continue_())[1])
     answers(page, lambda route: route.abort(), lambda route: route.fulfill(**told(("done", {"value": 7}))))
@@ -62,6 +63,7 @@ def test_a_server_that_is_away_is_waited_for(page: Page) -> None:
     expect(page.locator("#line")).to_contain_text("Connection lost, trying again")
     assert outcome(page) == {"value": 7}
     assert len(seen) == 2
+    desk.refused("ERR_FAILED", "ERR_FAILED")
     expect(page.locator("#line")).to_be_hidden()
 
 
@@ -72,11 +74,12 @@ def test_what_the_server_did_not_finish_is_asked_again(page: Page) -> None:
     assert outcome(page) == 1
 
 
-def test_a_refusal_is_no_loss(page: Page) -> None:
+def test_a_refusal_is_no_loss(desk: Visit, page: Page) -> None:
     problem = {"type": "urn:vitrine:problem:wrong", "title": "Wrong", "status": 422, "detail": "No such rule."}
     answers(page, lambda route: route.fulfill(status=422, headers={"content-type": "application/problem+json"}, body=json.dumps(problem)))
     page.evaluate("() => window.ask()")
     assert outcome(page) == "Error: No such rule."
+    desk.refused(422)
 
 
 def test_who_stops_may_ask_again(page: Page) -> None:
@@ -98,22 +101,3 @@ def test_nobody_waits_any_more(page: Page) -> None:
     with page.expect_event("requestfailed"):
         page.evaluate("() => window.waiting.drop()")
     assert str(outcome(page)).startswith("AbortError")
-
-
-REMAINING = [
-    ({"elapsed": 0.1}, ""),
-    ({"elapsed": 3.2}, "3 s so far"),
-    ({"elapsed": 0, "expected": 1.2}, ""),
-    ({"elapsed": 0, "expected": 5}, "about 5 s left"),
-    ({"elapsed": 3, "expected": 45}, "about 40 s left"),
-    ({"elapsed": 0, "expected": 221}, "about 4 minutes left"),
-    ({"elapsed": 9, "expected": 5}, "longer than expected, 9 s so far"),
-    ({"elapsed": 4, "done": 10, "all": 60}, "about 20 s left"),
-    ({"elapsed": 0.1, "done": 10, "all": 60}, ""),
-]
-
-
-@pytest.mark.parametrize(("state", "said"), REMAINING)
-def test_how_long_it_takes_in_words(scripts: Page, state: dict[str, Any], said: str) -> None:
-    ask = "async (state) => (await script('progress/waiting.js')).remaining(state)"
-    assert scripts.evaluate(ask, state) == said

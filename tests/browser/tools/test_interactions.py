@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Locator, Page, Response, expect
+from playwright.sync_api import Locator, Response, expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit
-from tests.browser.questions import explained
-from tests.browser.serving import HTTP
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.questions import explained
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 from tests.server.conftest import png
 
 PATIENCE = 120_000
@@ -137,19 +137,19 @@ def test_another_picture_is_given_where_it_is_compared(desk: Visit) -> None:
     assert desk.id != other  # what is on show stays
 
 
-@pytest.mark.parametrize(
-    ("cosine", "says"),
-    [
-        (0.95, "nearly the same"),
-        (0.6, "much in common"),
-        (0.2, "a little in common"),
-        (0.01, "nothing to do with each other"),
-        (-0.05, "nothing to do with each other"),
-        (-0.4, "Cosine \u22120.400, below 0: for the model the two are opposites."),
-    ],
-)
-def test_a_cosine_is_said_in_words(scripts: Page, cosine: float, says: str) -> None:
-    assert says in scripts.evaluate("async (cosine) => (await script('tools/inputinteraction.js')).cosineInWords(cosine)", cosine)
+def test_a_cosine_is_said_in_words(desk: Visit) -> None:
+    page = desk.open("/history", maps=False)
+    says = {
+        0.95: "nearly the same",
+        0.6: "much in common",
+        0.2: "a little in common",
+        0.01: "nothing to do with each other",
+        -0.05: "nothing to do with each other",
+        -0.4: "Cosine \u22120.400, below 0: for the model the two are opposites.",
+    }
+    tell = "(all) => script('tools/inputinteraction.js').then(({ cosineInWords }) => all.map(cosineInWords))"
+    for said, part in zip(page.evaluate(tell, list(says)), says.values(), strict=True):
+        assert part in said
 
 
 def test_another_text_is_given_where_it_is_compared(desk: Visit) -> None:

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from explainers.rendering.colours import one_sign
-from tests.browser.conftest import Visit
-from tests.browser.number_format import colour_ends, percent, shown, shown_score
-from tests.browser.questions import SCENES, explained
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import colour_ends, percent, shown, shown_score
+from tests.browser.support.questions import SCENES, explained
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 PATIENCE = 120_000.0
 LABELS = "(nodes) => nodes.map((node) => [`${node.dataset.block} ${node.dataset.head}`, node.getAttribute('aria-label')])"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, colour_ends, shown, shown_range
-from tests.browser.questions import SCENES, explained
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import MINUS, colour_ends, shown, shown_range
+from tests.browser.support.questions import SCENES, explained
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 PATIENCE = 120_000.0
 LIBRA = {"attention": "constant", "norm": "constant", "activation": "gate", "product": "half", "linear": "jacobian", "bias": True}
@@ -214,7 +214,7 @@ def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_a
     alert = tool.get_by_role("alert")
     tool.locator("summary").click()
     expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    desk.complaints.clear()  # Chromium logs the 503
+    desk.refused(503)
     expect(tool.locator("[data-number=deletion] td")).to_have_text(["–", "–", "–"])
     libra = mixed(desk, LIBRA)
     check(tool, libra, libra)
@@ -226,7 +226,7 @@ def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_a
     problems.append("mix")
     choose(tool, "norm", "derivative")
     expect(alert).to_contain_text("It did not fit. Ask for less.", timeout=PATIENCE)
-    desk.complaints.clear()
+    desk.refused(503)
     problems.clear()
     choose(tool, "norm", "unchanged")
     check(tool, libra, mixed(desk, LIBRA | {"activation": "identity", "norm": "identity"}))

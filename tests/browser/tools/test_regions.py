@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import colour_ends, percent, shown_score
+from tests.browser.support.number_format import colour_ends, percent, shown_score
+from tests.browser.support.visit import Visit
 
 SIGNED, UNSIGNED = "fullgrad_plus:libra", "generic_attention"
 FEW = f"methods=raw_attention&methods={SIGNED}&methods={UNSIGNED}"
@@ -198,19 +198,19 @@ def test_the_share_is_explained_in_place_of_the_logit(desk: Visit) -> None:
     expect(desk.page.locator(".difference .take")).to_have_text("in the unit of the probability")
 
 
-@pytest.mark.parametrize("seen", [0, 1])
-def test_letters_tell_prompts_apart_without_colour(scripts: Page, seen: int) -> None:
+def test_letters_tell_prompts_apart_without_colour(desk: Visit) -> None:
     """The palette: every pair of the eight colours differs for people without red or green cones, in hue or at least in lightness."""
-    colours = np.array(scripts.evaluate("() => script('tools/regions.js').then(({ COLOURS }) => COLOURS)")) / 255
+    page = desk.open("/history", maps=False)
+    colours = np.array(page.evaluate("() => script('tools/regions.js').then(({ COLOURS }) => COLOURS)")) / 255
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     # Viénot, Brettel and Mollon 1999: protanopia, deuteranopia
-    blind = np.array([
+    for blind in (
         [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
         [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
-    ])[seen]  # fmt: skip
-    shown = np.cbrt(np.clip(linear @ blind.T, 0, 1))
-    apart = np.linalg.norm(shown[:, None] - shown[None], axis=-1)[np.triu_indices(len(colours), 1)]
-    assert apart.min() > 0.08
+    ):
+        shown = np.cbrt(np.clip(linear @ np.array(blind).T, 0, 1))
+        apart = np.linalg.norm(shown[:, None] - shown[None], axis=-1)[np.triu_indices(len(colours), 1)]
+        assert apart.min() > 0.08
 
 
 def test_a_phone(phone: Visit) -> None:

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.number_format import MINUS, percent, shown_score
-from tests.browser.serving import HTTP
+from tests.browser.support.number_format import MINUS, percent, shown_score
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit
 
 SPECS = ["raw_attention", "fullgrad_plus:libra", "generic_attention"]
 FEW = "&".join(f"methods={spec}" for spec in SPECS)
@@ -125,7 +125,6 @@ def test_wiping_shows_the_first_map_at_the_left_and_the_second_at_the_right(desk
     np.testing.assert_array_equal(pixels(canvas), first)
 
 
-@pytest.mark.parametrize("fresh", [True])  # its clock stays, and so does what it asks for
 def test_blinking_is_slow_and_ends_and_is_not_there_where_less_motion_is_asked_for(desk: Visit) -> None:
     page = desk.page
     page.clock.install()

@@ -11,23 +11,14 @@ import pytest
 from playwright.sync_api import expect
 from scipy.stats import rankdata, spearmanr
 
-from tests.browser.accessibility import no_violation
-from tests.browser.conftest import Visit, view
-from tests.browser.number_format import shown, shown_score
-from tests.browser.pages.test_text import word_scores
-from tests.browser.plates.test_versus import set_beside
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.drawers import ROWS, opened
+from tests.browser.support.number_format import shown, shown_score
+from tests.browser.support.visit import Visit, set_beside, view
+from tests.browser.support.word_scores import word_scores
 
 FEW = "methods=random&methods=fullgrad_plus:libra"
 FOUR = f"{FEW}&methods=rollout&methods=generic_attention"
-ROWS = "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent))"
-
-
-def opened(desk: Visit, name: str) -> Any:
-    """A drawer under the plates, once it is full."""
-    part = desk.page.locator(f"#drawer-{name}")
-    part.locator("summary").click()
-    expect(part.locator("tbody tr, form option").first).to_be_attached()
-    return part
 
 
 def check_disagreement(desk: Visit, document: dict[str, Any]) -> None:

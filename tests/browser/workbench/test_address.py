@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as TooLate
 
-from tests.browser.conftest import Visit, view, visit
+from tests.browser.support.visit import Visit, view, visit
 
 PATIENCE = 120_000.0
 # What can be set on a page and what is set, and the text of all that can be opened.
@@ -241,29 +241,6 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
     expect(page.locator("#edits .word[aria-pressed=true]")).to_have_count(1)
     assert "nothing" not in desk.query["open"]
     assert "fullgrad_plus" in desk.query["mixer.method"]
-
-
-FORMER = {  # of links before 0.2, and what they are called now
-    "first=least&gone=35": "order=least&removed=35",
-    "open=test&test.picked=random": "open=deletion&deletion.picked=random",
-    "open=edits&edits.gone=1+4&edits.put=2%3Dtea": "open=edits&edits.removed=1+4&edits.replaced=2%3Dtea",
-    "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
-    "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
-    "paint=rollout&none=20": "regions=rollout&threshold=20",
-    "open=mixer&mixer.readout=x&mixer.start=libra": "open=mixer&mixer.method=x&mixer.start=libra",
-}
-READ = """async (search) => {
-  const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);
-  const states = new ToolStates(() => {}, search);
-  for (const tool of ["deletion", "edits", "inputinteraction", "mixer", "promptinteraction"]) states.of(tool);
-  return [readAddress(search), states.entries];
-}"""
-
-
-@pytest.mark.parametrize("link", FORMER)
-def test_former_names_in_a_link_are_read(scripts: Page, link: str) -> None:
-    former, now, empty = (scripts.evaluate(READ, f"?{search}") for search in (link, FORMER[link], ""))
-    assert former == now != empty
 
 
 def test_a_former_link_opens_what_it_showed_and_is_written_with_the_names_of_now(desk: Visit) -> None:

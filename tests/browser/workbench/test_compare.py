@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Visit, visit
-from tests.browser.number_format import percent, shown_range, shown_score
-from tests.browser.serving import load_models, played
+from tests.browser.support.number_format import percent, shown_range, shown_score
+from tests.browser.support.serving import load_models, played
+from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
 
 FIRST, SECOND = "scenes-vit", "timm/listed"
-ACROSS = "([name, ...args]) => script('plates/modelpairs.js').then((pairs) => pairs[name](...args))"
+ACROSS = "(calls) => script('plates/modelpairs.js').then((pairs) => calls.map(([name, ...args]) => pairs[name](...args)))"
 
 
 @pytest.fixture(scope="module")
@@ -151,19 +151,20 @@ def test_a_model_that_is_gone_says_so(stage: Visit) -> None:
     stage.open(f"/image?id={first['id']}&compare=nothing-of-this-name")
     expect(stage.page.locator("#results-problem [role=alert]")).to_contain_text("nothing-of-this-name")
     expect(stage.page.locator(".plate")).to_have_count(len(USUAL_METHODS))
-    assert "404" in stage.complaints.pop()
+    stage.refused(404)
 
 
-def test_places_are_found_across_crops_and_cuttings(scripts: Page) -> None:
+def test_places_are_found_across_crops_and_cuttings(stage: Visit) -> None:
+    page = stage.open("/history", maps=False)
     whole = {"input": {"width": 400, "height": 200, "crop": [0, 0, 400, 200]}, "grid": [2, 4]}
     centre = {"input": {"width": 800, "height": 400, "crop": [200, 0, 600, 400]}, "grid": [4, 4]}  # twice as large, its middle
-    across = [scripts.evaluate(ACROSS, ["patchAcross", at, whole, centre]) for at in range(-1, 8)]
+    across = page.evaluate(ACROSS, [["patchAcross", at, whole, centre] for at in range(-1, 8)])
     assert across == [-1, -1, 5, 7, -1, -1, 13, 15, -1]
-    assert scripts.evaluate(ACROSS, ["patchAcross", 4, centre, whole]) == 1
+    assert page.evaluate(ACROSS, [["patchAcross", 4, centre, whole]]) == [1]
     words = {"units": [{"start": 0, "end": 4}, {"start": 5, "end": 12}]}
     pieces = {"units": [{"start": 0, "end": 2}, {"start": 2, "end": 4}, {"start": 5, "end": 6}, {"start": 6, "end": 12}]}
-    assert [scripts.evaluate(ACROSS, ["unitAcross", at, words, pieces]) for at in (-1, 0, 1)] == [-1, 0, 3]
-    assert [scripts.evaluate(ACROSS, ["unitAcross", at, pieces, words]) for at in range(4)] == [0, 0, 1, 1]
+    assert page.evaluate(ACROSS, [["unitAcross", at, words, pieces] for at in (-1, 0, 1)]) == [-1, 0, 3]
+    assert page.evaluate(ACROSS, [["unitAcross", at, pieces, words] for at in range(4)]) == [0, 0, 1, 1]
 
 
 def test_a_review_through_two_models_on_a_phone(small: Visit) -> None:

@@ -4,53 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from explainers.models.calibration import ABSTENTION_KINDS
-from tests.browser.conftest import Visit, view
-from tests.browser.questions import explained
-
-SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"
-
-
-def say(page: Page, info: dict[str, Any]) -> str:
-    """What the page says of an answer."""
-    sentence: str = page.evaluate(SAY, info)
-    return sentence
-
-
-def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> dict[str, Any]:
-    rows = [{"label": label, "probability": probability} for label, probability in top]
-    return {"top": rows, "targets": [{"label": explained or top[0][0], "probability": 0.5}], **more}
-
-
-def test_the_sentence_says_how_sure_the_model_is(scripts: Page) -> None:
-    assert say(scripts, info(("cat", 0.97), ("dog", 0.02))).startswith("The model says “cat” and is sure of it: 97.0")
-    said = say(scripts, info(("positive", 0.7), ("negative", 0.3)))
-    assert said == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
-    # what reads the same is not said to come after
-    said = say(scripts, info(("cat", 0.33334), ("dog", 0.33331)))
-    assert said == "The model is not sure: it says “cat”, 33.3\u2009%; “dog” is as likely."
-
-
-def test_a_number_that_is_above_another_does_not_read_the_same(scripts: Page) -> None:
-    compared = "(numbers) => script('core/dom.js').then(({ compared }) => compared(...numbers))"
-    assert scripts.evaluate(compared, [0.11004, 0.10996]) == ["0.11004", "0.10996"]
-    assert scripts.evaluate(compared, [0.31, 0.1]) == ["0.310", "0.100"]
-    assert scripts.evaluate(compared, [0.1, 0.1]) == ["0.100", "0.100"]
-
-
-def test_the_words_of_a_plate_are_named_once_each(scripts: Page) -> None:
-    tell = "([units, map]) => script('maps/summary.js').then(({ textInWords }) => textInWords(units, map))"
-    units = [
-        {"text": text, "value": value} for text, value in (("Astonishing", 3), ("film", -1), ("astonishing", 2), ("brave", 1), ("a", 0))
-    ]
-    said = scripts.evaluate(tell, [units, {"signed": True, "target": "positive"}])
-    assert said == "Strongest for positive: “Astonishing” +3.00 and +2.00, “brave” +1.00. Against: “film” \u22121.00."
+from tests.browser.support.questions import explained
+from tests.browser.support.visit import Visit, view
 
 
 @pytest.mark.trained
@@ -66,42 +26,6 @@ def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names
     assert names == {attribution["title"] for attribution in document["maps"]}
     named = re.findall(r"[.] (?:Most alike are )?([A-Z][^.(]+?) (?:\(|puts|stands|is like)", sentence)
     assert set(" and ".join(named).split(" and ")) <= names | {""}
-
-
-def test_what_the_model_cannot_know_is_said_in_the_answer(scripts: Page) -> None:
-    unknown = {"kind": "no_opinion", "says": "no opinion", "detail": "It is neither.", "score": 0.1, "line": 0.2}
-    said = say(scripts, info(("cat", 0.12), ("dog", 0.1), abstention=unknown))
-    assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
-    asking = "async (info) => (await script('workbench/overview.js')).askingLine(info, false)"
-    assert scripts.evaluate(asking, info(("cat", 0.12), abstention=unknown)) == "What speaks for its nearest guess,"
-    withheld = (
-        "async (abstention) => (await script('workbench/overview.js')).isWithheld(abstention)"  # the classes beside it are guesses then
-    )
-    kinds = [unknown, {**unknown, "kind": "something_else"}, None]
-    assert [scripts.evaluate(withheld, abstention) for abstention in kinds] == [True, False, False]
-    doubt = {**unknown, "kind": "something_else", "says": ABSTENTION_KINDS["something_else"], "detail": "The score is 40%, below 50%."}
-    assert say(scripts, info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
-        "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
-        "The score is 40\u2009%, below 50\u2009%."
-    )
-    assert scripts.evaluate(asking, info(("cat", 0.95), abstention=doubt)) == "What made it say"  # its answer stays
-    assert scripts.evaluate(asking, info(("cat", 0.9))) == "What made it say"
-    for more in ({}, {"abstention": unknown}, {"abstention": doubt}):
-        assert scripts.evaluate(asking, info(("cat", 0.9), ("dog", 0.1), explained="dog", **more)) == "What speaks for"
-    unsure = say(scripts, info(("cat", 0.41), ("dog", 0.3), explained="dog"))
-    assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
-    absent = {**unknown, "kind": "not_in_picture", "says": "not found in this picture"}
-    prompts = [
-        {"label": "a dog", "prompt": "a dog", "probability": 0.9},
-        {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
-    ]
-    assert say(scripts, {"targets": prompts}) == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
-    perhaps = {**unknown, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
-    prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
-    assert (
-        say(scripts, {"targets": prompts})
-        == "None of these was found for sure. “a dog”: perhaps in this picture. “a car”: not found in this picture."
-    )
 
 
 def test_the_best_measured_of_each_family_come_first_and_the_classics_last_and_numbers_fold_away_for_all_at_once(desk: Visit) -> None:

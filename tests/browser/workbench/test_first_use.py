@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.inputs.test_pictures import scene
-from tests.browser.number_format import percent
-from tests.browser.questions import explained
+from tests.browser.support.number_format import percent
+from tests.browser.support.questions import explained
+from tests.browser.support.scenes import scene
+from tests.browser.support.visit import Visit
 from tests.server.conftest import png
 
 LOW = 900  # pixels of a laptop's window
@@ -53,12 +53,7 @@ def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cos
     assert bottom(page.get_by_role("textbox", name="Prompt").last) <= LOW
     assert bottom(page.get_by_role("button", name="Look for these")) <= LOW
     explained_where_it_stands(page, "cosine", "how near picture and prompt are")
-    # and of prompts that are not there, nothing was found
-    asking = "(info) => script('workbench/overview.js').then(({ askingLine }) => askingLine(info, true))"
     expect(page.locator("#asking")).to_have_text("Where it found")
-    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
-    assert page.evaluate(asking, {"targets": [present, absent]}) == "Where it looked for"
-    assert page.evaluate(asking, {"targets": [present]}) == "Where it found"
 
 
 def height_in_sight(phone: Visit) -> float:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import played
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.fake_engine import FakeEngine
 

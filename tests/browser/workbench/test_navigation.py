@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Visit, methods, view, visit
-from tests.browser.serving import HTTP
+from tests.browser.support.serving import HTTP
+from tests.browser.support.visit import Visit, methods, view, visit
 from tests.server.fake_engine import FakeEngine
 
 
@@ -161,15 +161,14 @@ def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
     expect(problem).to_contain_text("This explanation is not here")
     expect(page.locator("#status")).to_have_text("nothing to show")
     assert quick.id == "nothing-of-this-name"  # nothing else was explained in its place
-    assert [line for line in quick.complaints if "404" not in line] == []
-    quick.complaints.clear()
+    quick.refused(404)
     if path == "/image":
         give(quick, 4)  # the page works all the same
         expect(problem).to_have_count(0)
         page.goto(f"{quick.address}{path}?id=nothing-of-this-name")
+        quick.refused(404)
     problem.get_by_role("link", name="Start anew").click()
     page.wait_for_url(f"**{path}")
-    quick.complaints.clear()
 
 
 def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> None:
@@ -197,7 +196,7 @@ def test_an_unknown_page_is_a_page_in_a_browser_and_a_problem_elsewhere(quick: V
     expect(page.locator("main")).to_contain_text("There is nothing at /nothing.")
     quick.open("/methods/nothing", maps=False)
     expect(page.locator("main")).to_contain_text("There is no method 'nothing'.")
-    quick.complaints.clear()
+    quick.refused(404, 404)
     page.get_by_role("link", name="explain a review").click()
     page.wait_for_url("**/text")
     for path, accept in (("/nothing", "*/*"), ("/api/explanations/nothing", "text/html")):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
-from tests.browser.conftest import Visit, visit
-from tests.browser.serving import load_models, played
+from tests.browser.support.serving import load_models, played
+from tests.browser.support.visit import Visit, visit
 from tests.server.fake_engine import FakeEngine
 
 OTHER = "timm/other"  # a second model of images
@@ -125,13 +125,12 @@ PAIRS = {
 
 @dataclass
 class Delays:
-    """A page, open from test to test. While a test holds the answers of the server, they wait here until it lets them go."""
+    """A page. While a test holds the answers of the server, they wait here until it lets them go."""
 
     visit: Visit
     path: str
     waiting: list[tuple[str, Route]] = field(default_factory=list)
     is_holding: bool = False
-    is_settled: bool = False  # what a test asked for last was found to be on show: another one can go on from there
 
     @property
     def page(self) -> Page:
@@ -139,9 +138,6 @@ class Delays:
 
     def open(self) -> None:
         """The example, without colours over the pictures."""
-        self.stop()
-        self.page.unroute_all(behavior="ignoreErrors")
-        self.visit.complaints.clear()  # of a test that failed
         self.visit.open(f"{self.path}?opacity=0", maps=False)
         if self.path != "/text":
             finished(self.page)
@@ -149,7 +145,7 @@ class Delays:
             self.page.route(f"**/api/explanations{path}", partial(self._hold, kind))
 
     def hold(self) -> None:
-        self.is_holding, self.is_settled = True, False
+        self.is_holding = True
 
     def _hold(self, kind: str, route: Route) -> None:
         if self.is_holding:
@@ -212,29 +208,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="module")
-def pages(browser: Browser, stage: str) -> Iterator[Callable[[str], Delays]]:
-    """The page of each path: one for all tests, each of which begins with the same answer on show."""
-    with ExitStack() as stack:
-        yield cache(lambda path: Delays(stack.enter_context(contextmanager(visit)(browser, stage)), path))
+@pytest.fixture
+def desk(browser: Browser, stage: str) -> Iterator[Visit]:
+    yield from visit(browser, stage)
 
 
 def begin(delays: Delays) -> Shown:
-    """Have the first answer on show, without a load of the page where the test before left it in order."""
+    """Have the first answer on show."""
     first, shown = FIRST[delays.path]
-    page = delays.page
-    page.mouse.move(0, 0)
-    was_settled, delays.is_settled = delays.is_settled, False
-    if not was_settled:
-        delays.open()
+    delays.open()
     ask(delays, first)
-    if page.locator("#model-choice").input_value() != shown.model:
-        ask(delays, model(shown.model))
-    if delays.path == "/prompt" and page.locator("#answer").inner_text() != shown.targets[0]:
-        ask(delays, look_for(*shown.targets))
-    expect(page.locator("#answer")).to_have_text(shown.targets[0])
-    if not was_settled:
-        check(delays, shown)
+    check(delays, shown)
     return shown
 
 
@@ -270,7 +254,6 @@ def check(delays: Delays, shown: Shown) -> None:
         assert all(colour == [grey] * 3 for colour in drawn["plates"])
     assert len(document["maps"]) == page.locator("#plates .plate").count()
     assert not desk.complaints, desk.complaints
-    delays.is_settled = True
 
 
 STAGES = ("sent", "taken", "begun, its picture last")
@@ -282,9 +265,9 @@ OLD_CLASSES = ("upload, then class", "sample, then class", "text, then class")
     ("pair", "stage_of_first"),
     [(pair, stage) for pair in PAIRS for stage in STAGES if pair not in OLD_CLASSES or stage.startswith("begun")],
 )
-def test_the_newest_question_decides(pages: Callable[[str], Delays], pair: str, stage_of_first: str) -> None:
+def test_the_newest_question_decides(desk: Visit, pair: str, stage_of_first: str) -> None:
     path, first, second = PAIRS[pair]
-    delays = pages(path)
+    delays = Delays(desk, path)
     page, shown = delays.page, begin(delays)
     delays.hold()
     late: list[tuple[str, Route]] = []
@@ -308,9 +291,9 @@ def test_the_newest_question_decides(pages: Callable[[str], Delays], pair: str, 
 
 @pytest.mark.parametrize("stage_of_first", STAGES[:2])
 @pytest.mark.parametrize("pair", OLD_CLASSES)
-def test_classes_of_the_input_before_are_not_asked_of_the_next(pages: Callable[[str], Delays], pair: str, stage_of_first: str) -> None:
+def test_classes_of_the_input_before_are_not_asked_of_the_next(desk: Visit, pair: str, stage_of_first: str) -> None:
     path, first, second = PAIRS[pair]
-    delays = pages(path)
+    delays = Delays(desk, path)
     page, shown = delays.page, begin(delays)
     delays.hold()
     first[0](page)
@@ -333,9 +316,9 @@ def test_classes_of_the_input_before_are_not_asked_of_the_next(pages: Callable[[
 
 @pytest.mark.parametrize("by", ["pointer", "keyboard"])
 @pytest.mark.parametrize("asked", ["a class", "a picture"])
-def test_a_press_on_a_class_survives_new_answers(pages: Callable[[str], Delays], by: str, asked: str) -> None:
+def test_a_press_on_a_class_survives_new_answers(desk: Visit, by: str, asked: str) -> None:
     """Pressed before the list is filled anew, released after it: the class that was in sight is explained."""
-    delays = pages("/image")
+    delays = Delays(desk, "/image")
     begin(delays)
     page = delays.page
     row = page.locator("#classes li button", has_text="dog")
@@ -366,8 +349,8 @@ def test_a_press_on_a_class_survives_new_answers(pages: Callable[[str], Delays],
 
 
 @pytest.mark.parametrize("path", ["/image", "/prompt"])
-def test_a_picture_is_shown_before_its_answer(pages: Callable[[str], Delays], path: str) -> None:
-    delays = pages(path)
+def test_a_picture_is_shown_before_its_answer(desk: Visit, path: str) -> None:
+    delays = Delays(desk, path)
     page, shown = delays.page, begin(delays)
     delays.hold()
     upload("blue")[0](page)

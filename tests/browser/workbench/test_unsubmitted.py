@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.questions import explained
+from tests.browser.support.questions import explained
+from tests.browser.support.visit import Visit
 
 TEXT = "A warm and wonderful film."
 
@@ -72,7 +72,7 @@ def test_a_dead_link_takes_back_that_the_model_is_asked(desk: Visit, path: str) 
     expect(page.locator("#results-problem")).to_contain_text("This explanation is not here")
     expect(page.locator("#overview")).to_have_text("")
     assert held
-    desk.complaints.clear()  # Chromium logs the 404
+    desk.refused(404)
     for route in held:
         route.continue_()
     expect(page.locator("#status")).to_have_text("nothing to show")

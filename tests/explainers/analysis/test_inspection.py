@@ -15,7 +15,7 @@ from explainers.models.model import Model
 from tests.explainers.support import twins
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TARGET = 1
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-6}  # the maps are handed out in float32

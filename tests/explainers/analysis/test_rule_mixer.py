@@ -13,7 +13,7 @@ from explainers.autograd.rules import LIBRA_WITHOUT, rule_of
 from explainers.records.targets import Target
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 GRADIENTS = [name for name, rule in RULES.items() if not rule.is_relevance]
 

@@ -18,7 +18,7 @@ from explainers.models.calibration import Calibration
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 TEXTS = ["A good film", "not a bad movie, a good film", "the plot is bad", "a bad bad movie"]
 METHOD = "input_x_gradient:libra"

@@ -14,7 +14,7 @@ import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.records import trace
-from tests.explainers.autograd.operators.case import W, X, normal
+from tests.explainers.support.operator_cases.case import W, X, normal
 from tests.explainers.support.toys import record, toy
 from tests.explainers.support.wrapped import every_family, inputs, one_hot, wrapped
 from tests.families import FAMILIES

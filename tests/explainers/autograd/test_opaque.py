@@ -18,7 +18,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from tests.explainers.autograd.operators.case import W, X, normal, seeded
+from tests.explainers.support.operator_cases.case import W, X, normal, seeded
 from tests.explainers.support.toys import autograd, record, signal, toy
 from tests.explainers.support.wrapped import inputs
 from tests.families import FAMILIES

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from explainers.autograd import mode
 from explainers.autograd.dispatch import _HANDLERS
-from explainers.autograd.recording import Recording
 from explainers.autograd.rules import KINDS, RULES, Rule, rule_of
-from tests.explainers.autograd.operators import CASES, Case
-from tests.explainers.autograd.operators.case import normal
 from tests.explainers.support.formulas import twin_of
+from tests.explainers.support.operator_cases import CASES, Case
+from tests.explainers.support.operator_cases.case import CLOSE, NEAR, assert_close, seed_for
 from tests.explainers.support.toys import Function, autograd, record, signal
 
 #: Choices that go with gradients, but are written a second time for the rules with a name that have them alone.
@@ -30,24 +29,12 @@ SINGLE = [
 ]
 SINGLE.append(Rule(attention="constant", norm="constant", activation="gate"))
 EVERY = [*RULES.values(), *(replace(rule, name=str(rule.choices)) for rule in SINGLE if rule.name not in RULES)]
-#: Of a gradient; of relevance, which is divided by numbers that can come close to zero.
-CLOSE, NEAR = 1e-11, 1e-8
 
 
 def frozen(function: Function, trainable: bool) -> Function:
     if isinstance(function, nn.Module):
         function.requires_grad_(trainable)
     return function
-
-
-def seed_for(recording: Recording) -> Tensor:
-    return normal(*recording.logits.shape, seed=21)
-
-
-def assert_close(ours: Tensor, theirs: Tensor, bound: float = CLOSE, message: str = "") -> None:
-    """Up to ``bound`` of the largest number, and of one."""
-    error = float((ours.detach() - theirs.detach()).abs().max())
-    assert error <= bound * max(1.0, float(theirs.detach().abs().max())), message
 
 
 @pytest.mark.parametrize("trainable", [pytest.param(True, id="trainable", marks=pytest.mark.slow), pytest.param(False, id="frozen")])

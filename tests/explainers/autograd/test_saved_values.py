@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
 from explainers.models.model import Model
-from tests.explainers.autograd.operators.attention import qkv
-from tests.explainers.autograd.operators.case import C, W, X, normal
+from tests.explainers.support.operator_cases.attention import qkv
+from tests.explainers.support.operator_cases.case import C, W, X, normal
 from tests.explainers.support.toys import autograd, record, signal, toy
 
 SEED = normal(2, 30, seed=21)

@@ -13,8 +13,9 @@ from explainers.autograd.nodes import Move, Start
 from explainers.autograd.operators import LinearMap, Softmax
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
-from explainers.autograd.signals import fields_of
+from explainers.autograd.signals import ACCOUNT, fields_of
 from explainers.methods import METHODS
+from explainers.methods.registry import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.model import Model
 from tests.explainers.support.double import in_double
@@ -146,11 +147,19 @@ def test_what_was_not_asked_for_at_first_is_brought_by_another_pass() -> None:
     assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is both
 
 
-def test_a_rule_that_accounts_for_the_answer_goes_back_to_the_tokens() -> None:
-    recording = Recording(wrapped("vit"), inputs("vit"))
-    part = recording.backward(RULES["libra"], one_hot(recording), fields_of(["attentions[-1]"]))
-    assert part.missing is not None
-    assert part.bias is not None
+def test_a_rule_that_accounts_for_the_answer_says_what_is_missing_where_it_is_asked() -> None:
+    recording, rule = Recording(wrapped("vit"), inputs("vit")), RULES["libra"]
+    part = recording.backward(rule, one_hot(recording), fields_of(["attentions[-1]"]))
+    assert (part.missing, part.bias, part.block_inputs) == (None, None, ())
+    whole = recording.backward(rule, one_hot(recording), fields_of(["attentions[-1]"]) | ACCOUNT)
+    assert whole.missing is not None
+    assert whole.bias is not None
+
+
+def test_a_map_under_such_a_rule_asks_for_it() -> None:
+    for spec in ("gradcam_attention:libra", "fullgrad_plus:libra"):
+        (fields,) = parse(spec).fields.values()
+        assert fields >= ACCOUNT
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.rule is not None and not method.slow])

@@ -17,7 +17,7 @@ import pytest
 from explainers import ExplainerError
 from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.models.labels import ClassEntry
-from tests.explainers.datasets.made_up import HEIGHT, MAKERS, WIDTH, left, made_up, photo, plane
+from tests.explainers.support.made_up_datasets import HEIGHT, MAKERS, WIDTH, left, made_up, photo, plane
 
 THIRD = HEIGHT * WIDTH // 3
 #: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled

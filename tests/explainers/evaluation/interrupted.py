@@ -8,7 +8,7 @@ from pathlib import Path
 from explainers.datasets import open_dataset
 from explainers.evaluation.plan import Plan, make_plan
 from explainers.evaluation.running import EvaluationRun, InputsProgress, run
-from tests.embedded_models import loaded
+from tests.support.embedded_models import loaded
 
 METHODS = ("random", "rollout", "fullgrad")
 METRICS = ("mif", "lif", "srg", "completeness", "ap", "miou", "class_correlation")

@@ -27,7 +27,7 @@ from explainers.models.calibration import UNCALIBRATED
 from explainers.models.model import Model
 from explainers.pipeline.explain import versions
 from tests.explainers.evaluation.deadly import Deadly
-from tests.explainers.models.saved import save_timm
+from tests.explainers.support.saved_models import save_timm
 
 pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=1)]  # a cluster of processes on a busy machine may slip
 METHODS = ("random", "rollout", "fullgrad")

@@ -9,7 +9,7 @@ import pytest
 from explainers.evaluation.html import page_of
 from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.methods.registry import is_control
-from tests.server.made_up_run import report
+from tests.support.made_up_run import report
 
 
 def measured(
@@ -69,3 +69,9 @@ def test_the_page_of_a_report_mutes_such_a_column_and_says_why() -> None:
     assert "<td class=soft>95.0" in page
     assert "Segmentation AP</b>, in grey: A map of random numbers does as well as the best" in page
     assert "<td class=tied>80.0*" in page  # of a metric that tells
+
+
+def test_names_in_a_report_are_no_markup() -> None:
+    document = report()
+    document["plan"]["model"] = "<script>"
+    assert "<script>" not in page_of(document, None)

@@ -20,8 +20,8 @@ from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
 from explainers.evaluation.sanity_maps import all_random_scores, randomised_scores
 from explainers.metrics import METRICS
-from tests.embedded_models import loaded
-from tests.explainers.datasets.made_up import made_up, photo
+from tests.explainers.support.made_up_datasets import made_up, photo
+from tests.support.embedded_models import loaded
 
 pytestmark = pytest.mark.slow
 

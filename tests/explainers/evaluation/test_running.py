@@ -27,8 +27,8 @@ from explainers.evaluation.running import EvaluationRun, digest_of, run
 from explainers.metrics import METRICS
 from explainers.models.calibration import Calibration
 from tests.conftest import ROOT
-from tests.embedded_models import loaded
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
+from tests.support.embedded_models import loaded
 
 pytestmark = pytest.mark.slow
 #: Begins a run in a folder, or goes on with it.

@@ -21,7 +21,7 @@ from explainers.models.memory import bytes_of_pass
 from explainers.models.model import Model
 from explainers.models.removal.token_removal import BATCH, TOKENS
 from explainers.records.session import Cancelled
-from tests.explainers.models.saved import save_timm
+from tests.explainers.support.saved_models import save_timm
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from explainers.methods import METHODS
 from explainers.methods.implementations.attention import product
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import Trace
-from tests.explainers.golden.rows import (
+from tests.explainers.support.golden import arrays_of
+from tests.explainers.support.golden_rows import (
     BERT,
     TOLERANCE,
     case_of,
@@ -21,7 +22,6 @@ from tests.explainers.golden.rows import (
     patches,
     pixels,
 )
-from tests.explainers.support.golden import arrays_of
 
 
 def test_relevance_of_the_second_blocks_attention() -> None:

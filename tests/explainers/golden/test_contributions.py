@@ -8,7 +8,7 @@ import torch
 from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
-from tests.explainers.golden.rows import (
+from tests.explainers.support.golden_rows import (
     TOLERANCE,
     case_of,
     explained,

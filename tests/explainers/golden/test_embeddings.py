@@ -8,7 +8,8 @@ from torch import nn
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
-from tests.explainers.golden.rows import (
+from tests.explainers.support.golden import Case
+from tests.explainers.support.golden_rows import (
     CP_LRP,
     ROWS,
     TOLERANCE,
@@ -16,7 +17,6 @@ from tests.explainers.golden.rows import (
     case_of,
     explained,
 )
-from tests.explainers.support.golden import Case
 
 BEFORE_NORM = "bert.embeddings.LayerNorm"  # its input is the sum of word, position and type embedding
 

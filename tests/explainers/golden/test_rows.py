@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.explainers.golden.rows import (
+from tests.explainers.support.golden import GOLDEN, arrays_of
+from tests.explainers.support.golden_rows import (
     BESIDE,
     IN_FLOAT32,
     ROWS,
@@ -13,7 +14,6 @@ from tests.explainers.golden.rows import (
     case_of,
     maps_of,
 )
-from tests.explainers.support.golden import GOLDEN, arrays_of
 
 
 def test_every_array_of_every_folder_is_accounted_for_and_has_a_source() -> None:

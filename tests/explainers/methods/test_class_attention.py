@@ -7,8 +7,7 @@ alone differentiates.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import networkx
 import pytest
@@ -22,49 +21,13 @@ from explainers.methods.class_attention import NOTE
 from explainers.methods.requirements import variants
 from explainers.models.model import Model
 from explainers.records.trace import Trace
+from tests.explainers.support.class_attention import TARGET, close, explained, plain_maps
 from tests.explainers.support.wrapped import all_signals, inputs, trace_of, wrapped
 from tests.families import FAMILIES
 
-TARGET = 1
 LAST = ("raw_attention", "gradcam_attention", "transformer_attribution_last_block", "partial_lrp")
 ALL = ("attention_flow", "rollout", "generic_attention", "transformer_attribution", "transformer_attribution_without_gradient")
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
-
-
-@contextmanager
-def kept_softmaxes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
-    """Every attention map of torch's own forward pass, its gradient kept."""
-    maps: list[Tensor] = []
-    softmax = Tensor.softmax
-
-    def keeping(self: Tensor, *args: int, **how: int) -> Tensor:
-        out: Tensor = softmax(self, *args, **how)
-        out.retain_grad()
-        maps.append(out)
-        return out
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Tensor, "softmax", keeping)
-        yield maps
-
-
-def plain_maps(model: Model, tensors: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Tensor], list[Tensor]]:
-    """The attention maps of the patches' blocks and of class attention, with torch's gradient of the target in ``grad``."""
-    for part in model.module.modules():
-        if hasattr(part, "fused_attn"):
-            part.fused_attn = False
-    for parameter in model.module.parameters():
-        parameter.requires_grad_()
-    patches = patches_of(model, tensors)
-    with kept_softmaxes(monkeypatch) as maps:
-        model.forward(tensors)[:, TARGET].sum().backward()
-    square = [a for a in maps if a.dim() == 4 and a.shape[-2:] == (patches, patches)][-len(model.blocks) :]
-    return square, [a for a in maps if a.dim() == 4 and a.shape[-2:] == (1, 1 + patches)]
-
-
-def patches_of(model: Model, tensors: dict[str, Tensor]) -> int:
-    rows, columns = model.layout_of(tensors).grid or (0, 0)
-    return rows * columns
 
 
 def followed_back(squares: list[Tensor], rows: list[Tensor], stays: Callable[[Tensor], Tensor]) -> Tensor:
@@ -155,15 +118,6 @@ def traces(model: Model, tensors: dict[str, Tensor]) -> tuple[Trace, Trace]:
     """One recording under deep Taylor and under the ordinary gradient."""
     recording = Recording(model, tensors)
     return trace_of(recording, "deep_taylor", TARGET), trace_of(recording, "gradient", TARGET)
-
-
-def explained(model: Model, tensors: dict[str, Tensor], spec: str) -> Tensor:
-    found = explainers.explain(model, tensors, target=TARGET, methods=[spec])
-    return torch.stack([each[spec].scores for each in found]).double()
-
-
-def close(ours: Tensor, theirs: Tensor) -> None:
-    torch.testing.assert_close(ours, theirs.detach().double(), rtol=1e-5, atol=1e-8)
 
 
 def test_only_models_with_class_attention_have_its_signals() -> None:

@@ -157,7 +157,7 @@ def test_a_variant_as_plain_data_is_the_same_variant() -> None:
         assert (document["by"], document["year"], document["paper"]) == (
             variant.source.authors,
             variant.source.year,
-            variant.source.title,
+            variant.source.paper,
         )
         assert "source" not in document
         assert type(variant).from_json(document).to_json() == document

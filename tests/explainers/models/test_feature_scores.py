@@ -13,8 +13,8 @@ import explainers
 from explainers import ExplainerError, explain
 from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.feature_scores import FEATURE_SCORES_FILE, feature_score, read_directions, token_means
-from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import TEXT, text_model
+from tests.explainers.support.saved_models import save_transformers
 
 LONG = "not a bad movie, the plot is well-made! i don't like the film. " * 8
 

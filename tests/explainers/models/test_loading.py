@@ -21,10 +21,10 @@ from explainers.models import loading
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.loading import load
 from explainers.models.wrapping import wrap
-from tests.explainers.models.saved import save_timm, save_transformers
 from tests.explainers.support.garbage import without_collection
+from tests.explainers.support.saved_models import save_timm, save_transformers
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -17,8 +17,8 @@ from explainers import ExplainerError, explain
 from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.encoders import encoder
 from explainers.models.prompt_words import PROMPT_WORDS_FILE, PromptWords, read_prompt_words
-from tests.explainers.models.saved import save_transformers
 from tests.explainers.support.explained import clip_model, picture
+from tests.explainers.support.saved_models import save_transformers
 
 KINDS = {"a": "aside", "photo": "aside", "of": "aside", "big": "aside", "kitchen": "scene", "street": "scene", "red": "colour"}
 WORDS = PromptWords((*KINDS, "dog", "traffic light"), torch.eye(9), KINDS)

@@ -97,7 +97,7 @@ def test_without_methods_the_usual_ones_run(model: Any) -> None:
     for one in found.maps:
         assert bool(one.scores.isfinite().all())
         assert one.title
-        assert one.source.authors
+        assert one.source.authors or one.method == "random"
 
 
 @pytest.mark.parametrize("name", ["siglip", "eva02"])

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import explainers
-from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
 from explainers.records.result import Attribution, Explanation
-from tests.families import CLASS, FAMILIES, SEPARATOR
-from tests.vocabularies import byte_level, sentencepiece, wordpiece
+from tests.explainers.support.long_texts import TEXT, model_of, windows
+from tests.families import CLASS, SEPARATOR
+from tests.support.vocabularies import byte_level, sentencepiece, wordpiece
 
-TEXT = "not a bad movie, the plot is well-made! i don't like the film. " * 3
 ROOM = 18  # word pieces in a window of 20 tokens
 METHODS = ["fullgrad_plus:libra", "rollout", "transformer_attribution", "integrated_gradients?steps=3", "random"]
 TOKENIZERS = {"wordpiece": wordpiece(), "byte level": byte_level(), "sentencepiece": sentencepiece()}
-
-
-def model_of(name: str = "bert", tokenizer: Any = None) -> Model:
-    return explainers.wrap(FAMILIES[name].build(), tokenizer=tokenizer or wordpiece(), labels=["against", "for", "unsure"])
-
-
-def windows(model: Model, text: str = TEXT) -> Windows:
-    found = model.windows(text)
-    assert found is not None
-    return found
 
 
 def by_hand(explanation: Explanation) -> list[tuple[range, dict[str, torch.Tensor]]]:

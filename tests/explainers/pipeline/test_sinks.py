@@ -14,7 +14,7 @@ from explainers.pipeline.sinks import sink_notes
 from explainers.rendering.colours import has_sink
 from explainers.rendering.overlays import render_overlay
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 COUNT = 12
 TEXT = " ".join("abcdefghijkl")

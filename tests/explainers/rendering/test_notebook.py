@@ -19,7 +19,7 @@ from explainers.rendering.figures import panel
 from explainers.rendering.overlays import render_overlay
 from tests.explainers.support.explained import image_model, picture, text_model
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 METHODS = ["input_x_gradient:libra", "rollout"]
 

@@ -10,7 +10,7 @@ from PIL import Image
 import explainers
 from explainers import Model
 from tests.families import FAMILIES
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 LABELS = ["Zebra", "elephant", "Spoon", "fork", "dog"]
 TEXT = "Not a bad movie, the plot is well-made."

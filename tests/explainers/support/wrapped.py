@@ -62,3 +62,15 @@ def scores(name: str, *specs: str, batch: int = 1, target: int = 1) -> list[Tens
     result = explainers.explain(wrapped(name), inputs(name, batch), target=target, methods=list(specs))
     first = result[0] if isinstance(result, list) else result
     return [first[spec].scores.double() for spec in specs]
+
+
+def specs_for(model: Model) -> list[str]:
+    """One spec of every method that runs, under the rule that differs most from the ordinary gradient where it takes several."""
+    specs = []
+    for variant in explainers.variants(model):
+        method = METHODS[variant.method_name]
+        runs = variant.reason is None and variant.method_name != "random" and not (method.rule is None and method.slow)
+        if runs and variant.rule in (None, "libra", *method.rules[-1:]):
+            few = [f"{option}=2" for option in ("steps", "draws") if option in method.options]  # runs of the model
+            specs.append("?".join([variant.spec, *few]))
+    return specs

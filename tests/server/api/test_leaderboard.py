@@ -13,7 +13,7 @@ import pytest
 
 from server.run_reports import read_run_reports, shipped_folder
 from tests.server.conftest import Check, Sites
-from tests.server.made_up_run import FIGURES, report, texts, write_run
+from tests.support.made_up_run import FIGURES, report, texts, write_run
 
 
 def own(document: Any) -> list[Any]:

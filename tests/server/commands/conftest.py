@@ -13,7 +13,7 @@ import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import device_named
 from explainers.models.model import Model
-from tests.embedded_models import loaded
+from tests.support.embedded_models import loaded
 
 
 @pytest.fixture(scope="session")

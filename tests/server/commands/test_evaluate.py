@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.cli import main
-from tests.explainers.datasets.made_up import made_up
+from tests.explainers.support.made_up_datasets import made_up
 
 
 def test_evaluate_measures_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,10 +17,10 @@ from explainers.models.calibration import AbstentionThreshold, Calibration
 from server.cli import main
 from server.commands import Listed
 from server.commands.explain import table
-from tests.explainers.models.saved import save_timm
 from tests.explainers.support.explained import clip_model, picture
+from tests.explainers.support.saved_models import save_timm
 from tests.families import FAMILIES
-from tests.vocabularies import whole_text_unigram
+from tests.support.vocabularies import whole_text_unigram
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]

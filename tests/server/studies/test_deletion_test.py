@@ -15,7 +15,7 @@ from explainers.analysis.deletion_test import run_deletion
 from explainers.models.inputs.types import TextPair
 from explainers.models.removal.input_removal import input_removal
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.test_real_engine import make_tiny, tiny, tiny_site
+from tests.server.support.tiny_models import make_tiny, tiny, tiny_site
 
 TEXT = "not a bad movie, the plot is well-made!"
 SOME = ["rollout", "fullgrad_plus:libra", "input_x_gradient"]

@@ -11,7 +11,7 @@ import pytest
 import explainers
 from explainers import KINDS, QUANTITIES, RULES, Contrast, Probability, Session
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.test_real_engine import TEXT, tiny, tiny_site
+from tests.server.support.tiny_models import TEXT, tiny, tiny_site
 
 PROMPTS = ["a good film", "the bad movie"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from tests.server.conftest import Check, Site, picture, png
-from tests.server.test_real_engine import tiny, tiny_site
+from tests.server.support.tiny_models import tiny, tiny_site
 
 PROMPTS = ["a good film", "the bad movie"]
 

@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from tests.server.conftest import Check, Site
-from tests.server.test_real_engine import tiny, tiny_site
+from tests.server.support.tiny_models import tiny, tiny_site
 
 TEMPLATE = "not a {} movie, the plot is well-made"
 GROUPS = [{"name": "one", "words": ["good", "bad", "films"]}, {"name": "other", "words": ["well-made", "β"]}]

@@ -142,13 +142,13 @@ class Split(AttentionChoice):
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
         """In proportion. The other factor, where it is a constant, takes no share."""
-        of_a, of_b = rounding.split_product(product.a, product.b, product.output, signal, product.gathered())
+        of_a, of_b = rounding.split_product(product.a, product.b, product.output, signal, product.accumulated_rounding())
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
     def linear_attention(self, attention: LinearAttention, signal: Tensor, linear: LinearChoice) -> Triple:
         """In proportion; a quarter for queries and keys each, half for the values."""
         of_query, of_key, of_value = rounding.split_linear_attention(
-            attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.gathered()
+            attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()
         )
         return 0.25 * of_query, 0.25 * of_key, 0.5 * of_value
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from explainers.autograd.rules.strength import Strength
 
-Carried = Literal["gradient", "relevance"]
+SignalKind = Literal["gradient", "relevance"]
 
 
 class Choice(ABC):
@@ -28,7 +28,7 @@ class Choice(ABC):
     value: ClassVar[str | bool]
     title: ClassVar[str]
     says: ClassVar[str]
-    carries: ClassVar[Carried | None] = None
+    carries: ClassVar[SignalKind | None] = None
     holds: ClassVar[bool] = False
     accounts: ClassVar[bool] = False
     has_linear_form: ClassVar[bool] = False

@@ -222,7 +222,7 @@ class _OfRelevance(LinearChoice):
         """
         if not (total.both or total.shares):
             return signal, signal
-        return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.gathered())
+        return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
         """The relevance."""

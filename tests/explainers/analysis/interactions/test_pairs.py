@@ -21,7 +21,7 @@ from explainers.models.model import Model
 from explainers.models.tokens import tokens_in, with_tokens
 from tests.explainers.support.explained import clip_model
 from tests.families import CLASS, FAMILIES, PADDING, SEPARATOR
-from tests.vocabularies import wordpiece
+from tests.support.vocabularies import wordpiece
 
 PROMPT = "a good film, well-made"
 SQUARE = Preprocessing(resize=(32, 32), crop=(32, 32))

@@ -10,7 +10,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.methods.implementations.blackbox import describe_disagreement
 from explainers.models.removal.patches import patch_removal
-from tests.explainers.methods.test_methods import TARGET
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 
 

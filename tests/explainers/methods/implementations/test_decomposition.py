@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from explainers.autograd.propagation import Propagation
+from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.methods.implementations import decomposition
 from explainers.methods.implementations.decomposition import after_attention
 from explainers.records.session import Session
-from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.garbage import without_collection
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 from tests.families import FAMILIES
 
@@ -59,16 +59,16 @@ def test_rolled_contributions_are_shares(name: str) -> None:
 @pytest.mark.parametrize("name", ["decompx", "globenc"])
 def test_no_more_than_two_passes_of_copies_are_in_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They hold what all copies of the tokens were in all blocks; none of them waits for cycles to be collected."""
-    alive, most = weakref.WeakSet[Propagation](), 0
-    began = Propagation.__init__
+    alive, most = weakref.WeakSet[ForwardDecomposition](), 0
+    began = ForwardDecomposition.__init__
 
-    def begin(self: Propagation, *given: Any, **options: Any) -> None:
+    def begin(self: ForwardDecomposition, *given: Any, **options: Any) -> None:
         nonlocal most
         alive.add(self)
         most = max(most, len(alive))
         began(self, *given, **options)
 
-    monkeypatch.setattr(Propagation, "__init__", begin)
+    monkeypatch.setattr(ForwardDecomposition, "__init__", begin)
     monkeypatch.setattr(decomposition, "INNER_BATCH", 4)
     gc.collect()
     with without_collection():

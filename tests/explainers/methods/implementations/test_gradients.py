@@ -8,7 +8,7 @@ import torch
 import explainers
 from explainers import ExplainerError, Rule
 from explainers.autograd.rules import RULES
-from tests.explainers.methods.test_methods import TARGET, Pair
+from tests.explainers.support.pair import TARGET, Pair
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 
 

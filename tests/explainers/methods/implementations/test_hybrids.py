@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
-from tests.explainers.methods.test_methods import TARGET, Pair
 from tests.explainers.support import twins
+from tests.explainers.support.pair import TARGET, Pair
 from tests.explainers.support.wrapped import inputs, scores, wrapped
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import explainers
 from explainers.records.result import Attribution
-from tests.explainers.methods.test_methods import TARGET
+from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, wrapped
 
 

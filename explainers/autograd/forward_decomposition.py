@@ -1,0 +1,231 @@
+"""Every source token propagated forward on its own: what each contributes to every later tensor, the non-linearities held.
+
+A batch holds, for each sample, the real input and copies of it in which x^1 (or the input of one block) is zero but at one
+source token. All run through the model together. What is not linear takes its constants from the real one: attention weights,
+the scales of normalisations, gates; biases are added to the real one alone. So each copy carries one source's contribution,
+and the copies of all sources sum to the real one less its biases. Where the sources are the tokens of one block, a bias that
+meets a token before attention mixes it with others belongs to that token: value vectors carry their bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.autograd.nodes import Role
+from explainers.autograd.recorder import Operator
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import Rule
+from explainers.autograd.structure.attention import over_tokens
+from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
+from explainers.autograd.structure.model_structure import ModelStructure
+from explainers.errors import ExplainerError
+from explainers.models.model import Model
+from explainers.models.structure.spans import Span
+from explainers.models.tokens import as_given, map_size
+
+
+class ForwardDecomposition(Recording):
+    """A forward pass of ``1 + len(sources)`` copies of each sample, sample-major, the real one first.
+
+    ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
+    None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
+    of that block, which is the last to run; of one of class attention, behind the others, where ``class_attention_stage``.
+    ``over_channels`` says that attention in the blocks is over channels, which takes a way back to find out.
+    ``rule`` must have a linear form: hold attention and scales and gates constant.
+    """
+
+    is_differentiated = False
+
+    def __init__(
+        self,
+        model: Model,
+        tensors: Mapping[str, Tensor],
+        sources: Tensor,
+        rule: Rule,
+        block: int | None = None,
+        class_attention_stage: bool = False,
+        over_channels: bool = False,
+    ) -> None:
+        if any(isinstance(each, Span) for each in model.blocks):
+            raise ExplainerError(
+                f"{model.name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated "
+                "through one: choose a method that goes backward, such as fullgrad_plus:libra."
+            )
+        if model.block_io.tokens_first:
+            raise ExplainerError(
+                f"{model.name} lays tokens before samples, so that single tokens cannot be propagated through it: choose a method that "
+                "goes backward, such as fullgrad_plus:libra."
+            )
+        self.copies = 1 + len(sources)
+        self._sources = sources
+        self._over_channels = over_channels
+        self._propagated = rule
+        self._block = None if class_attention_stage else block
+        self._of_classes = block if class_attention_stage else None
+        self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
+        # of the last block: input, output, the factor (scale times weight) of the real copy
+        self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._mark = torch.zeros((), requires_grad=True)  # what depends on the input hangs on it
+        self.unruled: set[str] = set()  # what the copies passed that is not linear and has no constants
+        with suppress(_ReachedError):
+            super().__init__(model, tensors, entry=self._isolate if block is None else None)
+        if self._forward is not None:  # the last block of interest was reached
+            self.forward_pass.saved.forget()
+        self.nodes.end()
+        self._forward = None  # a method of its own would keep it, and all that it recorded, until cycles are collected
+
+    @property
+    def rule(self) -> Rule:
+        """The rule whose linear forms are applied."""
+        return self._propagated
+
+    def _isolate(self, x: Tensor) -> Tensor:
+        """The real input, and copies of it that hold their source token alone."""
+        real = x.detach().unflatten(0, (-1, self.copies))[:, :1]  # the copies may come without the biases of earlier blocks
+        alone: Tensor = real * self._kept_tokens(x)[None, :, :, None]
+        return alone.flatten(0, 1)
+
+    def _kept_tokens(self, x: Tensor) -> Tensor:
+        """(copies, S): 1 at the tokens that each copy holds, all of the real one."""
+        kept = torch.zeros(self.copies, x.shape[1], dtype=x.dtype, device=x.device)
+        kept[0] = 1
+        kept[torch.arange(1, self.copies), self._sources] = 1
+        return kept
+
+    def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        replaced = super()._before_block(module, args, kwargs)
+        if self._block is None or len(self.nodes.blocks) - 1 != self._block:
+            return replaced
+        self.norms = []
+        block = self.nodes.blocks[-1]
+        x = self.nodes.start(self._isolate(block.input).requires_grad_())
+        self._kept = self._kept_tokens(x)
+        block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
+        return self.model.block_io.with_taken(args, kwargs, x)
+
+    def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        replaced = super()._after_block(module, args, kwargs, output)
+        if self._block is not None and len(self.nodes.blocks) - 1 == self._block:
+            raise _ReachedError
+        # of the blocks before the one of interest nothing is read again, and there is a copy for each source
+        self.nodes.let_go()
+        self.norms = []
+        return replaced
+
+    def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        super()._before_class_block(module, args, kwargs)
+        if self._of_classes is None or len(self.nodes.class_blocks) - 1 != self._of_classes:
+            return None
+        block = self.nodes.class_blocks[-1]
+        x = self.nodes.start(self._isolate(block.input).requires_grad_())
+        self._kept = self._kept_tokens(x)
+        block.input, block.start = x, self.nodes.of(x)
+        return with_tokens_of_class_block(x, args, kwargs)
+
+    def _after_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        super()._after_class_block(module, args, kwargs, output)
+        if self._of_classes is not None and len(self.nodes.class_blocks) - 1 == self._of_classes:
+            raise _ReachedError
+
+    def _class_tokens(self) -> Tensor | None:
+        """Not looked for: that takes a way back."""
+        return None
+
+    @cached_property
+    def structure(self) -> ModelStructure:
+        """What the list of nodes says of the model, with what is known of its attention."""
+        return self._structure(self._over_channels)
+
+    @property
+    def starts(self) -> list[Tensor]:
+        """What all that depends on the input hangs on."""
+        return [*super().starts, self._mark]
+
+    def real(self, x: Tensor) -> Tensor:
+        """The real copy of each sample at the place of all its copies."""
+        groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
+        repeated: Tensor = groups[:, :1].expand_as(groups)
+        return repeated.flatten(0, 2)
+
+    def where_real(self, y: Tensor) -> Tensor:
+        """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
+        first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
+        first[0] = True
+        rows = first.repeat_interleave(self._rows(y)).repeat(self._samples // self.copies)
+        return rows.view(-1, *[1] * (y.dim() - 1))
+
+    def _rows(self, x: Tensor) -> int:
+        """How many rows of ``x`` belong to each copy. Raises ExplainerError where samples do not come first."""
+        if len(x) % self._samples:
+            raise ExplainerError(
+                f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
+                "propagated through it: choose a method that goes backward, such as fullgrad_plus:libra."
+            )
+        return len(x) // self._samples
+
+    def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
+        """Add a constant to the real copies alone."""
+        return y + constant * self.where_real(y).to(y.dtype)
+
+    def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
+        """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy."""
+        if self._kept is None or not self._before_attention():
+            return self.on_real(y, bias)
+        kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
+        if y.dim() == 3 and y.shape[:2] == kept.shape:
+            return y + bias * kept[:, :, None]
+        running = self.nodes.running
+        channels, shape = self.model.block_io.channels, None if running is None else running.stream
+        is_map = y.dim() == 4 and channels != 2 and len(y) == len(kept)
+        if is_map and shape is not None and map_size(y.shape, channels) == map_size(shape, channels):
+            return y + bias * as_given(kept[:, :, None], y.shape, channels)
+        return self.on_real(y, bias)
+
+    def _before_attention(self) -> bool:
+        if self._of_classes is not None:
+            running = self.nodes.running_class_block
+            behind = [] if running is None else class_attentions(self.nodes, lambda value, left: True)
+            return running is not None and not any(attention.softmax.place >= running.first for attention in behind)
+        running = self.nodes.running
+        return running is not None and (self._over_channels or not over_tokens(self.nodes, running))
+
+    def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
+        """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
+        if fits is None and self.entered:
+            self.unruled.add(name)
+
+    @property
+    def _samples(self) -> int:
+        """How many rows x^1 has, all copies counted."""
+        assert self.forward_pass.x1 is not None
+        return len(self.forward_pass.x1)
+
+    def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
+        """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
+        out: Tensor = operator.propagate(self, *arguments)
+        alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
+        path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]
+        return self._add_node(operator, arguments, path, role)
+
+
+class _OnPath(Operator):
+    """Marks a tensor as one on the path, as ``requires_grad`` does; but it is no leaf, so that a model may write into it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mark: Tensor) -> Tensor:
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        raise AssertionError("nothing goes back through a propagation")
+
+
+class _ReachedError(Exception):
+    """The last block of interest is done."""

@@ -1,0 +1,121 @@
+"""How much memory recordings take, before they are made: what does not fit is refused, or made in smaller pieces.
+
+A recording keeps what its operators need for the way back. How much that is of one input is measured, on a recording of that input alone,
+where a generous estimate from the model's shape says that it might matter; so an ordinary request costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from explainers.autograd.recording import Recording
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import with_gradients
+from explainers.models.memory import free_memory
+from explainers.models.model import Model
+
+SHARE = 0.9  # of the free memory that a request may take
+OVERHEAD = 1.5  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.5 measured on vit_small_patch16_224
+FLOAT64_OVERHEAD = (
+    1.5  # so many times more again where relevance is followed in float64, beside what float32 gave: measured on the same model
+)
+AMPLE = 3  # so many times as much free memory as the generous estimate says is no reason to measure
+#: Tensors of the width of the tokens, and of the size of the attention weights, that a block keeps at most.
+_OF_WIDTH, _OF_WEIGHTS = 48, 6
+
+
+def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """The samples of a batch."""
+    return max(len(tensor) for name, tensor in tensors.items() if model.is_sample(name))
+
+
+def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """Bytes that a recording of one sample keeps at most, from the model's shape: blocks, tokens, width and heads."""
+    length, width = _shape(model, tensors)
+    heads = int(model.details.get("heads") or 1)
+    return len(model.blocks) * (_OF_WIDTH * length * width + _OF_WEIGHTS * heads * length**2) * model.dtype.itemsize
+
+
+def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """Bytes that a recording of one of the samples keeps, measured once for each shape of input. Other memory is let go of."""
+    first = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
+    key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in first.items())))
+    return model.cached(key, lambda: _measure(model, first))
+
+
+def _measure(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    with with_gradients():
+        sizes = _MeasuredRecording(model, tensors).sizes
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.module.parameters()}
+    return sum(size for address, size in sizes.items() if address not in weights)
+
+
+class _MeasuredRecording(Recording):
+    """A recording that says how many bytes it keeps, by their address."""
+
+    sizes: dict[int, int]
+
+    def _end_forward(self) -> None:
+        self.sizes = self.forward_pass.saved.sizes()
+        super()._end_forward()
+
+
+def rows_at_once(
+    model: Model,
+    tensors: Mapping[str, Tensor],
+    most: int,
+    least: int,
+    *,
+    propagated: bool = False,
+    apart: int = 0,
+    times: float = 1.0,
+) -> int:
+    """How many rows, from ``least`` to ``most``, a recording of such inputs can have in the memory that is free.
+
+    propagated  a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for the way back
+    apart       bytes that are needed besides
+    times       how much larger its numbers are than the model's own: 2 in float64 of float32
+
+    Raises ExplainerError, with both figures and what to send instead, where not even the ``least`` fit.
+    """
+    free, most_of_one = free_memory(model.device), times * estimate_of_one(model, tensors)
+    if free is None or (most * most_of_one + apart) * AMPLE <= free:
+        return most
+    too_large = most_of_one > AMPLE * AMPLE * free  # not even measuring fits
+    of_a_row = most_of_one if too_large else times * _bytes_of_a_row(model, tensors, propagated)
+    fit = max(0, int((SHARE * free - apart) / of_a_row))
+    if fit >= least:
+        return min(fit, most)
+    samples = rows_of(model, tensors)
+    fewer = fit * samples // least  # of the inputs
+    remedy = f"send at most {fewer} at once" if fewer else "choose a smaller model, a smaller input or another method, or free memory"
+    raise ExplainerError(
+        f"This needs about {(least * of_a_row + apart) / 1e9:.2g} GB of memory for {samples} {'input' if samples == 1 else 'inputs'} by "
+        f"{model.name}, and {free / 1e9:.2g} GB are free ({model.device.type}): {remedy}."
+    )
+
+
+def check_memory(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0, *, recorded: bool = True) -> None:
+    """Raise ExplainerError where a recording of these inputs does not fit, or, where it is not ``recorded``, a pass that keeps nothing for
+    the way back; see :func:`rows_at_once`.
+    """
+    rows = rows_of(model, tensors)
+    rows_at_once(model, tensors, rows, rows, times=times, propagated=not recorded)
+
+
+def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:
+    """Bytes that one more row takes."""
+    kept = measure_one(model, tensors)
+    if not propagated:
+        return OVERHEAD * kept
+    length, width = _shape(model, tensors)  # the input and output of every block, and what one block works with
+    return 2 * len(model.blocks) * length * width * model.dtype.itemsize + 2 * kept / len(model.blocks)
+
+
+def _shape(model: Model, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Tokens and width."""
+    layout = model.layout_of(tensors)
+    length = tensors["input_ids"].shape[1] if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
+    return int(length), int(model.details.get("width") or 1024)

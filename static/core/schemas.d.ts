@@ -1,0 +1,1746 @@
+// What HTTP takes and gives, from the OpenAPI document. No page loads this. It is made: `python -m tools.script_types`.
+
+/** What the model can't know, in place of an answer or beside it. */
+export interface Abstention {
+  kind: string;
+  /** In few words. */
+  says: string;
+  /** In a sentence. */
+  detail: string;
+  /** The number that crossed the line. */
+  score: number;
+  line: number;
+}
+
+/** Where a model says that it does not know: beyond a line that was measured. */
+export interface AbstentionLine {
+  kind: string;
+  /** In few words. */
+  says: string;
+  /** What is held against the line. */
+  score: string;
+  line: number;
+  /** Whether the model abstains below the line; else above. */
+  below: boolean;
+  /** On what, in a sentence. */
+  measured: string;
+  /** The kind of prompts that it is about; else all. */
+  prompts?: string;
+}
+
+/** How alike the maps of an explanation order the patches or words. */
+export interface Agreement {
+  id: string;
+  target: string;
+  measure: "spearman";
+  /** In an order that puts like beside like. */
+  methods: string[];
+  /** Rows and columns in that order; null where a map has one score throughout. */
+  correlations: ((number | null)[])[];
+  tokens: number;
+  /** What they have in common, in words; "" where there is nothing to say. */
+  sentence: string;
+}
+
+/** Another input. */
+export interface AlikeRequest {
+  /** A rule of GET /api/rules that carries gradients. */
+  rule?: string;
+  /** Steps of the path from the baseline over which Jacobians are averaged; 0: at the input itself. */
+  steps?: number;
+  /** Where the path begins: at zeros, or at the tokens of a picture of zeros and of a text of one padding token. */
+  baseline?: "zero" | "empty";
+  /** Of which block the tokens enter. */
+  block?: "first" | "last";
+  /** How the average over the path is taken. */
+  quadrature?: "gauss_legendre" | "riemann";
+  /** The id of a finished explanation of another input by the same model. */
+  other: string;
+}
+
+/** Why the model finds two inputs alike. */
+export interface Alikeness {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  cosine: number;
+  rule: string;
+  steps: number;
+  baseline: "zero" | "empty";
+  block: "first" | "last";
+  quadrature: "gauss_legendre" | "riemann";
+  /** The sum of the pairs. */
+  total: number;
+  /** What pairs of special tokens add. */
+  other_tokens: number;
+  /** The rest of the cosine. */
+  baseline_terms: number;
+  first: InteractionSide;
+  second: InteractionSide;
+  /** A row for each unit of the first, a column for each of the second. */
+  pairs: number[][];
+  strongest: InteractionPair[];
+  seconds: number;
+  /** The id of the explanation of the other input. */
+  other: string;
+}
+
+/** What a block adds to a map. */
+export interface BlockTerm {
+  /** The sum over patches or words. */
+  total: number;
+  scores: number[];
+  block: number;
+}
+
+/** What makes probabilities of logits, and where the model abstains. */
+export interface Calibration {
+  temperature: number;
+  lapse: number;
+  lines: AbstentionLine[];
+}
+
+/** Nothing further is said. */
+export interface CancelledData {
+}
+
+/** It was cancelled. */
+export interface CancelledEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "cancelled";
+  data: Blob;
+}
+
+/** A class: its label, its groups, and other words for it. */
+export interface ClassEntry {
+  label: string;
+  /** The everyday one. */
+  group?: string;
+  /** All of them: each may be asked for as any:<group>. */
+  groups?: string[];
+  synonyms?: string[];
+  /** Of WordNet. */
+  wnid?: string;
+}
+
+/** What each block adds to a map that is a sum over blocks. */
+export interface Contributions {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  method: string;
+  title: string;
+  target: string;
+  signed: boolean;
+  grid?: [number, number];
+  blocks: BlockTerm[];
+  /** What belongs to no block. */
+  rest: Term | null;
+}
+
+/** Whose blocks to take apart. */
+export interface ContributionsRequest {
+  /** A spec whose method is a sum over blocks (``summed`` in GET /api/methods). */
+  method: string;
+  /** The label of a target of the explanation; none: the first. */
+  target?: string | null;
+}
+
+/** The curve of one map and order. */
+export interface DeletionCurve {
+  area: number;
+  probability?: number[];
+  logit?: number[];
+  value?: number[];
+  method: string;
+  order: "most" | "least";
+}
+
+/** The deletion test of the maps of a target. */
+export interface DeletionCurves {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  target: string;
+  /** What areas and ranks are made of. */
+  read: "probability" | "logit" | "value";
+  how: string;
+  tokens: number;
+  fractions: number[];
+  /** How many tokens are gone at each of the fractions. */
+  counts: number[];
+  curves: DeletionCurve[];
+  random: RandomCurve;
+  ranking: DeletionRank[];
+}
+
+/** With none of ``remove``, ``keep``, ``fraction`` and ``replace``: the curves of the methods. With one of them: one answer. */
+export interface DeletionQuestion {
+  /** The label of one of the explained targets; none: the first. */
+  target?: string | null;
+  /** Curves: specs of maps of the explanation; none: all. */
+  methods?: string[] | null;
+  /** Which tokens go first: the most or the least relevant. Curves: none gives both; one answer: none is most. */
+  order?: "most" | "least" | null;
+  /** Curves: shares of tokens that are gone; none: 0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1. */
+  fractions?: number[] | null;
+  /** One answer: the indices of the tokens to take away, as in the scores of a map. */
+  remove?: number[] | null;
+  /** One answer: the indices of the tokens to keep; all others are taken away. */
+  keep?: number[] | null;
+  /** One answer: the spec of the map by whose order `fraction` takes away. */
+  method?: string | null;
+  /** One answer: the share of tokens to take away, first of the order of `method`. */
+  fraction?: number | null;
+  /** One answer, texts: words in place of others, by their index in input.words. */
+  replace?: { [name: string]: string } | null;
+  /** One answer, images: patches are taken out (removed) or painted in the mean colour (painted); none: taken out where the model allows it. */
+  how?: "removed" | "painted" | null;
+}
+
+/** How a method did; random orders stand among the methods, with rank 0. */
+export interface DeletionRank {
+  method: string;
+  rank: number;
+  /** The area of the most relevant first. */
+  most?: number;
+  /** The area of the least relevant first. */
+  least?: number;
+  /** The second less the first. */
+  gap?: number;
+  /** Whether it is random orders. */
+  control?: boolean;
+}
+
+/** How well scores name what the model needs. */
+export interface DeletionScore {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  read: "probability" | "logit" | "value";
+  /** Under the curve while tokens go most important first: the lower, the better. */
+  area: number;
+  how: string;
+  tokens: number;
+}
+
+/** How long the model worked. */
+export interface DoneData {
+  seconds: number | null;
+}
+
+/** All maps are there. */
+export interface DoneEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+/** What the model says with exactly these tokens gone. */
+export interface EditedAnswer {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  target: string;
+  read: "probability" | "logit" | "value";
+  how: string;
+  tokens: number;
+  removed: number[];
+  /** Of a text, as it was asked, before tokens were taken away. */
+  text?: string;
+  probability?: number;
+  logit?: number;
+  value?: number;
+  top: Target[];
+}
+
+/** An input of a run. */
+export interface Example {
+  place: number;
+  name: string;
+  target: string;
+  value: number;
+  /** The address of a picture of its map. */
+  image?: string;
+  /** Of a text. */
+  words?: ExampleWord[];
+}
+
+/** A word and its score from -1 to 1. */
+export interface ExampleWord {
+  text: string;
+  score: number;
+}
+
+/** The inputs on which a method did best and worst by a metric. */
+export interface Examples {
+  metric: string;
+  method: string;
+  best: Example[];
+  worst: Example[];
+}
+
+/** About how long it will take. */
+export interface ExpectedData {
+  seconds: number;
+}
+
+/** An explanation, as it is stored and sent; while it is made, with the maps that are there. Options that are as usual are left out. */
+export interface Explanation {
+  /** A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the model takes. */
+  long_texts?: "windows" | "cut";
+  /** double: every map of relevance in float64; auto: those whose estimated rounding error asks for it. */
+  precision?: "auto" | "double";
+  /** The person's name for it. */
+  title?: string;
+  /** What the logits mean. */
+  output?: "softmax" | "sigmoid" | "regression";
+  input?: ImageInput | TextInput;
+  /** Where the words of prompts are explained. */
+  prompts?: PromptInput[];
+  /** Of a text that is longer than the model takes. */
+  windows?: TextWindow[];
+  /** What is explained. */
+  targets?: Target[];
+  /** What the model finds likeliest, best first. */
+  top?: Target[];
+  abstention?: Abstention;
+  /** What a person should know. */
+  notes?: string[];
+  id: string;
+  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  /** ISO 8601, UTC; with the model left out where what was stored is damaged. */
+  created?: string;
+  model?: string;
+  /** SHA-256 of the model's weights. */
+  weights_digest?: string;
+  /** Of the libraries. */
+  versions?: { [name: string]: string };
+  /** Specs. */
+  methods?: string[];
+  maps: Map[];
+  /** The place of each map in the order in which they were made, where that is another. */
+  made?: number[];
+  /** That the model worked. */
+  seconds?: number;
+  /** Why it failed. */
+  problem?: ProblemDocument;
+}
+
+/** What a list of explanations shows of one. */
+export interface ExplanationSummary {
+  id: string;
+  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  title?: string;
+  created?: string;
+  model?: string;
+  targets?: Target[];
+  abstention?: Abstention;
+  problem?: ProblemDocument;
+  seconds?: number;
+  /** Where it can be looked at. */
+  page: "/image" | "/prompt" | "/text";
+  maps: number;
+  methods: number;
+  /** The random maps beside the methods. */
+  controls: number;
+  specs: string[];
+  /** Of a text. */
+  excerpt?: string;
+  /** The same for all explanations of one picture or text. */
+  about?: string;
+  /** The first ones of a text. */
+  words?: ScoredWord[];
+  /** The address of the picture, small. */
+  thumbnail?: string;
+  /** The address of the picture of one map. */
+  map?: string;
+}
+
+/** The name that an explanation has now. */
+export interface ExplanationTitle {
+  id: string;
+  title: string | null;
+}
+
+/** It failed. */
+export interface FailedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "failed";
+  data: Blob;
+}
+
+/** Why it failed. */
+export interface Failure {
+  problem: ProblemDocument;
+}
+
+/** The metric that methods are ranked by before all, and what it asks of one. */
+export interface FirstMetric {
+  name: string;
+  title: string;
+  unit: string;
+  direction: string;
+  asks: string;
+}
+
+/** Of greys of more than 8 bits, the values that are shown as black to white. */
+export interface GreyWindow {
+  level: number;
+  width: number;
+  source: "set" | "file" | "range";
+}
+
+/** Small maps of heads. */
+export interface HeadMaps {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  quantity: string;
+  signed: boolean;
+  target: string;
+  /** Whose row it is. */
+  origin: "class_token" | "read_token" | "mean" | "token";
+  token: number | null;
+  /** How many heads each block has. */
+  heads: (number | null)[];
+  grid?: [number, number];
+  blocks: HeadsOfBlock[];
+}
+
+/** A row of the map of a head. */
+export interface HeadRow {
+  scores: number[];
+  /** The sum over the tokens that stand for no patch or word. */
+  outside: number;
+}
+
+/** The heads of one block; null where it has no maps. */
+export interface HeadsOfBlock {
+  block: number;
+  heads: HeadRow[] | null;
+  mean: HeadRow | null;
+}
+
+/** What to look at in the heads, and which of them. */
+export interface HeadsRequest {
+  /** One of GET /api/quantities. */
+  quantity?: string;
+  /** Whose row: a patch in raster order or a word piece; none: what the model's head reads. */
+  token?: number | null;
+  /** One block or several, counted from 0; none: all. ``heads`` in the answer says how many heads each has. */
+  block?: number | number[] | null;
+  /** One head, counted from 0; none: all. */
+  head?: number | null;
+  /** The label of a target of the explanation; none: the first. */
+  target?: string | null;
+}
+
+/** The event loop answers. */
+export interface Health {
+  status: "ok";
+}
+
+/** A picture as the model was shown it. */
+export interface ImageInput {
+  kind: "image";
+  /** Of the upright original, in pixels. */
+  width: number;
+  height: number;
+  /** What was seen of the upright original. */
+  crop: [number, number, number, number];
+  /** Columns and rows of pixels that the model saw. */
+  seen: [number, number];
+  /** The part that was asked for. */
+  frame?: [number, number, number, number];
+  window?: GreyWindow;
+  /** Of the upload. */
+  sha256?: string;
+}
+
+/** What two inputs have to do with each other in the space of an encoder. */
+export interface Interaction {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  cosine: number;
+  rule: string;
+  steps: number;
+  baseline: "zero" | "empty";
+  block: "first" | "last";
+  quadrature: "gauss_legendre" | "riemann";
+  /** The sum of the pairs. */
+  total: number;
+  /** What pairs of special tokens add. */
+  other_tokens: number;
+  /** The rest of the cosine. */
+  baseline_terms: number;
+  first: InteractionSide;
+  second: InteractionSide;
+  /** A row for each unit of the first, a column for each of the second. */
+  pairs: number[][];
+  strongest: InteractionPair[];
+  seconds: number;
+}
+
+/** A unit of the first input and one of the second. */
+export interface InteractionPair {
+  first: number;
+  second: number;
+  score: number;
+}
+
+/** A prompt. */
+export interface InteractionRequest {
+  /** A rule of GET /api/rules that carries gradients. */
+  rule?: string;
+  /** Steps of the path from the baseline over which Jacobians are averaged; 0: at the input itself. */
+  steps?: number;
+  /** Where the path begins: at zeros, or at the tokens of a picture of zeros and of a text of one padding token. */
+  baseline?: "zero" | "empty";
+  /** Of which block the tokens enter. */
+  block?: "first" | "last";
+  /** How the average over the path is taken. */
+  quadrature?: "gauss_legendre" | "riemann";
+  /** Any prompt; none: the first that was explained. */
+  prompt?: string | null;
+}
+
+/** One of two inputs, and what each of its words or patches adds to the cosine with the whole of the other. */
+export interface InteractionSide {
+  input: ImageInput | TextInput;
+  grid?: [number, number];
+  scores: number[];
+}
+
+/** How the ends of intervals were found. */
+export interface Interval {
+  level: number;
+  draws: number;
+}
+
+/** The regions of a label. */
+export interface LabelRegions {
+  /** Its value in regions.png. */
+  index: number;
+  patches: number;
+  share: number;
+  label: string;
+  colour: [number, number, number];
+  regions: Region[];
+}
+
+/** Every run. */
+export interface Leaderboard {
+  runs: RunReport[];
+  /** By the kind of input. */
+  rankings: { [name: string]: Ranking };
+  /** Which of the folders cannot be read. */
+  problems: string[];
+}
+
+/** At most ``most``; the rest is the refusal of more. */
+export interface Limit {
+  most: number;
+  type: string;
+  title: string;
+  /** With {count} and {what} for how many of what there were. */
+  detail: string;
+  send: string;
+}
+
+/** What one request may hold. */
+export interface Limits {
+  limits: { [name: string]: Limit };
+}
+
+/** The model could not be loaded. */
+export interface LoadFailedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "failed";
+  data: Blob;
+}
+
+/** Why it could not be loaded. */
+export interface LoadFailure {
+  problem: ProblemDocument;
+}
+
+/** How far the loading is. */
+export interface LoadProgress {
+  text: string;
+  /** Where it is known. */
+  fraction?: number;
+}
+
+/** The model is there. */
+export interface LoadedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "loaded";
+  data: Blob;
+}
+
+/** What one method says about one target. */
+export interface Map {
+  by: string;
+  year: number | null;
+  paper: string;
+  /** The spec: what was asked for. */
+  method: string;
+  /** The part of the spec that names the method. */
+  readout: string;
+  /** The backward rule; null for a method that reads no signal. */
+  rule: string | null;
+  /** The options that the spec names; left out where it names none. */
+  options?: { [name: string]: boolean | number | string };
+  title: string;
+  /** The label of what is explained. */
+  target: string;
+  /** Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it. */
+  pixels?: [number, number];
+  /** The smallest and the largest score. */
+  range: [number, number];
+  /** Whether scores tell for from against, or only strength. */
+  signed: boolean;
+  /** Whether another target may have another map. */
+  class_specific: boolean;
+  /** What the scores promise to add up to; null: nothing. */
+  adds_up_to?: string | null;
+  /** By how much they miss it. */
+  completeness_error?: number;
+  /** Of a map drawn at random, its correlation with that of another seed, estimated. */
+  seed_correlation?: number;
+  /** Of a map of relevance. */
+  precision?: MapPrecision;
+  seconds: number;
+  /** What a person should know. */
+  notes: string[];
+  /** Of an image those of the patches in raster order, of a text one for each token. */
+  scores: number[];
+  /** Rows and columns of the patches; a text has none. */
+  grid?: [number, number];
+}
+
+/** In which precision a map of relevance was computed, and why. */
+export interface MapPrecision {
+  dtype: string;
+  why: string;
+  /** By how much of the largest score rounding may change the map in the model's own precision. */
+  rounding: number | null;
+}
+
+/** A data set that needs no download. */
+export interface MeasurableDataset {
+  name: string;
+  title: string;
+  inputs: number;
+  metrics: MeasurableMetric[];
+}
+
+/** A metric that can be measured on a data set. */
+export interface MeasurableMetric {
+  name: string;
+  title: string;
+}
+
+/** A model and the data sets that it can be measured on. */
+export interface MeasurableModel {
+  name: string;
+  title: string;
+  datasets: MeasurableDataset[];
+}
+
+/** A method with every rule that it goes with. */
+export interface Method {
+  by: string;
+  year: number | null;
+  paper: string;
+  name: string;
+  title: string;
+  family: string;
+  classic: boolean;
+  /** The usual one. */
+  rule: string | null;
+  also: string[];
+  /** Those that it is listed with. */
+  rules: string[];
+  signed: boolean;
+  class_specific: boolean;
+  description: string;
+  /** What the model must have, in words. */
+  needs: { [name: string]: string };
+  passes: string;
+  slow: boolean;
+  default: boolean;
+  promise: Promise | null;
+  summed: boolean;
+  class_attention: string | null;
+  options: MethodOption[];
+  pairs: MethodPair[];
+}
+
+/** How many methods there are. */
+export interface MethodCounts {
+  readouts: number;
+  methods: number;
+  listed: number;
+  parts: number;
+}
+
+/** A map is there. */
+export interface MethodEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "method";
+  data: Blob;
+}
+
+/** Methods that work alike. */
+export interface MethodFamily {
+  name: string;
+  title: string;
+  line: string;
+}
+
+/** An option of a method. */
+export interface MethodOption {
+  name: string;
+  kind: "int" | "float" | "bool" | "str";
+  default: boolean | number | string | null;
+  help: string;
+  minimum: number | null;
+  maximum: number | null;
+  choices: string[];
+  /** In words. */
+  allowed: string;
+}
+
+/** What is wanted first. */
+export interface MethodOrder {
+  /** Specs, what is wanted first in front; those that are done or not made are passed over. */
+  methods: string[];
+}
+
+/** A method with one rule. */
+export interface MethodPair {
+  by: string;
+  year: number | null;
+  paper: string;
+  spec: string;
+  rule: string | null;
+  title: string;
+  adds_up_to: string | null;
+  reason: string | null;
+  remedies: string[];
+  /** What it shows, in plain words. */
+  line: string;
+}
+
+/** The methods, and what helps to choose among them. */
+export interface Methods {
+  methods: Method[];
+  variants: Variant[];
+  rules: Rule[];
+  /** Where no model is named. */
+  counts?: MethodCounts;
+  families: MethodFamily[];
+  presets: Preset[];
+  standing: Standing | null;
+  /** The parts of the specs that were asked about. */
+  specs?: SpecParts[];
+}
+
+/** The map of a method under a rule that was put together. */
+export interface Mix {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  rule: MixedRule;
+  map: Map;
+  /** How far FullGrad's terms are, under that rule, from adding up to the score. */
+  completeness_error: number | null;
+  /** The score. */
+  value: number | null;
+}
+
+/** A method and a rule. */
+export interface MixRequest {
+  /** A method of GET /api/methods that has a rule, with its options but without a rule. ``readout`` is read too. */
+  method: string;
+  /** Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient. */
+  rule: { [name: string]: string | boolean };
+  /** The label of a target of the explanation; none: the first. */
+  target?: string | null;
+}
+
+/** The rule that was put together. */
+export interface MixedRule {
+  name: string;
+  title: string;
+  choices: { [name: string]: string | boolean };
+}
+
+/** A model of the list. */
+export interface Model {
+  name: string;
+  /** null where it is not known yet. */
+  kind: "image" | "clip" | "text" | null;
+  title: string;
+  description: string;
+  embedded: boolean;
+  state: "available" | "loading" | "loaded" | "failed";
+  default: boolean;
+  /** Whether it is made for photos that people bring. */
+  photos: boolean;
+  recommended: boolean;
+  /** Of its download. */
+  megabytes: number | null;
+  good_for: string;
+  details: ModelDetails;
+  /** Why it could not be loaded. */
+  problem?: ProblemDocument;
+  device?: string;
+  weights_digest?: string;
+  /** Once it is loaded, if it has lines. */
+  calibration?: Calibration;
+}
+
+/** A model with its card, its classes and what explains it. */
+export interface ModelDetail {
+  name: string;
+  /** null where it is not known yet. */
+  kind: "image" | "clip" | "text" | null;
+  title: string;
+  description: string;
+  embedded: boolean;
+  state: "available" | "loading" | "loaded" | "failed";
+  default: boolean;
+  /** Whether it is made for photos that people bring. */
+  photos: boolean;
+  recommended: boolean;
+  /** Of its download. */
+  megabytes: number | null;
+  good_for: string;
+  details: ModelDetails;
+  /** Why it could not be loaded. */
+  problem?: ProblemDocument;
+  device?: string;
+  weights_digest?: string;
+  /** Once it is loaded, if it has lines. */
+  calibration?: Calibration;
+  labels: string[];
+  /** Markdown. */
+  card: string | null;
+  /** Once it is loaded. */
+  variants?: Variant[];
+  /** Where they are known. */
+  classes?: ClassEntry[];
+}
+
+/** What is known of a model once it is loaded. */
+export interface ModelDetails {
+  blocks?: number;
+  /** null where the model does not say. */
+  heads?: number | null;
+  /** Of the residual stream. */
+  width?: number | null;
+  /** Of a picture. */
+  channels?: number | null;
+  /** Rows and columns of patches; a text has none. */
+  grid?: [number, number] | null;
+  /** Height and width in pixels; a text has none. */
+  input?: [number, number] | null;
+  /** Of a text. */
+  max_tokens?: number | null;
+  /** A CLIP model and a regression have none. */
+  classes?: number | null;
+  mask_token_id?: number | null;
+  padding_token_id?: number | null;
+  unknown_token_id?: number | null;
+  parameters?: number;
+  /** The function behind the head. */
+  squashing?: string | null;
+  class_token?: boolean;
+  library?: string | null;
+  source?: string;
+  /** Of a CLIP model: logit = logit_scale * cosine + logit_bias. */
+  logit_scale?: number;
+  logit_bias?: number;
+}
+
+/** A model to load. */
+export interface ModelRequest {
+  name: string;
+}
+
+/** Every model. */
+export interface Models {
+  models: Model[];
+}
+
+/** A kind of operators, and the choices that a rule has for them. */
+export interface OperatorKind {
+  name: string;
+  title: string;
+  covers: string;
+  choices: RuleChoice[];
+}
+
+/** Where an explanation that is being made will be. */
+export interface PendingExplanation {
+  id: string;
+  url: string;
+  events: string;
+}
+
+/** How to follow the loading of a model. */
+export interface PendingModel {
+  name: string;
+  state: "available" | "loading" | "loaded" | "failed";
+  events: string;
+}
+
+/** A map of the pixels that the model saw. */
+export interface PixelMap {
+  by: string;
+  year: number | null;
+  paper: string;
+  /** The spec: what was asked for. */
+  method: string;
+  /** The part of the spec that names the method. */
+  readout: string;
+  /** The backward rule; null for a method that reads no signal. */
+  rule: string | null;
+  /** The options that the spec names; left out where it names none. */
+  options?: { [name: string]: boolean | number | string };
+  title: string;
+  /** The label of what is explained. */
+  target: string;
+  /** Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it. */
+  pixels?: [number, number];
+  /** The smallest and the largest score. */
+  range: [number, number];
+  /** Whether scores tell for from against, or only strength. */
+  signed: boolean;
+  /** Whether another target may have another map. */
+  class_specific: boolean;
+  /** What the scores promise to add up to; null: nothing. */
+  adds_up_to?: string | null;
+  /** By how much they miss it. */
+  completeness_error?: number;
+  /** Of a map drawn at random, its correlation with that of another seed, estimated. */
+  seed_correlation?: number;
+  /** Of a map of relevance. */
+  precision?: MapPrecision;
+  seconds: number;
+  /** What a person should know. */
+  notes: string[];
+  /** Rows of pixels. */
+  scores: number[][];
+}
+
+/** The place of a method in a run. */
+export interface Place {
+  rank: number;
+  of: number;
+  value: number;
+  low: number | null;
+  high: number | null;
+  /** Whether it cannot be told from the best. */
+  tied: boolean;
+  second_value: number | null;
+}
+
+/** A set of methods to begin with. */
+export interface Preset {
+  name: string;
+  title: string;
+  says: string;
+  specs: string[];
+}
+
+/** What the model's probabilities depended on. */
+export interface ProbabilitySettings {
+  temperature: number;
+  lapse: number;
+}
+
+/** What is asked: ``template`` has one slot, ``target`` is a class of the model, ``method`` a spec. */
+export interface Probe {
+  model: string;
+  template: string;
+  groups: ProbeGroup[];
+  target: string;
+  method?: string;
+}
+
+/** The means of the first group less those of the second. */
+export interface ProbeDifference {
+  between: [string, string];
+  probability?: number;
+  logit: number;
+  relevance: number;
+}
+
+/** Words that stand for one group. */
+export interface ProbeGroup {
+  name: string;
+  words: string[];
+}
+
+/** Means over the words of a group. */
+export interface ProbeMeans {
+  name: string;
+  /** How many. */
+  words: number;
+  probability?: number;
+  logit: number;
+  relevance: number;
+}
+
+/** By which method words have their relevance. */
+export interface ProbeMethod {
+  spec: string;
+  title: string;
+  signed: boolean;
+  class_specific: boolean;
+}
+
+/** The template with one word in its slot, and what the model made of it. */
+export interface ProbeRow {
+  group: string;
+  word: string;
+  text: string;
+  /** A regression has none. */
+  probability?: number;
+  logit: number;
+  /** Of the word. */
+  relevance: number;
+  /** The tokens that the word was read as. */
+  pieces: string[];
+  /** Whether one of them is the token for unknown words. */
+  unknown: boolean;
+}
+
+/** A refusal (RFC 9457): what was wrong, and what to send instead. */
+export interface ProblemDocument {
+  /** urn:vitrine:problem: and a name for machines. */
+  type: string;
+  title: string;
+  status: number;
+  /** What was wrong. */
+  detail: string;
+  /** What to send instead. */
+  send?: string;
+}
+
+/** How far a study is: how many inputs of how many the model has answered. */
+export interface ProgressData {
+  asked: number;
+  total: number;
+}
+
+/** The loading goes on. */
+export interface ProgressEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "progress";
+  data: Blob;
+}
+
+/** What scores add up to, and under which rules. */
+export interface Promise {
+  rules: string[];
+  total: string;
+}
+
+/** A prompt as the model read it, where its words are explained. */
+export interface PromptInput {
+  kind: "text";
+  /** null where only its tokens are known. */
+  text: string | null;
+  tokens: Token[];
+  words: Word[];
+  /** The second text of a pair. */
+  text_pair?: string;
+  prompt: string;
+}
+
+/** Prompts to ask together. */
+export interface PromptSet {
+  name: string;
+  prompts: string[];
+}
+
+/** What can be looked at in the heads of a model. */
+export interface Quantities {
+  quantities: Quantity[];
+}
+
+/** Something that every head has for each pair of tokens. */
+export interface Quantity {
+  name: string;
+  title: string;
+  says: string;
+  signed: boolean;
+}
+
+/** The form of ``POST /api/explanations``: one of image, text and source is explained. */
+export interface QuestionForm {
+  /** A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the model takes. */
+  long_texts?: "windows" | "cut";
+  /** double: every map of relevance in float64; auto: those whose estimated rounding error asks for it. */
+  precision?: "auto" | "double";
+  /** A name from /api/models. */
+  model: string;
+  /** A text; or send image, or source. */
+  text?: string | null;
+  /** A second text that is read with the first: a hypothesis. */
+  text_pair?: string | null;
+  /** x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright original. Empty: what it takes by itself, also where source was asked with a crop. */
+  crop?: string;
+  /** level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown as black to white. Empty or left out: those of the file, else from the smallest to the largest value. */
+  window?: string;
+  /** For CLIP models: score the image (the default) or the words of each prompt. */
+  side?: "image" | "text" | null;
+  /** Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class. */
+  target?: string[];
+  /** For CLIP models: what to look for. */
+  prompt?: string[];
+  /** What target takes, or a prompt: explain how much each target scores above this one. */
+  against?: string | null;
+  /** The number of each target that is explained: its logit, or its softmax probability. */
+  read?: "logit" | "probability";
+  /** Specs: method[:rule][?option=value]; none: the model's default ones. */
+  methods?: string[];
+  /** Specs whose maps are wanted first, in this order; those that are not made are passed over, and what is not named follows. The answer is the same whatever the order. */
+  order?: string[];
+  /** An image file; or send text, or source. */
+  image?: Blob | null;
+  /** The id of an explanation: explain the same input, bit for bit, not sent again. */
+  source?: string | null;
+}
+
+/** How many explanations are before it. */
+export interface QueuedData {
+  position: number;
+}
+
+/** It waits. */
+export interface QueuedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "queued";
+  data: Blob;
+}
+
+/** The mean curve of random orders. */
+export interface RandomCurve {
+  area: number;
+  probability?: number[];
+  logit?: number[];
+  value?: number[];
+  /** How many orders. */
+  seeds: number;
+}
+
+/** A method and its place. */
+export interface RankedMethod {
+  spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
+  title: string;
+  rank: number;
+}
+
+/** What a run found by which methods are ranked on the pages. */
+export interface Ranking {
+  run: string;
+  model: string;
+  measured: string;
+  metric: FirstMetric;
+  second: RankingMetric | null;
+  random: number | null;
+  of: number;
+  /** How many methods cannot be told from the best. */
+  tied: number;
+  trust: TrustedMethod[];
+  /** What cannot be told from a random map. */
+  by_chance: RankedMethod[];
+  /** What is worse than one. */
+  worse: RankedMethod[];
+}
+
+/** A metric that methods are ranked by. */
+export interface RankingMetric {
+  name: string;
+  title: string;
+  unit: string;
+  direction: string;
+}
+
+/** The embedded models are loaded. */
+export interface Readiness {
+  status: "ready";
+  models: { [name: string]: "available" | "loading" | "loaded" | "failed" };
+}
+
+/** Patches that touch and are won by the same label. */
+export interface Region {
+  /** In pixels of the upright original; null where they lie in padding. */
+  box: [number, number, number, number] | null;
+  patches: number;
+  peak: number;
+}
+
+/** Which label wins which patch. */
+export interface Regions {
+  id: string;
+  method: string;
+  threshold: number;
+  grid: [number, number];
+  /** What the mask covers. */
+  crop: [number, number, number, number];
+  labels: LabelRegions[];
+  none: WonPatches;
+}
+
+/** The lines that make an explanation again. */
+export interface ReproducingLines {
+  python: string;
+  curl: string;
+}
+
+/** A backward rule: a choice for each kind of operator. */
+export interface Rule {
+  by: string;
+  year: number | null;
+  paper: string;
+  name: string;
+  title: string;
+  label: string;
+  short: string;
+  group: string;
+  attention: string;
+  norm: string;
+  activation: string;
+  product: string;
+  linear: string;
+  bias: boolean;
+  strength: { [name: string]: number };
+}
+
+/** What a rule may do with operators of a kind. */
+export interface RuleChoice {
+  value: string | boolean;
+  title: string;
+  says: string;
+  /** What a rule with it must carry; null where both will do. */
+  carries: string | null;
+}
+
+/** The backward rules. */
+export interface Rules {
+  rules: Rule[];
+  kinds: OperatorKind[];
+}
+
+/** A run, and how far it is. */
+export interface Run {
+  id: string;
+  model: string;
+  dataset: string;
+  methods: string[];
+  metrics: string[];
+  limit: number;
+  state: "waiting" | "running" | "done" | "stopped" | "failed";
+  done: number;
+  total: number;
+  seconds_left: number | null;
+  /** Why it failed. */
+  problem?: ProblemDocument;
+}
+
+/** The mean probability of the explained class while tokens are taken away. */
+export interface RunCurves {
+  fractions: number[];
+  methods: { [name: string]: number[] };
+}
+
+/** The data set of a run. */
+export interface RunDataset {
+  name: string;
+  title: string;
+  description?: string;
+  source?: Source | null;
+  split?: string | null;
+  /** Files in its folder that were not read. */
+  unread?: number;
+}
+
+/** The run is over. */
+export interface RunEndedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "ended";
+  data: Blob;
+}
+
+/** What a run found of a method by a metric. */
+export interface RunFigure {
+  value: number | null;
+  error: number | null;
+  low: number | null;
+  high: number | null;
+  inputs?: number;
+  tied: boolean;
+}
+
+/** A method of a run. */
+export interface RunMethod {
+  spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
+  title: string;
+  by: string;
+  year: number | null;
+  signed: boolean;
+  control: boolean;
+}
+
+/** A metric of a run. */
+export interface RunMetric {
+  name: string;
+  title: string;
+  family?: string;
+  description: string;
+  direction: "lower" | "higher" | null;
+  lowest?: number | null;
+  highest?: number | null;
+  unit: string;
+  source: Source | null;
+  takes?: { [name: string]: string };
+  kinds?: string[];
+  /** Why it cannot tell methods apart, where it cannot. */
+  cannot_tell: string | null;
+}
+
+/** What a run measured. */
+export interface RunPlan {
+  model: string;
+  dataset: string;
+  methods?: string[];
+  metrics?: string[];
+  limit?: number | null;
+  target: string;
+  how: string | null;
+  seed: number;
+  long_texts?: string;
+}
+
+/** The run goes on. */
+export interface RunProgressEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "progress";
+  data: Blob;
+}
+
+/** What a run measured and found. */
+export interface RunReport {
+  id: string;
+  shipped: boolean;
+  shows_inputs: boolean;
+  format: number;
+  plan: RunPlan;
+  weights_digest?: string;
+  calibration?: ProbabilitySettings;
+  versions?: { [name: string]: string };
+  inputs: number;
+  data_digest?: string;
+  tokens_at_once?: number;
+  /** Inputs of which the model knows no class. */
+  left_out?: number;
+  /** Of how many inputs each class was left out, as the model knows nothing of its name. */
+  unknown?: { [name: string]: number };
+  command: string | null;
+  seconds?: number | null;
+  kind: string;
+  dataset: RunDataset;
+  methods: RunMethod[];
+  metrics: RunMetric[];
+  interval: Interval;
+  results: { [name: string]: { [name: string]: RunFigure } };
+  curves: { [name: string]: RunCurves };
+}
+
+/** What is measured. */
+export interface RunRequest {
+  /** An embedded model. */
+  model: string;
+  /** A data set that needs no download; GET /api/runs lists those of each model. */
+  dataset: string;
+  /** Specs, or sets of methods: default, quick, ... */
+  methods?: string[];
+  /** Names of metrics. */
+  metrics?: string[];
+  /** How many inputs, drawn with a fixed seed. */
+  limit?: number;
+}
+
+/** What can be measured here, and the run that goes on or ended last. */
+export interface Runs {
+  models: MeasurableModel[];
+  sets: Preset[];
+  most: number;
+  current: Run | null;
+}
+
+/** An input to try. */
+export interface Sample {
+  id: string;
+  kind: "image" | "clip" | "text";
+  model: string;
+  title: string;
+  note?: string;
+  /** The address of a picture. */
+  image?: string;
+  /** The picture, small, as a data URI. */
+  thumbnail?: string;
+  text?: string;
+  text_pair?: string;
+  prompts?: string[];
+  sets?: PromptSet[];
+  target?: string;
+  /** What the picture shows. */
+  objects?: string[];
+  /** Whether the model is easily misled by it. */
+  trap?: boolean;
+  /** The class that people give it. */
+  expected?: string;
+  /** The class that the model gives it, where that was noted. */
+  model_says?: string;
+}
+
+/** Inputs to try. */
+export interface Samples {
+  samples: Sample[];
+}
+
+/** A word and its score over the largest magnitude of all. */
+export interface ScoredWord {
+  text: string;
+  score: number;
+}
+
+/** A map that is not stored. */
+export interface ScoresToTest {
+  /** One number a token, as many as the maps of the explanation have. */
+  scores: number[];
+  /** The label of one of the explained targets; none: the first. */
+  target?: string | null;
+}
+
+/** Where a data set or a metric was published. */
+export interface Source {
+  authors: string;
+  year: number | null;
+  title: string;
+  link: string;
+}
+
+/** A spec that was asked about, in its parts. */
+export interface SpecParts {
+  spec: string;
+  /** The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it. */
+  pair: string;
+  readout: string;
+  rule: string | null;
+  options: { [name: string]: boolean | number | string };
+}
+
+/** How far methods can be trusted: their places in a run that ships. */
+export interface Standing {
+  run: string;
+  model: string;
+  /** On what, in words. */
+  measured: string;
+  /** On how many inputs, in words: the beginning of ``measured``. */
+  inputs: string;
+  metric: FirstMetric;
+  /** What decides among those that are tied with the best. */
+  second: RankingMetric | null;
+  /** What random scores have. */
+  random: number | null;
+  random_second: number | null;
+  ranks: { [name: string]: Place };
+  /** Whether it was measured on this very model. */
+  here: boolean;
+}
+
+/** The model has answered, and these maps will follow. */
+export interface StartedData {
+  /** The person's name for it. */
+  title?: string;
+  /** What the logits mean. */
+  output?: "softmax" | "sigmoid" | "regression";
+  input?: ImageInput | TextInput;
+  /** Where the words of prompts are explained. */
+  prompts?: PromptInput[];
+  /** Of a text that is longer than the model takes. */
+  windows?: TextWindow[];
+  /** What is explained. */
+  targets?: Target[];
+  /** What the model finds likeliest, best first. */
+  top?: Target[];
+  abstention?: Abstention;
+  /** What a person should know. */
+  notes?: string[];
+  /** Specs. */
+  expected: string[];
+  /** While they are made: about how many seconds each takes. */
+  costs?: { [name: string]: number };
+}
+
+/** The model has answered. */
+export interface StartedEvent {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "started";
+  data: Blob;
+}
+
+export interface StudyDone_Alikeness_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Contributions_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_DeletionScore_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_HeadMaps_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Interaction_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Mix_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Union_DeletionCurves__EditedAnswer__ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_WordProbe_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+/** A study begins whose like were timed before. */
+export interface StudyExpected {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "expected";
+  data: Blob;
+}
+
+/** A study failed. */
+export interface StudyFailed {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "failed";
+  data: Blob;
+}
+
+/** A study goes on. */
+export interface StudyProgress {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "progress";
+  data: Blob;
+}
+
+/** An explained class or prompt, or one that the model thinks of. */
+export interface Target {
+  label: string;
+  /** Of the class; a group and a difference have none. */
+  index?: number;
+  /** Of a CLIP model. */
+  prompt?: string;
+  logit: number;
+  /** A regression and a difference have none. */
+  probability?: number;
+  /** Which number of it is explained. */
+  read?: "logit" | "probability";
+  /** The class or prompt itself, where the label says more. */
+  of?: string;
+  /** The class or prompt that it is set against. */
+  against?: string;
+  /** The group that it is. */
+  group?: string;
+  /** Of a prompt that the model cannot read or that is not in the picture. */
+  abstention?: Abstention;
+}
+
+/** A part of a map. */
+export interface Term {
+  /** The sum over patches or words. */
+  total: number;
+  scores: number[];
+}
+
+/** A text as the model read it. */
+export interface TextInput {
+  kind: "text";
+  /** null where only its tokens are known. */
+  text: string | null;
+  tokens: Token[];
+  words: Word[];
+  /** The second text of a pair. */
+  text_pair?: string;
+}
+
+/** A part of a text that is longer than the model takes, and what the model says of this part alone. */
+export interface TextWindow {
+  start: number;
+  end: number;
+  /** The first and the last of its pieces. */
+  tokens: [number, number];
+  /** The top class. */
+  label: string;
+  probability: number | null;
+  /** Of each explained target. */
+  logits: number[];
+}
+
+/** A name of one's own. */
+export interface TitleRequest {
+  /** The title; null or blank takes it away. */
+  title: string | null;
+}
+
+/** A piece of a text as the model reads it. */
+export interface Token {
+  text: string;
+  /** The first of its characters. */
+  start: number;
+  /** Behind the last of its characters. */
+  end: number;
+  /** Whether it stands for no word. */
+  special: boolean;
+  /** Of a pair of texts, 1 in the second. */
+  part?: number;
+}
+
+/** A method that a run gives reason to trust, and its figures. */
+export interface TrustedMethod {
+  rank: number;
+  of: number;
+  value: number;
+  low: number | null;
+  high: number | null;
+  /** Whether it cannot be told from the best. */
+  tied: boolean;
+  second_value: number | null;
+  spec: string;
+  /** The part of the spec that names the method. */
+  readout: string;
+  title: string;
+}
+
+/** A method with one of its own rules. */
+export interface Variant {
+  by: string;
+  year: number | null;
+  paper: string;
+  spec: string;
+  readout: string;
+  rule: string | null;
+  title: string;
+  signed: boolean;
+  class_specific: boolean;
+  slow: boolean;
+  default: boolean;
+  description: string;
+  passes: string;
+  adds_up_to: string | null;
+  /** Why it cannot run; null where it can. */
+  reason: string | null;
+  /** Options with one of which it can all the same. */
+  remedies: string[];
+}
+
+/** The patches that one label wins, or none. */
+export interface WonPatches {
+  /** Its value in regions.png. */
+  index: number;
+  patches: number;
+  share: number;
+}
+
+/** A word of a text. */
+export interface Word {
+  text: string;
+  start: number;
+  end: number;
+  /** The indices of its pieces. */
+  tokens: number[];
+  /** Of a pair of texts, 1 in the second. */
+  part?: number;
+}
+
+/** What one word of a sentence does. */
+export interface WordProbe {
+  model: string;
+  target: string;
+  template: string;
+  method: ProbeMethod;
+  rows: ProbeRow[];
+  groups: ProbeMeans[];
+  /** null for one group alone. */
+  difference: ProbeDifference | null;
+  notes: string[];
+}

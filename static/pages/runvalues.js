@@ -1,0 +1,23 @@
+// How values of a run are printed.
+
+import { number } from "../core/dom.js";
+
+/** @import { RunMetric } from "../core/schemas.js" */
+
+/** Beside the name of a metric: which end is better. */
+export const ARROWS = { higher: "↑", lower: "↓" };
+
+/**
+ * A value as it is printed: a share in per cent.
+ * @param {number | null} value
+ * @param {string} unit
+ * @returns {string}
+ */
+export const shown = (value, unit) => (value === null ? "–" : unit === "share" ? number(100 * value) : number(value));
+
+/**
+ * What stands behind a value of a metric.
+ * @param {RunMetric} metric
+ * @returns {string}
+ */
+export const unitOf = (metric) => (metric.unit === "share" ? " %" : "");

@@ -1,0 +1,170 @@
+// The answer to the newest question as it comes: what the model says, map by map, and asking again where it stops.
+
+import { byId, el, say, seconds } from "../core/dom.js";
+import { remember } from "../core/historylist.js";
+import { showProblem } from "../core/problems.js";
+import { countMethods, isMethod } from "../core/registry.js";
+import { MapProgress } from "../progress/mapprogress.js";
+import { LOST } from "../progress/waitingline.js";
+import { Job } from "./job.js";
+import { scrollToAnswer } from "./scrolltoanswer.js";
+import { questionOf } from "./storedquestion.js";
+import { carry } from "./tabmemory.js";
+
+/**
+ * @import { Map, ProblemDocument } from "../core/schemas.js"
+ * @import { Started } from "../core/types.js"
+ * @import { TakenQuestion } from "./types.js"
+ * @import { Workbench } from "./workbench.js"
+ */
+
+/** Follows the explanation that answers the page's question. */
+export class Answering {
+  #drawn = Promise.resolve(); // once the input of the explanation is on show
+
+  /** @param {Workbench} workbench */
+  constructor(workbench) {
+    this.workbench = workbench;
+    this.job = new Job({
+      queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
+      started: (info, question) => this.#started(info, question),
+      method: (map, question) => this.#method(map, question),
+      done: ({ seconds: took }, question) => this.#done(took, question),
+      failed: (problem, question) => this.#failed(problem, question),
+      lost: (problem) => this.#stopped(problem),
+      away: () => {
+        say("status", LOST);
+        this.mapProgress.lose();
+      },
+      back: () => {
+        say("status", "connected again");
+        this.mapProgress.regain();
+      },
+      renewed: (question) => this.#renewed(question),
+    });
+    this.mapProgress = new MapProgress(
+      (problem) => workbench.report(problem, byId("results-problem")),
+      () => workbench.ask({}),
+    );
+  }
+
+  /**
+   * @param {Started} info
+   * @param {TakenQuestion} question
+   */
+  #started(info, question) {
+    const { workbench } = this;
+    const before = workbench.shown;
+    const isNew =
+      !before || before.input !== question.input || before.model !== question.model || before.side !== question.side;
+    workbench.show(info, question);
+    // what was asked of an address alone is known only now
+    if (question.isAgain) question.targets = questionOf({ ...info, id: question.id }, workbench.kind).targets;
+    if (isNew) workbench.plateSet.clear();
+    if (isNew && before) workbench.focus.set({ at: -1, locked: false });
+    workbench.subject.set({ id: question.id, model: question.model, info, done: false });
+    workbench.models.explain(Boolean(question.input.sample), question.modelInfo.detail.labels ?? []);
+    if (workbench.kind !== "text") carry(question.id, info, question.input.isOwn);
+    workbench.write();
+    workbench.headline.show(info);
+    this.#drawn = Promise.resolve(workbench.page.started(info, question, isNew)).then(
+      () => {},
+      (problem) => workbench.report(problem, byId("results-problem")),
+    );
+    this.mapProgress.begin(question.id, workbench.plateSet.variants, info.costs);
+    this.#progress();
+    if (before || (question.input.isOwn && !workbench.isLink)) scrollToAnswer(); // a link opens at the picture
+  }
+
+  /**
+   * @param {Map} map
+   * @param {TakenQuestion} question
+   */
+  #method(map, question) {
+    this.workbench.received.push(map);
+    this.workbench.page.method(map, question);
+    this.#progress();
+  }
+
+  #progress() {
+    const { plateSet } = this.workbench;
+    this.mapProgress.arrive(plateSet.shown.map(({ spec }) => spec));
+    const [done, all] = [plateSet.shown, plateSet.variants].map((variants) => variants.filter(isMethod));
+    say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
+  }
+
+  /**
+   * @param {number | undefined} took seconds
+   * @param {TakenQuestion} question
+   */
+  #done(took, question) {
+    const { workbench } = this;
+    this.mapProgress.end();
+    workbench.plateSet.close();
+    workbench.headline.sumUp(true);
+    this.#drawn.then(() => question === workbench.shown && workbench.subject.set({ done: true }));
+    say("status", `${countMethods(workbench.plateSet.shown)}${took === undefined ? "" : ` in ${seconds(took)}`}`);
+  }
+
+  /**
+   * @param {ProblemDocument} problem
+   * @param {TakenQuestion} question
+   */
+  #failed(problem, question) {
+    const { workbench } = this;
+    workbench.pend(false);
+    const isStored = question === workbench.taken && !workbench.shown; // the address goes on to name it
+    if (question !== workbench.shown) {
+      workbench.revert();
+      if (!isStored) workbench.write();
+    }
+    this.#stopped(problem, question);
+  }
+
+  /**
+   * It will not go on by itself; `question`, if it can be asked again as it was.
+   * @param {ProblemDocument} problem
+   * @param {TakenQuestion | null} [question]
+   */
+  #stopped(problem, question = null) {
+    this.mapProgress.end();
+    this.workbench.plateSet.close();
+    say("status", "stopped");
+    const again = question && !(problem.status >= 400 && problem.status < 500) ? [this.#againButton(question)] : [];
+    showProblem(byId("results-problem"), problem, ...again);
+  }
+
+  /**
+   * A button that asks exactly what was asked: the same input, targets, methods and options.
+   * @param {TakenQuestion} question
+   */
+  #againButton(question) {
+    const again = async () => {
+      button.disabled = true;
+      try {
+        this.workbench.question = question;
+        say("status", "asked");
+        if (await this.job.again(question)) this.#renewed(question);
+      } catch (problem) {
+        if (problem.name !== "AbortError") this.workbench.report(problem, byId("results-problem"));
+      }
+    };
+    const button = el("button", { type: "button", class: "act plain again", on: { click: again } }, "Ask again");
+    return button;
+  }
+
+  /**
+   * The server makes a question anew: it has another id.
+   * @param {TakenQuestion} question
+   */
+  #renewed(question) {
+    this.workbench.question = this.workbench.taken = question;
+    question.input.source = question.id;
+    question.isAgain = true;
+    remember(question.id);
+    showProblem(byId("results-problem"), null);
+    say("status", "asked");
+    this.mapProgress.regain();
+    this.workbench.write();
+  }
+}

@@ -1,0 +1,24 @@
+// The question that a stored explanation answered.
+
+import { classOf } from "../core/targets.js";
+import { Input } from "../inputs/input.js";
+import { isExample, keyOf } from "./tabmemory.js";
+
+/** @import { Explanation, Wish } from "../core/types.js" */
+
+/**
+ * The parts of the question that a stored explanation answered, but for the model and whose tokens get the scores: a
+ * picture that was only ever the example of a page is not the person's own.
+ * @param {Pick<Explanation, "id" | "input" | "targets"> & {methods?: string[]}} stored
+ * @param {string} kind
+ * @returns {{input: Input, targets: Wish, methods: string[]}}
+ */
+export function questionOf(stored, kind) {
+  const [first] = stored.targets ?? [];
+  const field = kind === "clip" ? "prompt" : "target";
+  return {
+    input: new Input({ source: stored.id, isOwn: !isExample(keyOf(stored.input, stored.id)) }),
+    targets: { [field]: stored.targets?.map(classOf) ?? null, against: first?.against, read: first?.read },
+    methods: stored.methods ?? [],
+  };
+}

@@ -1,0 +1,72 @@
+// A question of a page and what it takes to answer it, as the scripts of the frame share it. Types alone: no page loads
+// this.
+
+/**
+ * @import { Registry } from "../core/registry.js"
+ * @import { Calibration, Map, Model, ModelDetail, ModelDetails, Sample } from "../core/schemas.js"
+ * @import { Explanation, Started, Wish } from "../core/types.js"
+ * @import { Input } from "../inputs/input.js"
+ * @import { PlateSet } from "../plates/plate.js"
+ */
+
+/**
+ * What the server tells of a model once it is loaded, and of its methods for one side.
+ * @typedef {{model: Model, side: string, registry: Registry, detail: ModelDetail}} ModelInfo
+ */
+
+/**
+ * What the person asks.
+ * @typedef {object} Question
+ * @property {Input | null} input
+ * @property {string | null} model
+ * @property {string} side whose tokens get the scores
+ * @property {Wish} targets
+ * @property {string[]} methods specs; none: the usual ones
+ * @property {ModelInfo | null} modelInfo
+ * @property {string | null} id of the explanation that answers it, once the server took it
+ * @property {string | null} [state]
+ * @property {boolean} [isOver]
+ * @property {boolean} [isAgain] whether the server makes it anew, of which only the address is known
+ */
+
+/**
+ * A question that the server took.
+ * @typedef {Question & {input: Input, model: string, modelInfo: ModelInfo, id: string}} TakenQuestion
+ */
+
+/**
+ * What a page does at each step of the frame.
+ * @typedef {object} PageSteps
+ * @property {() => void} ready the samples are known
+ * @property {(stored: Explanation) => unknown} [prepare] before a stored explanation is shown
+ * @property {(stored: Explanation) => void} [reopen] how it begins with a stored explanation
+ * @property {() => void} example how it begins by itself
+ * @property {(input: Input) => void} [carry] how it begins with the picture of another page
+ * @property {(wanted: {count: number, side: string}) => unknown} [load] the modules for so many targets of that side
+ * @property {(model: Model, detail: ModelDetail) => void} changed
+ * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
+ * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
+ * @property {(info: Pick<Started, "targets" | "input" | "prompts">) => PlateSet} [plateSet] for an explanation, where the page has several
+ * @property {(info: Started, question: TakenQuestion, isNew: boolean) => unknown} started
+ * @property {(map: Map, question: TakenQuestion) => void} method
+ */
+
+/**
+ * What a page of classes does at each step.
+ * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "refused" | "started"> &
+ *   {receive?: (map: Map) => void, openSample: (sample: Sample) => void}} ClassSteps
+ */
+
+/**
+ * What a line about prompts needs of a model.
+ * @typedef {ModelDetails & {calibration?: Calibration}} Known
+ */
+
+/**
+ * What a tab remembers: where each page was left, with the key that tells its picture from others; the picture that
+ * goes along; and the keys of pictures that were only ever the example of a page.
+ * @typedef {{places: {[path: string]: {search: string, picture: string}},
+ *   picture: {key: string, id: string, prompts: string[]} | null, examples: string[]}} Memory
+ */
+
+export {};

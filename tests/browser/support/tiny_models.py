@@ -1,0 +1,76 @@
+"""A server on the real engine, with tiny random models in the places of the embedded ones, and made-up samples.
+
+It answers every question at once. Tests that hold what a page shows against what the API says lose nothing on it; those about what the
+embedded models know, about real photos and about long texts need the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import explainers
+from explainers.models.catalogue import CATALOGUE
+from explainers.models.inputs.images import Preprocessing
+from server import explainers_engine
+from server.engine import Engine
+from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_loaded
+from tests.families import FAMILIES
+from tests.server.conftest import png
+from tests.server.support.tiny_models import CALIBRATION, CLASSES, make_tiny
+from tests.support.vocabularies import wordpiece
+
+PICTURES, REVIEWS = 4, ("not a bad movie, the plot is well-made!", "a good film.", "bad, bad film - do not go.")
+PROMPTS = ["a good film", "a bad movie"]
+WORDS = 40  # word pieces that the tiny text model reads
+
+
+def load(name: str, device: str | None = None) -> explainers.Model:
+    """A tiny random model in the place of an embedded one; two of images, which answer differently."""
+    if name == FOR_PHOTOS:
+        square = Preprocessing(resize=(32, 24), crop=(32, 24))
+        labels = [entry.label for entry in CLASSES]
+        model = explainers.wrap(FAMILIES["vit"].build(seed=1), name=name, preprocess=square, device=device, labels=labels)
+        return replace(model, classes=CLASSES, calibration=CALIBRATION)
+    if name == "reviews-bert":
+        labels = ["negative", "positive", "neither"]
+        return explainers.wrap(FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(WORDS), labels=labels, device=device)
+    return make_tiny(name, device)
+
+
+class TinyModels:
+    """Makes the engine."""
+
+    def engine(self) -> Engine:
+        """The real one, with the tiny models as the embedded ones."""
+        return replace(explainers_engine.engine(), catalogue=[entry for entry in CATALOGUE if entry.embedded], load=load)
+
+
+def write_samples(folder: Path) -> None:
+    """Samples of each kind: pictures for both models of images, the same with prompts, and short reviews."""
+    folder.mkdir()
+    samples: list[dict[str, Any]] = []
+    for number in range(PICTURES):
+        (folder / f"{number}.png").write_bytes(png(number))
+        picture = {"title": f"Picture {number}", "note": f"Made up, number {number}.", "image": f"{number}.png"}
+        model = FOR_PHOTOS if number < PICTURES // 2 else "scenes-vit"
+        samples.append({**picture, "id": f"picture-{number}", "kind": "image", "model": model})
+        sets = [{"name": "what is there", "prompts": PROMPTS}, {"name": "and what is not", "prompts": [*PROMPTS, "a dog", "an eel"]}]
+        samples.append({**picture, "id": f"prompts-{number}", "kind": "clip", "model": "clip", "prompts": PROMPTS, "sets": sets})
+    for number, text in enumerate(REVIEWS):
+        review = {"title": f"Film {number}", "note": "Made up.", "text": text}
+        samples.append({**review, "id": f"review-{number}", "kind": "text", "model": "reviews-bert"})
+    (folder / "index.json").write_text(json.dumps({"samples": samples}), "utf-8")
+
+
+@contextmanager
+def tiny_server(folder: Path) -> Iterator[str]:
+    """The address of such a server in a thread of this process, once its models are there."""
+    write_samples(folder / "samples")
+    with played(folder / "home", TinyModels(), [folder / "samples"], device="cpu") as address:
+        wait_until_loaded(address, FOR_PHOTOS)
+        yield address

@@ -1,0 +1,1 @@
+"""What the tests of what is embedded share: data that is made up, and a tiny encoder."""

@@ -1,0 +1,202 @@
+"""Choices as objects: one that a package adds, held against a second writing at every operator; and what a rule refuses."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import explainers
+from explainers import ExplainerError, plugins
+from explainers.autograd.rules import KINDS, RULES, Choice, Rule, Strength, add_choice, rule_of
+from explainers.autograd.rules.choices import ActivationChoice
+from explainers.autograd.rules.operands import Curve
+from explainers.methods import METHODS
+from explainers.metrics import METRICS
+from tests.conftest import ROOT
+from tests.explainers.support.formulas import Twin
+from tests.explainers.support.operator_cases import CASES, Case
+from tests.explainers.support.operator_cases.case import normal
+from tests.explainers.support.toys import autograd, record, signal
+from tests.explainers.support.wrapped import inputs, wrapped
+from tests.support.example_package import install_example
+
+REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+
+
+@pytest.fixture(scope="module")
+def guided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rule]:
+    """The rule of docs/extending.md that has a choice of its own, as its package adds it; this process forgets it afterwards."""
+    before = [dict(registry) for registry in REGISTRIES]
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(install_example(tmp_path_factory.mktemp("example")))
+            plugins._declared.cache_clear()
+            plugins.load_plugins()
+            yield RULES["guided"]
+    finally:
+        plugins._declared.cache_clear()
+        sys.modules.pop("vitrine_example", None)
+        for registry, entries in zip(REGISTRIES, before, strict=True):
+            registry.clear()
+            registry.update(entries)
+
+
+class GuidedTwin(Twin):
+    """Guided backpropagation a second time: a hook takes away what is negative where the signal arrives at a curve."""
+
+    def act(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        return guided_at(function(x))
+
+    gate = act
+
+    def gated(self, a: Tensor, g: Tensor) -> Tensor:
+        return self.mul(a, guided_at(g))
+
+
+def guided_at(y: Tensor) -> Tensor:
+    """The same numbers; of the signal that arrives at them what is positive goes on."""
+    if not y.requires_grad:
+        return y
+    same = y.view_as(y)
+    same.register_hook(lambda arrived: arrived.clamp(min=0))
+    return same
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_a_choice_of_another_package_goes_through_every_operator(guided: Rule, case: Case) -> None:
+    function = case.make()
+    if isinstance(function, nn.Module):
+        function.requires_grad_(False)
+    recording = record(function, case.x)
+    seed = normal(*recording.logits.shape, seed=21)
+    x = case.x.detach().clone().requires_grad_()
+    value = case.twin(GuidedTwin(guided), x).flatten(1)
+    expected = torch.autograd.grad(value, x, seed)[0] if value.requires_grad else torch.zeros_like(x)
+    torch.testing.assert_close(signal(recording, guided, seed), expected, rtol=1e-11, atol=1e-11)
+
+
+def test_it_is_the_published_formula_in_a_network_of_rectifiers(guided: Rule) -> None:
+    """Springenberg et al. (2015): what arrives passes where it is positive and so was the rectifier's input."""
+    first, second, x = normal(5, 6, seed=1), normal(4, 5, seed=2), normal(1, 3, 6, seed=3)
+    seed = normal(1, 12, seed=4)
+    recording = record(lambda tokens: F.relu(tokens @ first.mT) @ second.mT, x)
+    arrived = seed.view(1, 3, 4) @ second
+    expected = (arrived * (arrived > 0) * (x @ first.mT > 0)) @ first
+    assert bool((arrived < 0).any())
+    torch.testing.assert_close(signal(recording, guided, seed), expected)
+
+
+def test_methods_take_it_and_what_it_does_not_promise_is_refused(guided: Rule) -> None:
+    assert not any((guided.accounts, guided.has_linear_form, guided.is_ordinary, guided.is_relevance))
+    specs = ["input_x_gradient:guided", "input_x_gradient:gradient"]
+    ours, plain = explainers.explain(wrapped("vit"), inputs("vit", 1), target=1, methods=specs).maps  # type: ignore[union-attr]
+    assert not torch.allclose(ours.scores, plain.scores)
+    with pytest.raises(ExplainerError, match="propagates tokens forward"):
+        explainers.explain(wrapped("vit"), inputs("vit", 1), target=1, methods=["decompx:guided"])
+    assert rule_of({"activation": "guided"}) is guided
+    assert KINDS["activation"].to_json()["choices"][-1] == {
+        "value": "guided",
+        "title": "guided",
+        "says": "What is positive of the signal is multiplied by the slope of the curve.",
+        "carries": "gradient",
+    }
+
+
+class Doubled(ActivationChoice):
+    value: ClassVar[str | bool] = "doubled"
+    title = "doubled"
+    says = "Twice the slope."
+
+    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+        return 2 * signal * curve.slope
+
+
+class Known(Doubled):
+    value = "gate"
+
+
+class Unspeakable(Doubled):
+    value = "Twice!"
+
+
+class Wordless(ActivationChoice):
+    value = "wordless"
+
+    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+        return signal
+
+
+class OfNoKind(Choice):
+    kind = "activation"
+    value = "nothing"
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (Known, "already a choice activation=gate"),
+        (Unspeakable, "cannot be called 'Twice!': send lower-case letters"),
+        (Wordless, "Wordless has no title, says"),
+        (OfNoKind, "a choice of no kind: derive it from one of AttentionChoice, NormChoice, ActivationChoice"),
+    ],
+)
+def test_a_choice_that_cannot_stand_in_a_rule_is_refused(choice: type[Choice], said: str) -> None:
+    before = KINDS["activation"]
+    with pytest.raises(ExplainerError, match=re.escape(said)):
+        add_choice(choice())
+    assert KINDS["activation"] is before
+
+
+def test_a_choice_that_lacks_an_operator_cannot_be_made() -> None:
+    class Lacking(ActivationChoice):
+        value = "lacking"
+
+    with pytest.raises(TypeError, match="curve"):
+        Lacking()  # type: ignore[abstract]
+
+
+def test_an_unknown_choice_cannot_be_in_a_rule() -> None:
+    with pytest.raises(ExplainerError, match="no choice activation='doubled': there are jacobian, gate, identity"):
+        Rule(activation="doubled")
+
+
+def test_a_rule_gives_its_choices_as_objects_with_its_numbers() -> None:
+    rule = Rule(linear="gamma", strength=Strength(gamma=0.5))
+    assert {kind: rule.choice(kind).value for kind in KINDS} == rule.choices
+    assert rule.choice("linear").strength.gamma == 0.5  # type: ignore[attr-defined]
+    assert rule == Rule(linear="gamma", strength=Strength(gamma=0.5)) != Rule(linear="gamma")
+
+
+def test_no_rule_is_left_behind_by_a_backward_pass() -> None:
+    x, weight = normal(1, 3, 4, seed=1), normal(4, 4, seed=2)
+
+    def function(tokens: Tensor) -> Tensor:
+        return F.gelu(tokens @ weight)
+
+    recording = record(function, x)
+    seed = normal(1, 12, seed=3)
+    libra = recording.backward(RULES["libra"], seed)
+    expected = autograd(function, x, seed)
+    assert not torch.allclose(libra.block_inputs[0], expected)
+    (plain,) = torch.autograd.grad(recording.logits, recording.block_inputs[0], seed, retain_graph=True)
+    torch.testing.assert_close(plain, expected)
+    pulled = recording.pull(RULES["libra"], recording.logits, recording.block_inputs[0], seed)
+    assert pulled is not None
+    torch.testing.assert_close(pulled, libra.block_inputs[0])
+    assert not recording.rule.choice("activation").holds
+
+
+def test_what_a_rule_chose_is_read_by_no_other_module() -> None:
+    """Outside ``rules/`` nothing compares a choice's string: a new choice needs no other change."""
+    reads = re.compile(r"\brule\.(attention|norm|activation|product|linear)\b")
+    folder = ROOT / "explainers" / "autograd" / "rules"
+    others = [path for path in (ROOT / "explainers").rglob("*.py") if not path.is_relative_to(folder)]
+    assert others
+    assert not [str(path.relative_to(ROOT)) for path in others if reads.search(path.read_text("utf-8"))]

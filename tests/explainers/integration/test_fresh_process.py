@@ -1,0 +1,55 @@
+"""What only a process of its own can show: what ``import explainers`` costs, and models where neither torchvision nor a network is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.explainers.support.saved_models import cache_folder, save_transformers
+
+# Nothing that only some metrics, figures or data sets use is imported with the package.
+SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")
+SCRIPT = f"""
+import json
+import sys
+
+sys.modules["torchvision"] = None
+
+import explainers
+
+imported = [name for name in {SLOW!r} if name in sys.modules]
+
+from PIL import Image
+from transformers import ViTConfig, ViTForImageClassification
+
+shape = dict(hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
+module = ViTForImageClassification(ViTConfig(**shape, image_size=32, patch_size=8)).eval()
+model = explainers.wrap(module)
+logits = model.forward(model.tensors(Image.new("RGB", (50, 40))))
+
+labels = list(explainers.load("hf/someone/tiny-bert", "cpu").labels)
+try:
+    problem = explainers.load("hf/someone/other")
+except explainers.ExplainerError as error:
+    problem = error
+print(json.dumps(dict(imported=imported, logits=list(logits.shape), labels=labels, problem=str(problem))))
+"""
+
+
+@pytest.mark.slow
+def test_slow_packages_wait_and_models_need_neither_torchvision_nor_a_network(tmp_path: Path) -> None:
+    """HF_HUB_OFFLINE=1 and HF_HUB_CACHE are read when the hub's client is imported."""
+    save_transformers(cache_folder(tmp_path, "someone/tiny-bert"))
+    environ = {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    shown = json.loads(done.stdout)
+    assert shown["imported"] == []
+    assert shown["logits"] == [1, 2]
+    assert shown["labels"] == ["bad", "middling", "good"]
+    assert "someone/other is not in the local cache and offline mode is on (HF_HUB_OFFLINE)" in shown["problem"]

@@ -1,0 +1,8 @@
+"""The table of operators: every torch function that has a handler, in some row, with its twin under every rule."""
+
+from tests.explainers.support.operator_cases import attention, elementwise, linear, moving, norms, pooling
+from tests.explainers.support.operator_cases.case import Case
+
+CASES: list[Case] = [*linear.CASES, *attention.CASES, *norms.CASES, *elementwise.CASES, *pooling.CASES, *moving.CASES]
+
+__all__ = ["CASES", "Case"]

@@ -1,0 +1,67 @@
+"""Tiny random models in the places of the embedded ones, and a server of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import explainers
+from explainers.models.calibration import AbstentionThreshold, Calibration
+from explainers.models.catalogue import CatalogueEntry
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.labels import ClassEntry
+from server import explainers_engine
+from server.app import create_app
+from server.settings import load_settings
+from tests.families import FAMILIES
+from tests.server.conftest import Site
+from tests.server.fake_engine import FakeEngine
+from tests.server.support.checked_client import CheckedClient
+from tests.support.vocabularies import wordpiece
+
+TEXT = "not a bad movie, the plot is well-made!"
+CLASSES = (
+    ClassEntry("ant", "insect", ("insect", "animal"), ("emmet",)),
+    ClassEntry("bee", "insect", ("insect", "animal")),
+    ClassEntry("cat", "pet", ("pet", "animal")),
+    ClassEntry("dog", "pet", ("pet", "animal"), ("hound",)),
+    ClassEntry("eel", "fish", ("fish", "animal")),
+)
+
+
+CALIBRATION = Calibration(1.5, (AbstentionThreshold("something_else", "max_probability", 1.1, True, "Measured on nothing."),))
+
+
+def make_tiny(name: str, device: str | None = None) -> explainers.Model:
+    """A random model of the kind that the embedded model ``name`` is, made anew: what a server loads is its own."""
+    if name == "reviews-bert":
+        return explainers.wrap(
+            FAMILIES["bert"].build(), name=name, tokenizer=wordpiece(), labels=["against", "for", "unsure"], device=device
+        )
+    if name == "clip":
+        square = Preprocessing(resize=(32, 32), crop=(32, 32))
+        return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
+    square = Preprocessing(resize=(32, 24), crop=(32, 24))
+    model = explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=square, device=device, labels=[one.label for one in CLASSES])
+    return replace(model, classes=CLASSES, calibration=CALIBRATION)
+
+
+#: The same as the tests ask it themselves: they share it, so they leave it as it is.
+tiny = cache(make_tiny)
+
+
+@contextmanager
+def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> Iterator[Site]:
+    """A server on the real engine, with tiny random models in the places of the embedded ones."""
+    names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
+    catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
+    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
+    settings = load_settings({"home": home, "device": "cpu"})
+    with CheckedClient(create_app(settings, engine, [])) as client:
+        one = Site(client, FakeEngine())
+        one.wait_for_models(*names)
+        yield one

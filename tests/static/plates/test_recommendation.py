@@ -1,0 +1,50 @@
+"""Which plate comes first and why, and what its map cannot say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.node import compute
+
+METRIC = {"title": "Symmetric relevance gain", "unit": "share", "direction": "higher", "asks": "it changes the answer"}
+STANDING = {"model": "photos-vit", "measured": "60 pictures of COCO", "metric": METRIC, "random": 0.03, "here": True, "value": 0.566}
+ADVICE = "async (first) => (await script('plates/recommendation.js')).recommendation(first)"
+
+
+def variant(rank: int | None, family: str = "gradients", **more: Any) -> dict[str, Any]:
+    standing = None if rank is None else {**STANDING, "rank": rank, "tied": rank == 1, "ties": 1, **more.pop("standing", {})}
+    spec = f"{family}{rank}"
+    return {
+        "spec": spec,
+        "title": "A",
+        "family": family,
+        "class_specific": True,
+        "signed": True,
+        "adds_up_to": None,
+        "standing": standing,
+    } | more
+
+
+def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say() -> None:
+    said = compute(ADVICE, [variant(1), variant(5)])
+    assert said["title"] == "Begin with A."
+    assert said["says"] == (
+        "It was measured best with this model, on 60 pictures of COCO: it changes the answer. “Symmetric relevance gain” is "
+        "56.6\u2009%, and 3.00\u2009% for a random map. "
+        "It cannot say how much of the answer each part makes up: trust the order, not the sizes."
+    )
+    blind = compute(ADVICE, [variant(1, class_specific=False, signed=False, adds_up_to="the logit")])["says"]
+    assert blind.endswith("It cannot say why this answer and not another, nor what speaks against the answer.")
+    second = {"second": {"title": "Segmentation AP", "unit": "share"}, "second_value": 0.418, "random_second": 0.227}
+    tied = compute(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
+    assert tied.startswith("It is among 5 methods that cannot be told from the best with this model")
+    assert "best by the next measure: “Segmentation AP” is 41.8\u2009%, and 22.7\u2009% for a random map." in tied
+    assert "next measure" not in compute(ADVICE, [variant(1, standing=second)])["says"]  # told apart by the first
+
+
+def test_a_model_that_was_not_measured_is_told_whose_order_it_has() -> None:
+    said = compute(ADVICE, [variant(1, standing={"here": False})])
+    assert said["title"] == "Not measured with this model."
+    assert said["says"].startswith("The order is that of photos-vit, on 60 pictures of COCO")
+    assert compute(ADVICE, [variant(None)]) is None
+    assert compute(ADVICE, [variant(7)]) is None  # others were measured to be better: it is not recommended

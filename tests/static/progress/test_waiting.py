@@ -1,0 +1,22 @@
+"""How long an answer takes, in words."""
+
+from __future__ import annotations
+
+from tests.support.node import compute_all
+
+REMAINING = "async (state) => (await script('progress/waiting.js')).remaining(state)"
+CASES = [
+    ({"elapsed": 0.1}, ""),
+    ({"elapsed": 3.2}, "3 s so far"),
+    ({"elapsed": 0, "expected": 1.2}, ""),
+    ({"elapsed": 0, "expected": 5}, "about 5 s left"),
+    ({"elapsed": 3, "expected": 45}, "about 40 s left"),
+    ({"elapsed": 0, "expected": 221}, "about 4 minutes left"),
+    ({"elapsed": 9, "expected": 5}, "longer than expected, 9 s so far"),
+    ({"elapsed": 4, "done": 10, "all": 60}, "about 20 s left"),
+    ({"elapsed": 0.1, "done": 10, "all": 60}, ""),
+]
+
+
+def test_how_long_it_takes_in_words() -> None:
+    assert compute_all(REMAINING, [state for state, _ in CASES]) == [said for _, said in CASES]

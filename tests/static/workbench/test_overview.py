@@ -1,0 +1,70 @@
+"""The sentence over the plates: what the model answered, how sure it is, and what it cannot know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explainers.models.calibration import ABSTENTION_KINDS
+from tests.support.node import compute, compute_all
+
+SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"
+ASKING = "async ([info, isPrompt]) => (await script('workbench/overview.js')).askingLine(info, isPrompt)"
+WITHHELD = "async (abstention) => (await script('workbench/overview.js')).isWithheld(abstention)"
+UNKNOWN = {"kind": "no_opinion", "says": "no opinion", "detail": "It is neither.", "score": 0.1, "line": 0.2}
+
+
+def say(info: dict[str, Any]) -> str:
+    """What the page says of an answer."""
+    sentence: str = compute(SAY, info)
+    return sentence
+
+
+def info(*top: tuple[str, float], explained: str | None = None, **more: Any) -> dict[str, Any]:
+    rows = [{"label": label, "probability": probability} for label, probability in top]
+    return {"top": rows, "targets": [{"label": explained or top[0][0], "probability": 0.5}], **more}
+
+
+def test_the_sentence_says_how_sure_the_model_is() -> None:
+    assert say(info(("cat", 0.97), ("dog", 0.02))).startswith("The model says “cat” and is sure of it: 97.0")
+    said = say(info(("positive", 0.7), ("negative", 0.3)))
+    assert said == "The model says “positive”, 70.0\u2009%; next comes “negative” with 30.0\u2009%."
+    # what reads the same is not said to come after
+    said = say(info(("cat", 0.33334), ("dog", 0.33331)))
+    assert said == "The model is not sure: it says “cat”, 33.3\u2009%; “dog” is as likely."
+
+
+def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
+    said = say(info(("cat", 0.12), ("dog", 0.1), abstention=UNKNOWN))
+    assert said == "The model says “no opinion”. It is neither. Its nearest guess is “cat”, 12.0\u2009%."
+    assert compute(ASKING, [info(("cat", 0.12), abstention=UNKNOWN), False]) == "What speaks for its nearest guess,"
+    kinds = [UNKNOWN, {**UNKNOWN, "kind": "something_else"}, None]
+    assert compute_all(WITHHELD, kinds) == [True, False, False]  # where it is, the classes beside it are guesses
+    doubt = {**UNKNOWN, "kind": "something_else", "says": ABSTENTION_KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    assert say(info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
+        "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
+        "The score is 40\u2009%, below 50\u2009%."
+    )
+    assert compute(ASKING, [info(("cat", 0.95), abstention=doubt), False]) == "What made it say"  # its answer stays
+    assert compute(ASKING, [info(("cat", 0.9)), False]) == "What made it say"
+    for more in ({}, {"abstention": UNKNOWN}, {"abstention": doubt}):
+        assert compute(ASKING, [info(("cat", 0.9), ("dog", 0.1), explained="dog", **more), False]) == "What speaks for"
+    unsure = say(info(("cat", 0.41), ("dog", 0.3), explained="dog"))
+    assert unsure == "The model is not sure: it says “cat”, 41.0\u2009%; next comes “dog” with 30.0\u2009%. Explained here: “dog”."
+    absent = {**UNKNOWN, "kind": "not_in_picture", "says": "not found in this picture"}
+    prompts = [
+        {"label": "a dog", "prompt": "a dog", "probability": 0.9},
+        {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
+    ]
+    assert say({"targets": prompts}) == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
+    perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
+    prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
+    assert (
+        say({"targets": prompts})
+        == "None of these was found for sure. “a dog”: perhaps in this picture. “a car”: not found in this picture."
+    )
+
+
+def test_of_prompts_that_are_not_there_nothing_was_found() -> None:
+    present, absent = {"label": "a dog"}, {"label": "a car", "abstention": {"says": "not found in this picture"}}
+    asked = compute_all(ASKING, [[{"targets": [present, absent]}, True], [{"targets": [present]}, True]])
+    assert asked == ["Where it looked for", "Where it found"]

@@ -1,0 +1,142 @@
+"""The reference of the library, ``docs/api.md``, made from docstrings: ``python -m tools.docs`` writes it, a test keeps it fresh."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import is_dataclass
+from types import ModuleType
+from typing import Any
+
+#: The modules that people import from. What each of them lists in ``__all__`` is public.
+PUBLIC = (
+    "explainers",
+    "explainers.methods",
+    "explainers.metrics",
+    "explainers.datasets",
+    "explainers.analysis.interactions",
+    "explainers.evaluation.plan",
+    "explainers.evaluation.running",
+    "explainers.evaluation.run_engines",
+    "explainers.evaluation.distributed",
+)
+SIGNATURE_WIDTH = 100  # characters of a signature on one line
+_ROLE = re.compile(r":\w+:`~?\.?([\w.]+)`")
+_PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)  +(\S.*)$")
+_HEAD = """# The library
+
+Made from the docstrings of the public modules by `python -m tools.docs`. [extending.md](extending.md) shows how a package of your own adds
+methods, rules, metrics and data sets; [methods.md](methods.md) and [rules.md](rules.md) list what there is.
+"""
+
+
+def page() -> str:
+    """``docs/api.md``: a section a public module, a part for each of its public names."""
+    described: dict[int, str] = {}
+    parts = [_HEAD]
+    for name in PUBLIC:
+        module = importlib.import_module(name)
+        parts.append(f"## `{name}`\n\n{markdown(inspect.getdoc(module) or '')}\n")
+        names = sorted(module.__all__, key=str.lower)
+        parts += [f"### `{public}`\n\n{entry(module, public, described)}\n" for public in names]
+    return "\n".join(parts)
+
+
+def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
+    """What is said of a public name; what stands on the page already is named there."""
+    thing = getattr(module, name)
+    if id(thing) in described:
+        return f"See `{described[id(thing)]}` above."
+    described[id(thing)] = f"{module.__name__}.{name}"
+    if inspect.isclass(thing):
+        return _class(thing)
+    if inspect.isfunction(thing):
+        return f"{_code(signature(thing))}\n\n{markdown(inspect.getdoc(thing) or '')}"
+    return markdown(comment(name, thing))
+
+
+def markdown(docstring: str) -> str:
+    """A docstring as Markdown: rows of ``name  what it is`` become a list."""
+    lines: list[str] = []
+    for line in _ROLE.sub(r"`\1`", docstring).replace("``", "`").splitlines():
+        parameter = _PARAMETER.match(line)
+        if parameter:
+            if lines and lines[-1] and not lines[-1].startswith("- "):
+                lines.append("")
+            lines.append(f"- `{parameter[1]}`: {parameter[2]}")
+        elif line.startswith("  ") and lines and lines[-1].startswith("- "):
+            lines[-1] += f" {line.strip()}"
+        else:
+            if line and lines and lines[-1].startswith("- "):
+                lines.append("")
+            lines.append(line)
+    return "\n".join(lines).strip()
+
+
+def signature(function: Any) -> str:
+    """The signature as it is written, one parameter a line where it is long."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(node, ast.FunctionDef)
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return _call(node.name, _split(ast.unparse(node.args)), returns)
+
+
+def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
+    line = f"{name}({', '.join(arguments)}){returns}"
+    if len(line) <= SIGNATURE_WIDTH:
+        return line
+    inside = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{name}(\n{inside}){returns}"
+
+
+def _split(arguments: str) -> list[str]:
+    """The arguments of a signature, divided at the commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in arguments:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [re.sub(r"^(\s*\w+: .*?)=", r"\1 = ", part).strip() for part in parts]
+
+
+def _fields(kind: type) -> str:
+    """How a dataclass is made, by its fields; nothing for another class."""
+    if not is_dataclass(kind):
+        return ""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(node, ast.ClassDef)
+    written = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
+    return _code(_call(kind.__name__, [field for field in written if not field.startswith("_")]))
+
+
+def _class(kind: type) -> str:
+    """A class: what it is, and its public methods and properties."""
+    parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or "")) if part]
+    for name, member in vars(kind).items():
+        function = member.fget if isinstance(member, property) else member.__func__ if isinstance(member, classmethod) else member
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        written = f"{name}`, a property" if isinstance(member, property) else f"{' '.join(signature(function).split())}`"
+        parts.append(f"**`{written}**\n\n{markdown(inspect.getdoc(function) or '')}")
+    return "\n\n".join(parts)
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def comment(name: str, value: object) -> str:
+    """The ``#:`` comment above the declaration of a constant, in the module of the engine that declares it."""
+    modules = [module for key, module in sys.modules.items() if key.startswith("explainers.") and getattr(module, name, None) is value]
+    for module in modules:
+        declared = re.search(rf"((?:^#: .*\n)+)^{name}\b.*? = ", inspect.getsource(module), re.MULTILINE)
+        if declared:
+            return " ".join(line.removeprefix("#: ") for line in declared[1].splitlines())
+    return ""

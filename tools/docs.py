@@ -1,0 +1,140 @@
+"""The tables of ``docs`` and ``docs/api.md``, made from the registries: ``python -m tools.docs`` writes them, a test keeps them fresh.
+
+A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.commands.listing import markdown_table, methods_markdown
+from server.settings import Settings, environment_name
+from tools import api_reference
+
+if TYPE_CHECKING:
+    from explainers.metrics import Metric
+
+ROOT = Path(__file__).resolve().parent.parent
+_BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+#: A paper of arXiv in a citation.
+ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
+
+
+def rules_markdown() -> str:
+    """One row a backward rule: what it does at each kind of operator."""
+    import explainers
+
+    def chosen(value: str | bool) -> str:
+        return value.replace("_", " ") if isinstance(value, str) else "counted" if value else "left out"
+
+    rows = [
+        (f"`{rule.name}`", rule.source.short, *(chosen(value) for value in rule.choices.values())) for rule in explainers.RULES.values()
+    ]
+    return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
+
+
+def models_markdown() -> str:
+    """One row a model of the catalogue."""
+    from explainers.models.catalogue import CATALOGUE
+
+    rows = [(f"`{model.name}`", model.kind, "inside" if model.embedded else "hub", model.description) for model in CATALOGUE]
+    return markdown_table(("model", "kind", "from", "what it is"), rows)
+
+
+def references_markdown() -> str:
+    """One line a publication that a method or a rule comes from, in the order of the methods."""
+    import explainers
+
+    named = (variant.source for variant in explainers.variants())
+    cited = [replace(one, note="") for one in (*named, *(rule.source for rule in explainers.RULES.values())) if one.year]
+    lines: dict[str, str] = {}
+    for one in cited:
+        lines.setdefault(one.arxiv or one.title, f"- {one}.")
+    return ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", "\n".join(lines.values()))
+
+
+def metrics_markdown() -> str:
+    """One row a metric: what it measures, which values are better, what it is for, where it comes from."""
+    from explainers.metrics import METRICS
+
+    def ends(metric: Metric) -> str:
+        low, high = ("" if end is None else f"{end:g}" for end in (metric.lowest, metric.highest))
+        return f"{low or 'no bound'} to {high or 'no bound'}"
+
+    rows = [
+        (
+            f"`{metric.name}`",
+            metric.title,
+            metric.family,
+            metric.direction or "neither",
+            ends(metric),
+            ", ".join(metric.kinds),
+            metric.description,
+            str(metric.source or ""),
+        )
+        for metric in METRICS.values()
+    ]
+    return markdown_table(("metric", "title", "question", "better", "range", "for", "what it measures", "source"), rows)
+
+
+def datasets_markdown() -> str:
+    """A section a data set: what it is, how it lies in its folder, what it gives, where it comes from."""
+    from explainers.datasets import DATASETS
+
+    parts = []
+    for dataset in DATASETS.values():
+        layout = f"\n\n```\n{dataset.layout}\n```" if dataset.layout else "\n\nNeeds no files."
+        facts = [f"Gives: {', '.join(dataset.gives)}.", *([f"Source: {dataset.source}."] if dataset.source else []), dataset.where]
+        parts.append(
+            f"### {dataset.title}: `{dataset.name}`\n\n{dataset.description}{layout}\n\n{' '.join(fact for fact in facts if fact)}"
+        )
+    return "\n\n".join(parts)
+
+
+def settings_markdown() -> str:
+    """One row a setting: its environment variable, its default, what it does."""
+    lines = ["| environment | default | what it does |", "|---|---|---|"]
+    for setting in fields(Settings):
+        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"
+        lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "methods": methods_markdown,
+    "rules": rules_markdown,
+    "models": models_markdown,
+    "references": references_markdown,
+    "settings": settings_markdown,
+    "metrics": metrics_markdown,
+    "datasets": datasets_markdown,
+}
+#: The files that hold tables, and which.
+GENERATED_PAGES = {
+    "docs/methods.md": ("methods", "references"),
+    "docs/rules.md": ("rules",),
+    "docs/models.md": ("models",),
+    "docs/settings.md": ("settings",),
+    "docs/evaluation.md": ("metrics", "datasets"),
+}
+
+
+def render(text: str) -> str:
+    """``text`` with every table in it made anew; raises KeyError for a table that does not exist."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
+
+
+def main() -> None:
+    """Write all of it."""
+    (ROOT / "docs" / "api.md").write_text(api_reference.page(), "utf-8")
+    for name in GENERATED_PAGES:
+        page = ROOT / name
+        page.write_text(render(page.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""The table of families, made by running each: ``python -m tools.families_table`` writes ``docs/families.md`` anew.
+
+Models are tiny, with random weights; what is measured is whether the account is right, not whether the map is good.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import explainers
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
+from explainers.methods import METHODS
+from explainers.methods.requirements import missing_requirements, variants
+from explainers.models.model import Model
+from server.commands.listing import markdown_table
+from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
+from tests.families import FAMILIES, Family
+from tests.support.vocabularies import wordpiece
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
+TEXT = "not a good film ."
+#: What is asked of methods that run the model often: few runs.
+SHORT = {
+    "integrated_gradients": "steps=2",
+    "smoothgrad": "draws=2",
+    "rise": "samples=8",
+    "tis": "masks=8",
+    "vit_cx": "distance=0.5",
+    "kernel_shap": "samples=8",
+    "lime": "samples=8",
+}
+NEEDS = {
+    "attention": "attention over all tokens in every block",
+    "class_token": "one token that the head reads",
+    "residual": "attention that is added to a residual stream",
+    "positions": "of images, position embeddings added to the patches before the blocks",
+    "mask_token": "of texts, a tokenizer with a mask token to hide words with",
+    "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "image": "an image",
+    "patch_features": "of images beside prompts, a head that reads a class token, in whose place a patch can be put",
+}
+#: What is not explained, or not wholly, and what is said there instead.
+SHORT_OF = (
+    (
+        "class token joined after the blocks (CaiT, XCiT, VOLO)",
+        "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP, Grad-ECLIP and "
+        "Transformer Attribution's last block there; rollout, attention flow, Generic Attention, TokenTM and Transformer Attribution "
+        "through all blocks, of XCiT refused, whose own attention is over channels; GlobEnc and ALTI through all blocks, of XCiT too, "
+        "where convolutions bring patches together. Transformer Attribution from the second block is refused: the token is not yet "
+        "there. `row=mean` starts from all patches of the blocks before it.",
+    ),
+    (
+        "stages before the last",
+        "The blocks are those of the last stage, and maps have its patches. `wrap(model, blocks=...)` takes an earlier stage.",
+    ),
+    (
+        "position biases of attention (Swin, BEiT, DeBERTa)",
+        "They stand on the scores, and are additive terms of no token: FullGrad does not count them. Under Libra they have no "
+        "signal, and its account is whole without them.",
+    ),
+    (
+        "linear attention (EfficientViT)",
+        "Queries times the product of keys and values, over a normaliser of queries and keys: the rules of attention hold, as if the "
+        "weights had been made, and the normaliser is constant where weights are, else a normalisation. No attention map is read. "
+        "Where queries and keys are multiplied first, the ordinary gradient is taken, and a note on the map says so.",
+    ),
+    (
+        "MobileViT, EdgeNeXt",
+        "Their Transformers take patches in groups out of order; the blocks are those of the last stage that keeps the map. "
+        "Mobile ViT v2 has no other, and is refused with the groups it takes.",
+    ),
+    (
+        "tokens inside patches (TNT)",
+        "A row of the residual stream is a patch's token with the tokens inside the patch beside it, so that every account is whole; "
+        "biases inside a patch are the patch's. Attention is read between patches, and a note on the map says so. TokenTM, GlobEnc and "
+        "ALTI are refused, for what attention alone adds cannot be read; so is PA-LRP, since positions are added at both levels.",
+    ),
+    (
+        "branches with patches of several sizes (CrossViT)",
+        "A row of tokens holds those of all branches. What larger patches were given is shared among the smaller ones that they cover, in "
+        "proportion to the area, and a note on the map says so. Whatever reads attention is refused, for each branch attends to its own; "
+        "patches are painted, never removed. A branch that is shown a crop of the image is refused.",
+    ),
+    (
+        "other streams beside the blocks",
+        "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",
+    ),
+    (
+        "convolutional networks without a list of blocks (VGG, DenseNet, RegNet)",
+        "RegNet's blocks have names of their own and are found; of the others, the last layer that keeps the shape of its map.",
+    ),
+    (
+        "class token beside a map of patches (PiT, CoaT)",
+        "Refused: the tokens do not fill the image.",
+    ),
+)
+HEADINGS = (
+    "family",
+    "package",
+    "kind",
+    "blocks",
+    "FullGrad, gradient",
+    "FullGrad, Libra",
+    "Libra, float32",
+    "deep Taylor",
+    "LRP",
+    "rules",
+    "methods",
+    "lacks",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one family. Errors are relative to the largest logit; sums of relevance would be 1 if all of it arrived.
+
+    lacks  what methods may need and this model has not, in the words of ``NEEDS``
+    """
+
+    name: str
+    package: str
+    kind: str
+    blocks: str
+    gradient: float
+    libra: float
+    libra32: float
+    deep_taylor: float
+    lrp: float
+    rules: str
+    methods: str
+    lacks: str
+
+    def cells(self) -> tuple[str, ...]:
+        """As the table shows it."""
+        errors = (f"{error:.0e}" for error in (self.gradient, self.libra, self.libra32))
+        sums = (f"{self.deep_taylor:.4g}", f"{self.lrp:.2g}")
+        return (f"`{self.name}`", self.package, self.kind, f"`{self.blocks}`", *errors, *sums, self.rules, self.methods, self.lacks)
+
+
+def completeness(name: str, rule: str, dtype: torch.dtype = torch.float64) -> float:
+    """Largest error of FullGrad's account over two samples and all classes, relative to the largest logit."""
+    recording = Recording(wrapped(name, dtype), inputs(name, 2, dtype))
+    logits = recording.logits.detach()
+    errors = [
+        read(recording, "fullgrad", rule, target).sum(1) + trace_of(recording, rule, target).unplaced - logits[:, target]
+        for target in range(logits.shape[1])
+    ]
+    return float(torch.stack(errors).abs().max() / logits.abs().max())
+
+
+def conserved(name: str, rule: str) -> float:
+    """Relevance that arrives at x^1, and at constants on the way, of 1 that starts at a class: mean of two samples."""
+    signals = trace_of(Recording(wrapped(name), inputs(name)), rule).signals
+    return float((signals.block_inputs[0].sum((1, 2)) + signals.bias.sum(1) + signals.unplaced).mean())
+
+
+def without_rule(name: str) -> str:
+    """ "all", or the rules under which some function of the model has only its ordinary gradient."""
+    recording = Recording(wrapped(name), inputs(name))
+    lacking = {rule: trace_of(recording, rule).signals.unruled for rule in RULES}
+    named = sorted(set().union(*lacking.values()))
+    return f"all {len(RULES)}" if not named else f"ordinary gradient through {', '.join(named)}"
+
+
+def run_methods(family: Family) -> tuple[int, Model]:
+    """How many methods give a map of finite numbers, each run with every rule it takes; and the model that was asked."""
+    tokenizer = {} if family.kind == "image" else {"tokenizer": wordpiece(16)}
+    model = explainers.wrap(family.build(), **tokenizer)
+    specs = {v.method_name: [] for v in variants(model) if v.reason is None}
+    for v in variants(model):
+        if v.reason is None:
+            specs[v.method_name].append(f"{v.spec}?{SHORT[v.method_name]}" if v.method_name in SHORT else v.spec)
+    tensors: dict[str, Tensor] = family.inputs(1)
+    given = TEXT if family.kind == "text" else {"pixel_values": tensors["pixel_values"]}
+    target = "a good film" if family.kind == "clip" else 1
+    explained = explainers.explain(model, given, target=target, methods=[spec for listed in specs.values() for spec in listed])
+    result = explained[0] if isinstance(explained, list) else explained
+    assert all(bool(one.scores.isfinite().all()) for one in result.maps)
+    return len(specs), model
+
+
+def measure(name: str) -> Row:
+    """Run one family."""
+    family = FAMILIES[name]
+    runs, model = run_methods(family)
+    other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
+    return Row(
+        name=name,
+        package=family.library,
+        kind=family.kind,
+        blocks=family.blocks[0].rpartition(".")[0],
+        gradient=completeness(name, "gradient"),
+        libra=completeness(name, "libra"),
+        libra32=completeness(name, "libra", torch.float32),
+        deep_taylor=conserved(name, "deep_taylor"),
+        lrp=conserved(name, "lrp"),
+        rules=without_rule(name),
+        methods=f"{runs} of {sum(not (method.needs & other) for method in METHODS.values())}",
+        lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in missing_requirements(model) and need not in other),
+    )
+
+
+def page(rows: list[Row]) -> str:
+    """The page of the documentation."""
+    needed = [
+        (need.replace("_", " "), meaning, ", ".join(f"`{m.name}`" for m in METHODS.values() if need in m.needs))
+        for need, meaning in NEEDS.items()
+    ]
+    return f"""# Families
+
+What Vitrine can explain, measured on tiny models of each family with random weights: `python -m tools.families_table` runs them all and
+writes this page. No line of the engine is about one of them.
+
+- **blocks**: what `wrap` took as the blocks. Of a model with stages, those over the patches that the head reads.
+- **FullGrad**: largest difference between a logit and the sum of all of FullGrad's terms, over two inputs and all classes, relative to the
+  largest logit: under the ordinary gradient, which promises nothing, and under Libra, which promises 0; in float64, the third in float32.
+- **deep Taylor**, **LRP**: relevance that arrives at the embedded tokens, and at constants on the way, of 1 that starts at the logit. Deep
+  Taylor loses what reaches an output with no pair of positive product; the LRP baseline does not conserve relevance.
+- **rules**: whether every operator has its rule under all {len(RULES)} of them.
+- **methods**: how many run, each with every rule it takes, of those that need no prompts or images where there are none; the rest need what
+  the last column says the model lacks.
+
+{markdown_table(HEADINGS, [row.cells() for row in rows])}
+
+A method that needs what a model lacks says so and does not run:
+
+{markdown_table(("lacks", "needed is", "by"), needed)}
+
+## What is refused, and what falls short
+
+{markdown_table(("models", "what happens"), SHORT_OF)}
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    rows = []
+    for name in FAMILIES:
+        print(name, file=sys.stderr)
+        rows.append(measure(name))
+    PAGE.write_text(page(rows), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
