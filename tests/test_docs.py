@@ -135,7 +135,8 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
                 yield f"vitrine {name}"
-                yield from options_of(command)
+                for option in options_of(command):
+                    yield from (option, f"vitrine {name} {option}")
 
 
 @cache
@@ -147,7 +148,7 @@ def routes() -> list[str]:
 @pytest.mark.parametrize("place", sorted({place for row in GLOSSARY for place in re.findall(r"`([^`]+)`", row[2])}))
 def test_what_the_glossary_points_to_exists(place: str) -> None:
     """Paths, flags, commands and routes; of Python its names, of addresses and answers their keys."""
-    if re.match(r"(explainers|server|static)/|[\w-]+\.json$", place):
+    if re.match(r"(experiments|explainers|server|static)/|[\w-]+\.json$", place):
         assert (ROOT / place).exists() or list((ROOT / "embedded").rglob(place))
     elif place.startswith(("--", "vitrine ")):
         assert place in set(options_of(build_parser()))

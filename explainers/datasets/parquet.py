@@ -24,9 +24,9 @@ class Table:
             try:
                 file = pq.ParquetFile(path)
             except (ArrowInvalid, OSError) as problem:
-                raise data.broken(path, problem) from None
+                raise data.error_for(path, problem) from None
             if missing_columns := set(columns) - set(file.schema_arrow.names):
-                raise data.broken(path, f"it lacks the column {', '.join(sorted(missing_columns))}")
+                raise data.error_for(path, f"it lacks the column {', '.join(sorted(missing_columns))}")
             self._files.append(file)
         groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
         self._groups, self._columns = groups, list(columns)

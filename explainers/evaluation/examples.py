@@ -78,13 +78,13 @@ def unpack_scores(text: str) -> NDArray[np.float32]:
 
 
 def _grid(setup: EvaluationSetup, index: int) -> tuple[int, int]:
-    grid = setup.model.layout_of(setup.model.tensors(setup.data[index].given)).grid
+    grid = setup.model.layout_of(setup.model.tensors(setup.data[index].model_input)).grid
     assert grid is not None
     return grid
 
 
 def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
-    record = setup.model.prepare(setup.data[row["index"]].given).inputs[0]
+    record = setup.model.prepare(setup.data[row["index"]].model_input).inputs[0]
     about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
     if isinstance(record, TextInput):
         return {**about, "words": [word.text for word in record.words if word.tokens]}

@@ -109,12 +109,12 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []
-    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.given) is not None:
+    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.model_input) is not None:
         raise ExplainerError(
             f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
         )
-    logits = setup.answers(sample.given)
+    logits = setup.answers(sample.model_input)
     order = logits.argsort(descending=True, stable=True).tolist()
     targets = [ExplainedClass((order[0],))] if explained_classes is None else explained_classes
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
@@ -123,7 +123,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     try:
         explanation: Explanation = explain(
             setup.model,
-            sample.given,
+            sample.model_input,
             [setup.classes.target_of(explained_class) for explained_class in classes_to_explain.values()],
             list(setup.plan.methods),
             prompts=setup.prompts,

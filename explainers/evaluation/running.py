@@ -62,7 +62,7 @@ def run(
     the model knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled)
-    indices = data.chosen(plan.limit, plan.seed)
+    indices = data.choose(plan.limit, plan.seed)
     many = max(1, len(indices) // PARTS)
     parts = [indices[start : start + many] for start in range(0, len(indices), many)]
     about = {
@@ -88,7 +88,7 @@ def run(
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
             if AT_ONCE_FIELD not in record:
-                record[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].given), kind, free)
+                record[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].model_input), kind, free)
                 write_json(folder / RUN, record)
             return replace(setup, at_once=record[AT_ONCE_FIELD])
 
@@ -156,7 +156,7 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
 
 def first_inputs(data: Dataset, plan: Plan) -> str:
     """The digest of the first inputs of a plan: the same plan on other files is another run."""
-    return digest_of(data, data.chosen(plan.limit, plan.seed)[:DIGESTED])
+    return digest_of(data, data.choose(plan.limit, plan.seed)[:DIGESTED])
 
 
 def digest_of(data: Dataset, indices: Sequence[int]) -> str:

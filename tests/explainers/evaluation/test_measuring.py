@@ -134,7 +134,7 @@ def test_any_thing_of_a_scene_is_a_right_answer() -> None:
     """Of the 60 scenes that a run of the documents draws, the model names another thing than the largest in 16."""
     model, data = loaded("scenes-vit"), open_dataset("scenes")
     setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["positive_auc"], limit=60))
-    drawn = data.chosen(60)
+    drawn = data.choose(60)
     answers = {index: int(setup.answers(data[index].image).argmax()) for index in drawn}
     second = [index for index in drawn if model.labels[answers[index]] != data[index].labels[0]]
     assert len(second) == 16

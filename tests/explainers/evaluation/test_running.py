@@ -80,7 +80,7 @@ def test_rows_hold_what_metrics_found(finished: tuple[Plan, EvaluationRun]) -> N
     done = finished[1]
     assert len(done.rows) == INPUTS * len(METHODS)
     assert [row["method"] for row in done.rows[: len(METHODS)]] == list(METHODS)
-    assert [row["index"] for row in done.rows[:: len(METHODS)]] == open_dataset("scenes").chosen(INPUTS)
+    assert [row["index"] for row in done.rows[:: len(METHODS)]] == open_dataset("scenes").choose(INPUTS)
     for row in done.rows:
         assert 0 <= row["mif"] <= 1
         assert row["srg"] == pytest.approx((sum(row["curve.left"]) - sum(row["curve.most"])) / 10)

@@ -16,7 +16,7 @@ from server.schemas.explanations import Explanation
 from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
 from tests.server.conftest import Site, png
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
-from tests.server.test_real_engine import TEXT, tiny_site
+from tests.server.support.tiny_models import TEXT, tiny_site
 from tests.support.made_up_run import texts, write_run
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
