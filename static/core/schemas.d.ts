@@ -871,7 +871,9 @@ export interface ModelDetails {
   padding_token_id?: number | null;
   unknown_token_id?: number | null;
   parameters?: number;
-  /** The function behind the head. */
+  /** The softmax or sigmoid that the head ends in. */
+  final_activation?: string | null;
+  /** What ``final_activation`` was called in 0.1. */
   squashing?: string | null;
   class_token?: boolean;
   library?: string | null;
