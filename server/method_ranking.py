@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from explainers.evaluation.html import ranked
-from explainers.evaluation.marks import best_marked
+from explainers.evaluation.html import rank_methods
+from explainers.evaluation.marks import best_methods
 from explainers.methods.registry import METHODS, Variant, is_control
 from server.run_reports import CONTROL, RunReport, read_run_reports
 
@@ -36,10 +36,10 @@ class MethodRanking:
     def _figures(self) -> dict[str, dict[str, Any]]:
         """Of each method that has a value, best first; the control is none."""
         results = self.run.report["results"][self.metric["name"]]
-        marked = best_marked(self.run.report, self.metric)
-        order = [spec for spec in ranked(self.run.report, self.metric) if not is_control(spec)]
+        marked = best_methods(self.run.report, self.metric)
+        order = [spec for spec in rank_methods(self.run.report, self.metric) if not is_control(spec)]
         if self.second is not None:
-            seconds = [spec for spec in ranked(self.run.report, self.second) if spec in order]
+            seconds = [spec for spec in rank_methods(self.run.report, self.second) if spec in order]
             best = [spec for spec in seconds if spec in marked]
             order = [*best, *(spec for spec in order if spec not in best)]
         return {spec: {**results[spec], "tied": spec in marked} for spec in order}
@@ -118,7 +118,7 @@ def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> l
     if ranking is not None:
         quick = [variant for variant in able if not variant.slow and ranking.rank(variant.spec) is not None]
         for variant in sorted(quick, key=lambda variant: ranking.ranks[variant.spec]):
-            best.setdefault(METHODS[variant.readout].family, variant.spec)
+            best.setdefault(METHODS[variant.method_name].family, variant.spec)
     return [variant.spec for variant in able if variant.default or variant.spec in best.values()]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.evaluation.html import ranked, shown
-from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.evaluation.html import format_value, rank_methods
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from explainers.methods.registry import is_control
 from explainers.methods.specs import split_spec
@@ -38,7 +38,7 @@ class RunReport:
         metrics = [{**metric, "cannot_tell": cannot_tell(self.report, metric)} for metric in self.report["metrics"]]
         results = dict(self.report["results"])
         for metric in metrics:
-            marked = best_marked(self.report, metric)
+            marked = best_methods(self.report, metric)
             figures = results[metric["name"]]
             results[metric["name"]] = {spec: {**figure, "tied": spec in marked} for spec, figure in figures.items()}
         methods = [
@@ -92,16 +92,16 @@ def places(report: dict[str, Any], metric: dict[str, Any]) -> dict[str, int]:
     """The place of each method that has a value by a metric, 1 for the best, best first. Equal values share the place of the first of them;
     the control is no method and has none.
     """
-    order = [spec for spec in ranked(report, metric) if not is_control(spec)]
+    order = [spec for spec in rank_methods(report, metric) if not is_control(spec)]
     values = [report["results"][metric["name"]][spec]["value"] for spec in order]
     return {spec: 1 + values.index(value) for spec, value in zip(order, values, strict=True)}
 
 
-def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
+def figures_of(method_name: str, rules: Iterable[str], runs: Iterable[RunReport]) -> list[Figure]:
     """What runs found of a method alone and under these ``rules``, run by run, best first. Where several runs measured a spec in the same
     setting, the one with most methods counts: its ranks say most.
     """
-    specs = {readout, *(f"{readout}:{rule}" for rule in rules)}
+    specs = {method_name, *(f"{method_name}:{rule}" for rule in rules)}
     figures: list[Figure] = []
     known: set[tuple[str, ...]] = set()
     for run in sorted(runs, key=lambda run: -len(run.report["methods"])):
@@ -113,12 +113,12 @@ def figures_of(readout: str, rules: Iterable[str], runs: Iterable[RunReport]) ->
                 continue
             metric, values = metrics[name], report["results"][name]
             ranks = places(report, metric)
-            for spec in ranked(report, metric):
+            for spec in rank_methods(report, metric):
                 if spec.partition("?")[0] not in specs or (key := (*setting, name, spec)) in known:
                     continue
                 known.add(key)
-                low, high = (shown(values[spec][end], metric["unit"]) for end in ("low", "high"))
-                value = shown(values[spec]["value"], metric["unit"])
+                low, high = (format_value(values[spec][end], metric["unit"]) for end in ("low", "high"))
+                value = format_value(values[spec]["value"], metric["unit"])
                 figures.append(Figure(run, spec, metric, value, f"{low} to {high}", ranks.get(spec), len(ranks)))
     return figures
 

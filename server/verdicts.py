@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explainers.evaluation.html import ranked
+from explainers.evaluation.html import rank_methods
 from explainers.methods.specs import split_spec
 from server.method_ranking import MethodRanking
 from server.run_reports import CONTROL, RunReport
@@ -104,7 +104,7 @@ _BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
 def _level(ranking: MethodRanking, spec: str) -> int:
     """The place in ``_LEVELS`` of a method that has a value."""
     report = ranking.run.report
-    order = ranked(report, ranking.metric)
+    order = rank_methods(report, ranking.metric)
     if not ranking.apart(spec, CONTROL, SIGNIFICANCE):
         return _CHANCE
     if order.index(spec) > order.index(CONTROL):

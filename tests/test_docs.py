@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import ast
 import hashlib
 import importlib
 import re
 import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 
 from explainers.models.catalogue import embedded_names, embedded_path
 from server.cli import build_parser
 from tests.conftest import ROOT
-from tools import api_reference, docs
+from tools import api_reference, docs, script_types
 
 README = (ROOT / "README.md").read_text("utf-8")
 #: The documents that people read, by their paths; ``docs/results`` has pages of its own
 DOCUMENTS = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))}
 WRITTEN = "\n".join(DOCUMENTS.values())
 CODE = "\n".join(re.findall(r"```(?:sh|console|bash)\n(.*?)```", WRITTEN, re.DOTALL))
-#: Terms of the glossary that Python does not have yet: once it does, they leave this set
-PENDING = {"accumulated rounding", "forward decomposition", "method output"}
 COMMANDS = [line.removeprefix("$ ") for line in CODE.splitlines() if re.match(r"(\$ )?vitrine ", line)]
 
 
@@ -91,14 +94,72 @@ def squeezed(text: str) -> str:
     return re.sub(r"[^a-z]", "", text.lower())
 
 
+GLOSSARY = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in DOCUMENTS["docs/glossary.md"].splitlines()
+    if line.startswith("| ") and not line.startswith("| term |")
+]
+
+
+def sources(*kinds: str) -> list[Path]:
+    folders = ("explainers", "server", "static", "templates")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*")) if path.suffix in kinds]
+
+
 def test_each_term_of_the_glossary_is_a_word_of_the_code_or_of_the_pages() -> None:
     """That is all: the glossary helps, and forbids nothing."""
-    folders, kinds = ("explainers", "server", "static", "templates"), (".py", ".js", ".html")
-    sources = [path for folder in folders for path in sorted((ROOT / folder).rglob("*")) if path.suffix in kinds]
-    words = squeezed(" ".join(path.read_text("utf-8") for path in sources))
-    terms = [term for term in re.findall(r"^\| ([\w ]+) \|", DOCUMENTS["docs/glossary.md"], re.MULTILINE) if term != "term"]
-    assert len(set(terms)) == len(terms) > 40
-    assert {term for term in terms if squeezed(term) not in words} <= PENDING
+    words = squeezed(" ".join(path.read_text("utf-8") for path in sources(".py", ".js", ".html")))
+    terms = [row[0] for row in GLOSSARY]
+    assert len(set(terms)) == len(terms) > 60
+    assert {term for term in terms if squeezed(term) not in words and term != "x¹"} == set()
+
+
+@cache
+def names_of_the_code() -> set[str]:
+    """What Python and the scripts call by a name: identifiers, and texts that are one word, such as keys; not the words of sentences."""
+    names: set[str] = set()
+    for path in sources(".py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            named = (getattr(node, field, None) for field in ("id", "attr", "arg", "name", "value"))
+            names |= {name for name in named if isinstance(name, str) and name.isidentifier()}
+    for path in sources(".js"):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text("utf-8"), flags=re.DOTALL)
+        names |= set(re.findall(r"[A-Za-z_]\w+", re.sub(r"\"[^\"\n]* [^\"\n]*\"|`[^`]*`", "", text)))
+    return names
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The commands and flags of the command line."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield f"vitrine {name}"
+                for option in options_of(command):
+                    yield from (option, f"vitrine {name} {option}")
+
+
+@cache
+def routes() -> list[str]:
+    """The paths of the OpenAPI document."""
+    return list(script_types.openapi()["paths"])
+
+
+@pytest.mark.parametrize("place", sorted({place for row in GLOSSARY for place in re.findall(r"`([^`]+)`", row[2])}))
+def test_what_the_glossary_points_to_exists(place: str) -> None:
+    """Paths, flags, commands and routes; of Python its names, of addresses and answers their keys."""
+    if re.match(r"(experiments|explainers|server|static)/|[\w-]+\.json$", place):
+        assert (ROOT / place).exists() or list((ROOT / "embedded").rglob(place))
+    elif place.startswith(("--", "vitrine ")):
+        assert place in set(options_of(build_parser()))
+    elif route := re.fullmatch(r"(?:[A-Z]+ )?(/[\w/{}-]+)", place):
+        assert any(path.endswith(route[1]) for path in routes())
+    elif public := re.fullmatch(r"@?(explainers(?:\.\w+)*)\.(\w+)", place):
+        assert hasattr(importlib.import_module(public[1]), public[2])
+    else:
+        names = re.findall(r"[A-Za-z_]\w*", re.sub(r"[\"'].*?[\"']", "", place))
+        assert names
+        assert set(names) <= names_of_the_code()
 
 
 def test_the_words_that_pages_explain_are_in_the_glossary() -> None:

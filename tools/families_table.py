@@ -172,10 +172,10 @@ def run_methods(family: Family) -> tuple[int, Model]:
     """How many methods give a map of finite numbers, each run with every rule it takes; and the model that was asked."""
     tokenizer = {} if family.kind == "image" else {"tokenizer": wordpiece(16)}
     model = explainers.wrap(family.build(), **tokenizer)
-    specs = {v.readout: [] for v in variants(model) if v.reason is None}
+    specs = {v.method_name: [] for v in variants(model) if v.reason is None}
     for v in variants(model):
         if v.reason is None:
-            specs[v.readout].append(f"{v.spec}?{SHORT[v.readout]}" if v.readout in SHORT else v.spec)
+            specs[v.method_name].append(f"{v.spec}?{SHORT[v.method_name]}" if v.method_name in SHORT else v.spec)
     tensors: dict[str, Tensor] = family.inputs(1)
     given = TEXT if family.kind == "text" else {"pixel_values": tensors["pixel_values"]}
     target = "a good film" if family.kind == "clip" else 1

@@ -13,14 +13,14 @@ from tqdm import tqdm
 from embedded.evaluation import Table
 from explainers.datasets import Dataset
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
-from explainers.evaluation.plan import Explained, make_plan
+from explainers.evaluation.plan import ExplainedTarget, make_plan
 from explainers.evaluation.statistics import columns_of, estimate, weights_of_rows
 from explainers.metrics import METRICS
 from explainers.models.model import Model
 
 
 def map_rows(
-    model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: Explained = "predicted"
+    model: Model, data: Dataset, methods: Sequence[str], metrics: Sequence[str], *, target: ExplainedTarget = "predicted"
 ) -> list[EvaluationRow]:
     """The rows of all inputs of a data set, those of one input after the other. Texts that are too long are cut."""
     plan = make_plan(model, data, methods, metrics, target=target, long_texts="cut")

@@ -176,7 +176,7 @@ def calibrated_by_halves(whole: PhotoAnswers, strange: Tensor) -> tuple[Tensor, 
     for first in (0, 1):
         own, others = slice(first, None, 2), slice(1 - first, None, 2)
         calibration = parse_calibration(calibrate(whole.logits[others], whole.truth[others], strange[others]), "of one half")
-        if not calibration.lines:
+        if not calibration.thresholds:
             return None
         shares[own], stay[own] = largest_probability(whole.logits[own], calibration), stays_known(whole.logits[own], calibration)
         strange_stay[own] = stays_known(strange[own], calibration)
@@ -212,7 +212,7 @@ def told_apart(name: str, kind: str, calibration: Calibration, known: Tensor, st
     """How well the score of the shipped line tells a ``kind`` of strange pictures from photos that are named right, and how many of the
     pictures are doubted; both are answers (N, classes).
     """
-    score = next(line.score for line in calibration.lines if line.kind == SOMETHING_ELSE)
+    score = next(line.score for line in calibration.thresholds if line.kind == SOMETHING_ELSE)
     values = [scores(logits, calibration)[score].numpy() for logits in (known, strange)]
     area = roc_auc_score(np.repeat([1, 0], [len(known), len(strange)]), np.concatenate(values))
     doubted = float((~stays_known(strange, calibration)).float().mean())

@@ -39,23 +39,23 @@ Read = Callable[[Sequence[str]], Tensor]  # texts -> logits (N, 2)
 WithoutOpinion = Callable[[Sequence[str], Tensor], Tensor]  # texts, their logits (N, 2) -> bool (N,)
 
 
-def lines_of(folder: Path) -> dict[str, float]:
-    """The lines of the model's calibration by what they say, none where it has none."""
+def thresholds_of(folder: Path) -> dict[str, float]:
+    """The thresholds of the model's calibration by the kind of abstention, none where it has none."""
     path = folder / CALIBRATION_FILE
-    return {line.kind: line.line for line in read_calibration(path).lines} if path.is_file() else {}
+    return {threshold.kind: threshold.value for threshold in read_calibration(path).thresholds} if path.is_file() else {}
 
 
 def without_opinion(folder: Path, model: Any, tokenizer: Any) -> WithoutOpinion | None:
-    """A function that says of texts, given their logits, which are said to hold no opinion, bool (N,); None where no line is drawn."""
+    """A function that says of texts, given their logits, which are said to hold no opinion, bool (N,); None where no threshold says."""
     path = folder / CALIBRATION_FILE
-    lines = read_calibration(path).lines if path.is_file() else ()
-    line = next((line for line in lines if line.kind == "no_opinion"), None)
-    if line is None:
+    thresholds = read_calibration(path).thresholds if path.is_file() else ()
+    threshold = next((threshold for threshold in thresholds if threshold.kind == "no_opinion"), None)
+    if threshold is None:
         return None
-    if line.score != "opinion_evidence":
-        return lambda texts, logits: logits.softmax(1).amax(1) < line.line
+    if threshold.score != "opinion_evidence":
+        return lambda texts, logits: logits.softmax(1).amax(1) < threshold.value
     direction = read_directions(folder / DIRECTIONS)["opinion_evidence"]
-    return lambda texts, logits: token_means(model, tokenizer, texts) @ direction[:-1] + direction[-1] < line.line
+    return lambda texts, logits: token_means(model, tokenizer, texts) @ direction[:-1] + direction[-1] < threshold.value
 
 
 def measure(name: str, setting: Setting) -> Report:
@@ -66,7 +66,7 @@ def measure(name: str, setting: Setting) -> Report:
     def ask(texts: Sequence[str]) -> Tensor:
         return answers(model, tokenizer, texts)
 
-    probes, lines = questions(), lines_of(setting.folder)
+    probes, thresholds = questions(), thresholds_of(setting.folder)
     empty = without_opinion(setting.folder, model, tokenizer)
     fair, by_template = fairness(name, ask, probes["fairness"])
     figures = [*negation(name, ask, probes["negation"]), *neutral(name, ask, probes["neutral"]["sentences"], empty), *fair]
@@ -75,10 +75,10 @@ def measure(name: str, setting: Setting) -> Report:
         note = f"{len(facts)} sentences that drew no line"
         figures.append(Figure(name, 'facts held back said to hold "no opinion"', float(empty(facts, ask(facts)).float().mean()), note=note))
     reader = TextReader(tokenizer, tokenizer.model_max_length)
-    figures += languages(name, reader, probes["languages"], lines)
+    figures += languages(name, reader, probes["languages"], thresholds)
     if setting.data is not None:
         figures += disturbed(name, ask, setting.data, setting)
-        figures += abstentions(name, ask, reader, setting.data, setting, lines, empty)
+        figures += abstentions(name, ask, reader, setting.data, setting, thresholds, empty)
     return Report(figures, {f"Logit of positive, largest less smallest, {name}": by_template})
 
 
@@ -131,13 +131,13 @@ def fairness(name: str, ask: Read, kinds: dict[str, Any]) -> tuple[list[Figure],
     return figures, table
 
 
-def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]], lines: dict[str, float]) -> list[Figure]:
+def languages(name: str, reader: TextReader, sentences_of: dict[str, list[str]], thresholds: dict[str, float]) -> list[Figure]:
     """How many sentences of other languages are told from English; of each language those that did not draw the line."""
     what = "sentences of other languages said to be unreadable"
-    if "unreadable_language" not in lines:
+    if "unreadable_language" not in thresholds:
         return [Figure(name, what, None, note="the model has no calibrated line")]
     detected = {
-        language: fmean(score > lines["unreadable_language"] for score in strangeness(reader, sentences[1::2]))
+        language: fmean(score > thresholds["unreadable_language"] for score in strangeness(reader, sentences[1::2]))
         for language, sentences in sentences_of.items()
     }
     count = sum(len(sentences[1::2]) for sentences in sentences_of.values())
@@ -173,7 +173,7 @@ def disturbed(name: str, ask: Read, data: Path, setting: Setting) -> list[Figure
 
 
 def abstentions(
-    name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, lines: dict[str, float], empty: WithoutOpinion | None
+    name: str, ask: Read, reader: TextReader, data: Path, setting: Setting, thresholds: dict[str, float], empty: WithoutOpinion | None
 ) -> list[Figure]:
     """How many reviews with an opinion, in English, are taken for something else; and how far probabilities are from what comes true."""
     figures = []
@@ -191,8 +191,8 @@ def abstentions(
             abstains = empty(texts, logits)
             decided = f"{note}; right of the others: {float(right[~abstains].float().mean()):.1%}"
             figures.append(Figure(name, f'"no opinion" on {about}', float(abstains.float().mean()), None, note=decided))
-        if "unreadable_language" in lines:
-            strange = fmean(score > lines["unreadable_language"] for score in strangeness(reader, texts))
+        if "unreadable_language" in thresholds:
+            strange = fmean(score > thresholds["unreadable_language"] for score in strangeness(reader, texts))
             figures.append(Figure(name, f"taken for another language, {about}", strange, None, note=note))
     return figures
 

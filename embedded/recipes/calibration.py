@@ -158,7 +158,7 @@ def shipped_calibration(folder: Path) -> Calibration | None:
 
 
 def _line(calibration: Calibration) -> AbstentionThreshold | None:
-    return next((line for line in calibration.lines if line.kind == SOMETHING_ELSE), None)
+    return next((line for line in calibration.thresholds if line.kind == SOMETHING_ELSE), None)
 
 
 def letters_at_random(number: int) -> list[str]:

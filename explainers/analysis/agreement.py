@@ -62,19 +62,19 @@ def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:
     if not scores:
         raise ExplainerError(f"there is no map for {target!r} yet")
     correlations = rank_correlations(np.stack([values.double().numpy() for values in scores.values()]))
-    order = clustered(correlations)
+    order = cluster(correlations)
     specs = list(scores)
     return Agreement(target, tuple(specs[i] for i in order), correlations[np.ix_(order, order)], len(next(iter(scores.values()))))
 
 
-def clustered(correlations: NDArray[np.float64]) -> list[int]:
+def cluster(correlations: NDArray[np.float64]) -> list[int]:
     """The rows of a matrix of correlations (M, M) in an order that puts like beside like; a NaN counts as no correlation."""
     if len(correlations) < 3:
         return list(range(len(correlations)))
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    apart = 1 - np.nan_to_num(correlations)
-    np.fill_diagonal(apart, 0)
-    order: list[int] = leaves_list(linkage(squareform(apart, checks=False), "average", optimal_ordering=True)).tolist()
+    distances = 1 - np.nan_to_num(correlations)
+    np.fill_diagonal(distances, 0)
+    order: list[int] = leaves_list(linkage(squareform(distances, checks=False), "average", optimal_ordering=True)).tolist()
     return order

@@ -46,7 +46,7 @@ class TitledMap:
     signed: bool
 
 
-def titled(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
+def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
     """A map by the name that stands on its plate: its title, and its options where it was asked for with some."""
     options = spec.partition("?")[2]
     return TitledMap(f"{title} ({options})" if options else title, scores.double().numpy(), signed)
@@ -58,11 +58,14 @@ def agreement_sentence(result: Explanation, target: str | None = None) -> str:
     Raises ExplainerError for a target that was not explained.
     """
     label = explained_label(result, target)
-    shown = [attribution for attribution in result.maps if attribution.target == label and not is_control(attribution.readout)]
-    maps = [titled(titled_map.title, titled_map.method, titled_map.scores[titled_map.content], titled_map.signed) for titled_map in shown]
-    if not shown:
+    attributions = [attribution for attribution in result.maps if attribution.target == label and not is_control(attribution.method_name)]
+    maps = [
+        title_map(attribution.title, attribution.method, attribution.scores[attribution.content], attribution.signed)
+        for attribution in attributions
+    ]
+    if not attributions:
         return ""
-    first = shown[0]
+    first = attributions[0]
     if first.text is None:
         return sentence_of(maps, grid=first.patches)
     place = {int(token): i for i, token in enumerate(first.content.nonzero().flatten())}
@@ -73,17 +76,20 @@ def sentence_of(maps: Sequence[TitledMap], *, grid: tuple[int, int] | None = Non
     """What maps of the same tokens have in common: of the patches of a ``grid`` (rows, columns), or of ``words``, each with the indices
     of its pieces. Maps that give every token the same score are left out. "" where there is nothing to say.
     """
-    able = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
-    if len(able) < 2:
+    varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
+    if len(varied_maps) < 2:
         return ""
-    titles, rho = [titled_map.title for titled_map in able], rank_correlations(np.stack([titled_map.scores for titled_map in able]))
+    titles, rho = (
+        [titled_map.title for titled_map in varied_maps],
+        rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps])),
+    )
     if grid is None:
-        named = _words(able, words)
-        said, _ = _agreement(titles, rho, len(able[0].scores), "word pieces", "they" if named else "the methods")
-        parts = [named, said]
+        words_sentence = _words(varied_maps, words)
+        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores), "word pieces", "they" if words_sentence else "the methods")
+        parts = [words_sentence, order_sentence]
     else:
-        said, agreeing = _agreement(titles, rho, len(able[0].scores), "patches", "the methods")
-        parts = [said, _place([able[i] for i in agreeing], grid)]
+        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores), "patches", "the methods")
+        parts = [order_sentence, _place([varied_maps[i] for i in agreeing_maps], grid)]
     return " ".join(part for part in parts if part)
 
 
@@ -91,27 +97,27 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, toke
     """The sentence on how alike maps of ``count`` tokens are, and which of them agree: most of all, or none."""
     if count < _LEAST_TOKENS:
         return "", []
-    alike = max(ALIKE, math.tanh(2.58 * _SPREAD / math.sqrt(count - 3)))  # of few tokens chance orders some alike: once in 200
+    threshold = max(ALIKE, math.tanh(2.58 * _SPREAD / math.sqrt(count - 3)))  # of few tokens chance orders some alike: once in 200
     if len(titles) == 2:
         value = float(rho[0, 1])
-        if value >= alike:
-            return f"Both methods order the {tokens} alike (rank correlation {_shown(value)}).", [0, 1]
-        how = "in reverse order" if value <= -alike else "differently"
-        return f"The two methods order the {tokens} {how} (rank correlation {_shown(value)}).", []
-    group = _largest_group(rho, alike)
+        if value >= threshold:
+            return f"Both methods order the {tokens} alike (rank correlation {_format_correlation(value)}).", [0, 1]
+        manner = "in reverse order" if value <= -threshold else "differently"
+        return f"The two methods order the {tokens} {manner} (rank correlation {_format_correlation(value)}).", []
+    group = _largest_group(rho, threshold)
     if 2 * len(group) > len(titles):
         return _majority(titles, rho, group, tokens), group
-    return _disagreement(titles, rho, alike, count, tokens, they), []
+    return _disagreement(titles, rho, threshold, count, tokens, they), []
 
 
-def _largest_group(rho: NDArray[np.float64], alike: float) -> list[int]:
-    """The largest set of maps that complete linkage finds of which any two are ``alike``."""
+def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
+    """The largest set of maps that complete linkage finds of which any two have a correlation of ``threshold`` or more."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    apart = np.clip(1 - rho, 0, 2)
-    np.fill_diagonal(apart, 0)
-    clusters = fcluster(linkage(squareform(apart, checks=False), "complete"), 1 - alike, "distance")
+    distances = np.clip(1 - rho, 0, 2)
+    np.fill_diagonal(distances, 0)
+    clusters = fcluster(linkage(squareform(distances, checks=False), "complete"), 1 - threshold, "distance")
     groups = [np.flatnonzero(clusters == number).tolist() for number in np.unique(clusters)]
     largest: list[int] = max(groups, key=len)
     return largest
@@ -119,53 +125,55 @@ def _largest_group(rho: NDArray[np.float64], alike: float) -> list[int]:
 
 def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int], tokens: str) -> str:
     least = min(float(rho[a, b]) for a, b in itertools.combinations(group, 2))
-    who = f"All {len(titles)} methods" if len(group) == len(titles) else f"{len(group)} of {len(titles)} methods"
-    said = f"{who} order the {tokens} alike: the rank correlation of any two is {_at_least(least)}."
-    others = [i for i in range(len(titles)) if i not in group]
-    if not others or len(others) > 2:
-        return said
-    most = max(float(rho[other, member]) for other in others for member in group)
-    names = " and ".join(titles[other] for other in others)
-    single = len(others) == 1
+    subject = f"All {len(titles)} methods" if len(group) == len(titles) else f"{len(group)} of {len(titles)} methods"
+    sentence = f"{subject} order the {tokens} alike: the rank correlation of any two is {_format_least(least)}."
+    outsiders = [i for i in range(len(titles)) if i not in group]
+    if not outsiders or len(outsiders) > 2:
+        return sentence
+    most = max(float(rho[other, member]) for other in outsiders for member in group)
+    names = " and ".join(titles[other] for other in outsiders)
+    is_single = len(outsiders) == 1
     if most <= -ALIKE:
-        return f"{said} {names} {'puts' if single else 'put'} them in reverse order ({_shown(most, math.ceil)} or less with each)."
+        verb = "puts" if is_single else "put"
+        return f"{sentence} {names} {verb} them in reverse order ({_format_correlation(most, math.ceil)} or less with each)."
     if most <= UNRELATED_MAPS:
-        return f"{said} {names} {'stands' if single else 'stand'} apart ({_shown(most, math.ceil)} at most with each)."
-    return said
+        verb = "stands" if is_single else "stand"
+        return f"{sentence} {names} {verb} apart ({_format_correlation(most, math.ceil)} at most with each)."
+    return sentence
 
 
-def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], alike: float, count: int, tokens: str, they: str) -> str:
+def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, count: int, tokens: str, they: str) -> str:
     pairs = sorted(((float(rho[a, b]), a, b) for a, b in itertools.combinations(range(len(titles)), 2)), reverse=True)
     best, first, second = pairs[0]
-    if best < alike:
-        return f"No two of the {len(titles)} methods order the {tokens} alike: the highest rank correlation is {_shown(best)}."
+    if best < threshold:
+        return f"No two of the {len(titles)} methods order the {tokens} alike: the highest rank correlation is {_format_correlation(best)}."
     middle = float(np.median([value for value, _, _ in pairs]))
     verb = "disagree" if middle <= UNRELATED_MAPS else "agree in part"
-    said = f"Over all {tokens} {they} {verb}: the median rank correlation of any two is {_shown(middle)}."
+    sentence = f"Over all {tokens} {they} {verb}: the median rank correlation of any two is {_format_correlation(middle)}."
     if _is_above(best, pairs[1][0], count):
-        said += f" Most alike are {titles[first]} and {titles[second]} ({_shown(best)})."
+        sentence += f" Most alike are {titles[first]} and {titles[second]} ({_format_correlation(best)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
-    alone = [i for i, value in enumerate(highest) if value < alike]
-    if len(alone) == 1 and highest[alone[0]] <= UNRELATED_MAPS:
-        said += f" {titles[alone[0]]} is like none of the others ({_shown(highest[alone[0]], math.ceil)} at most)."
-    return said
+    loners = [i for i, value in enumerate(highest) if value < threshold]
+    if len(loners) == 1 and highest[loners[0]] <= UNRELATED_MAPS:
+        sentence += f" {titles[loners[0]]} is like none of the others ({_format_correlation(highest[loners[0]], math.ceil)} at most)."
+    return sentence
 
 
 def _is_above(first: float, second: float, count: int) -> bool:
     """Whether a rank correlation over ``count`` tokens is larger than another one by more than chance: 1.96 deviations of Fisher's z."""
-    apart = math.atanh(min(first, 1 - 1e-12)) - math.atanh(min(second, 1 - 1e-12))
-    return apart > 1.96 * math.sqrt(2) * _SPREAD / math.sqrt(count - 3)
+    difference = math.atanh(min(first, 1 - 1e-12)) - math.atanh(min(second, 1 - 1e-12))
+    return difference > 1.96 * math.sqrt(2) * _SPREAD / math.sqrt(count - 3)
 
 
-def _shown(value: float, rounding: Callable[[float], int] = round) -> str:
+def _format_correlation(value: float, rounding: Callable[[float], int] = round) -> str:
     """A correlation with two digits, rounded so that what is said of it holds."""
     hundredths = rounding(round(100 * value, 6))
     return f"{_MINUS if hundredths < 0 else ''}{abs(hundredths) / 100:.2f}"
 
 
-def _at_least(value: float) -> str:
-    shown = _shown(value, math.floor)
-    return shown if shown == "1.00" else f"{shown} or more"
+def _format_least(value: float) -> str:
+    text = _format_correlation(value, math.floor)
+    return text if text == "1.00" else f"{text} or more"
 
 
 def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
@@ -207,32 +215,32 @@ def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]
     if count < 1:
         return ""
     votes: dict[str, set[int]] = {}
-    spelt: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for number, titled_map in enumerate(maps):
         merge = np.sum if titled_map.signed else np.max
         scores = np.array([merge(titled_map.scores[list(pieces)]) for _, pieces in words])
         for i in np.argsort(-scores, kind="stable")[:count]:
             if scores[i] > 0:
                 key = words[i][0].casefold()
-                spelt.setdefault(key, words[i][0])
+                spellings.setdefault(key, words[i][0])
                 votes.setdefault(key, set()).add(number)
     times = {key: sum(text.casefold() == key for text, _ in words) for key in votes}
-    named = [
+    keys = [
         key
         for key, voters in sorted(votes.items(), key=lambda item: -len(item[1]))
-        if len(voters) >= _MOST * len(maps) and _by_chance(len(words), count, times[key], len(maps), len(voters)) <= _CHANCE
+        if len(voters) >= _MOST * len(maps) and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _CHANCE
     ][:_NAMED]
-    if not named:
+    if not keys:
         return ""
-    quoted = [f"“{spelt[key]}”" for key in named]
-    listed = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
-    fewest = min(len(votes[key]) for key in named)
-    who = f"all {len(maps)}" if fewest == len(maps) else f"{'at least ' if len(named) > 1 else ''}{fewest} of {len(maps)}"
-    among = "the strongest word" if count == 1 else f"among the {count} strongest words"
-    return f"{listed} {'is' if len(named) == 1 else 'are'} {among} of {who} methods."
+    quotations = [f"“{spellings[key]}”" for key in keys]
+    enumeration = quotations[0] if len(quotations) == 1 else f"{', '.join(quotations[:-1])} and {quotations[-1]}"
+    fewest = min(len(votes[key]) for key in keys)
+    subject = f"all {len(maps)}" if fewest == len(maps) else f"{'at least ' if len(keys) > 1 else ''}{fewest} of {len(maps)}"
+    rank_in_words = "the strongest word" if count == 1 else f"among the {count} strongest words"
+    return f"{enumeration} {'is' if len(keys) == 1 else 'are'} {rank_in_words} of {subject} methods."
 
 
-def _by_chance(words: int, count: int, times: int, methods: int, voters: int) -> float:
+def _words_by_chance(words: int, count: int, times: int, methods: int, voters: int) -> float:
     """How many words so many of the methods would name by chance, if each drew its ``count`` strongest among ``words`` at random; a word
     that stands there several ``times`` is drawn the more often.
     """
@@ -245,10 +253,10 @@ def _by_chance(words: int, count: int, times: int, methods: int, voters: int) ->
 def words_of(tokens: Sequence[Mapping[str, object]], words: Sequence[Mapping[str, object]]) -> list[tuple[str, list[int]]]:
     """The ``words`` of a stored text with the indices of their pieces among those of its ``tokens`` that are not special."""
     place = {i: n for n, i in enumerate(i for i, token in enumerate(tokens) if not token["special"])}
-    listed: list[tuple[str, list[int]]] = []
+    words_and_pieces: list[tuple[str, list[int]]] = []
     for word in words:
         pieces = word["tokens"]
         assert isinstance(pieces, Sequence)
         if pieces:
-            listed.append((str(word["text"]), [place[piece] for piece in pieces]))
-    return listed
+            words_and_pieces.append((str(word["text"]), [place[piece] for piece in pieces]))
+    return words_and_pieces

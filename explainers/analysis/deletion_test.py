@@ -25,7 +25,7 @@ from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.records.result import Explanation
 from explainers.records.session import checker
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ MOST_DRAWS = 1000
 RANDOM = "random"
 
 
-def evenly(steps: int) -> tuple[float, ...]:
+def even_shares(steps: int) -> tuple[float, ...]:
     """The shares 0, 1 / steps, ..., 1. Raises ExplainerError for less than one step, and for more than ``MOST_CURVE_POINTS``."""
     if steps < 1:
         raise ExplainerError(f"a curve of {steps} steps has no end: ask for at least 1")
@@ -47,7 +47,7 @@ def evenly(steps: int) -> tuple[float, ...]:
 
 
 #: The shares at which the papers ask the model.
-PUBLISHED = evenly(10)
+PUBLISHED = even_shares(10)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Rank:
 class DeletionTest:
     """The outcome for one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
-    read       the number that areas and ranks are made of
+    explains   the number that areas and ranks are made of
     how        in which way tokens are taken away
     tokens     how many there are
     fractions  the shares that were asked for, and ``counts`` how many tokens were gone at each
@@ -102,7 +102,7 @@ class DeletionTest:
     """
 
     target: str
-    read: ExplainedNumber
+    explains: ExplainedNumber
     how: How
     tokens: int
     fractions: tuple[float, ...]
@@ -113,15 +113,20 @@ class DeletionTest:
     ranking: tuple[Rank, ...]
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def read(self) -> ExplainedNumber:
+        """What ``explains`` was called in 0.1."""
+        return self.explains
+
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it."""
+        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it; ``explains`` is called ``read`` there."""
 
         def plain(curve: DeletionCurve) -> dict[str, Any]:
             return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}
 
         return {
             "target": self.target,
-            "read": self.read,
+            "read": self.explains,
             "how": self.how,
             "tokens": self.tokens,
             "fractions": list(self.fractions),
@@ -133,14 +138,14 @@ class DeletionTest:
 
     def __str__(self) -> str:
         orders = list(self.ranking[0].areas)
-        named = {"most": "most first", "least": "least first"}
-        rows = [["rank", "method", *(named[order] for order in orders), *(["gap"] if len(orders) > 1 else [])]]
+        titles = {"most": "most first", "least": "least first"}
+        rows = [["rank", "method", *(titles[order] for order in orders), *(["gap"] if len(orders) > 1 else [])]]
         for row in self.ranking:
             name = f"random baseline ({self.draws} draws)" if row.is_control else row.method
             numbers = [*row.areas.values(), *([row.gap] if len(orders) > 1 else [])]
             rows.append(["-" if row.is_control else str(row.rank), name, *(f"{number:.4f}" for number in numbers)])
-        head = f"{self.target}: {self.read} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
-        return "\n".join([head, *aligned(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
+        head = f"{self.target}: {self.explains} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
+        return "\n".join([head, *align(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
     def figure(self) -> Figure:
         """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
@@ -196,11 +201,11 @@ def deletion_test(
         raise ExplainerError(f"{label!r} was not explained; explained were {', '.join(labels)}")
     attributions = [attribution for attribution in result.maps if attribution.target == label]
     maps = {attribution.method: attribution.scores[attribution.content] for attribution in attributions}
-    chosen = list(maps) if methods is None else list(dict.fromkeys(result.spec_of(spec) for spec in methods))
-    for spec in chosen:
+    specs = list(maps) if methods is None else list(dict.fromkeys(result.spec_of(spec) for spec in methods))
+    for spec in specs:
         if spec not in maps:
             raise ExplainerError(f"There is no map {spec!r} of {label!r}; there are {', '.join(maps) or 'none'}")
-    if not chosen:
+    if not specs:
         raise ExplainerError(f"There is no map of {label!r} to test: explain it with some methods first")
     tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
     text = result.prompts.get(label, result.input)
@@ -217,13 +222,13 @@ def deletion_test(
             progress(done, total)
         check()
 
-    wanted = {spec: maps[spec] for spec in chosen}
-    test = run_deletion(removal, output, wanted, fractions=shares, orders=orders, draws=draws, before_pass=before_pass)
-    wanted_shares = len(set(fractions))
-    if len(shares) == wanted_shares:
+    chosen_maps = {spec: maps[spec] for spec in specs}
+    test = run_deletion(removal, output, chosen_maps, fractions=shares, orders=orders, draws=draws, before_pass=before_pass)
+    share_count = len(set(fractions))
+    if len(shares) == share_count:
         return test
     tokens = "1 token" if removal.tokens == 1 else f"{removal.tokens} tokens"
-    note = f"Of {tokens} only {len(shares)} different numbers can be gone: {wanted_shares} shares were given, each number is asked once."
+    note = f"Of {tokens} only {len(shares)} different numbers can be gone: {share_count} shares were given, each number is asked once."
     return replace(test, notes=(*test.notes, note))
 
 
@@ -240,8 +245,8 @@ def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[
     shares = sorted(set(fractions))
     nearest: dict[int, float] = {}
     for share, count in zip(shares, removal_counts(shares, removal.tokens, removal.least), strict=True):
-        known = nearest.get(count)
-        if known is None or abs(share * removal.tokens - count) < abs(known * removal.tokens - count):
+        best = nearest.get(count)
+        if best is None or abs(share * removal.tokens - count) < abs(best * removal.tokens - count):
             nearest[count] = share
     return tuple(nearest.values())
 
@@ -264,49 +269,53 @@ def run_deletion(
     counts = removal_counts(shares, removal.tokens, removal.least)
     removed_shares = [count / removal.tokens for count in counts]
     removals = [removal_order(scores, order) for order in orders for scores in maps.values()]
-    read = output.values(curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass))
+    values_of_curves = output.values(
+        curves(removal, torch.stack([*removals, *random_orders(removal.tokens, range(draws))]), counts, before_pass)
+    )
 
     def curve(method: str, order: Order | None, values: Mapping[str, Tensor]) -> DeletionCurve:
         plain = {name: tuple(value.tolist()) for name, value in values.items()}
-        return DeletionCurve(method, order, plain, area(removed_shares, values[output.read]))
+        return DeletionCurve(method, order, plain, area(removed_shares, values[output.explains]))
 
-    named = [(spec, order) for order in orders for spec in maps]
-    lines = tuple(curve(spec, order, {name: value[i] for name, value in read.items()}) for i, (spec, order) in enumerate(named))
-    baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in read.items()})
+    specs_and_orders = [(spec, order) for order in orders for spec in maps]
+    deletion_curves = tuple(
+        curve(spec, order, {name: value[i] for name, value in values_of_curves.items()}) for i, (spec, order) in enumerate(specs_and_orders)
+    )
+    baseline = curve(RANDOM, None, {name: value[len(removals) :].mean(0) for name, value in values_of_curves.items()})
     return DeletionTest(
         target=output.label,
-        read=output.read,
+        explains=output.explains,
         how=removal.how,
         tokens=removal.tokens,
         fractions=tuple(shares),
         counts=tuple(counts),
-        curves=lines,
+        curves=deletion_curves,
         random=baseline,
         draws=draws,
-        ranking=_ranked(lines, baseline.area, orders),
+        ranking=_rank(deletion_curves, baseline.area, orders),
         notes=tuple(notes_on(removal, counts)),
     )
 
 
 def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
     """What a person should know of how tokens were taken away."""
-    painted = ["This model needs all of its patches: those taken away are painted in the mean colour."] if removal.how == "painted" else []
-    all_but = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
-    return painted + (["This model cannot answer when nothing is left of its input, so the last step keeps one token."] if all_but else [])
+    notes = ["This model needs all of its patches: those taken away are painted in the mean colour."] if removal.how == "painted" else []
+    keeps_one = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
+    return notes + (["This model cannot answer when nothing is left of its input, so the last step keeps one token."] if keeps_one else [])
 
 
-def _ranked(lines: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
+def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:
     """Methods from best to worst: where both orders are there by the gap between their areas, else by the area alone."""
     areas: dict[str, dict[Order, float]] = {}
-    for line in lines:
+    for line in deletion_curves:
         assert line.order is not None
         areas.setdefault(line.method, {})[line.order] = line.area
-    at_random = dict.fromkeys(orders, baseline)
+    random_areas = dict.fromkeys(orders, baseline)
 
     def gap(ends: Mapping[Order, float]) -> float:
         return ends.get("least", 0.0) - ends.get("most", 0.0)
 
-    rows = [(gap(ends), method, ends, False) for method, ends in areas.items()] + [(gap(at_random), RANDOM, at_random, True)]
+    rows = [(gap(ends), method, ends, False) for method, ends in areas.items()] + [(gap(random_areas), RANDOM, random_areas, True)]
     rows.sort(key=lambda row: (-row[0], row[3]))
     ranks, rank = [], 0
     for merit, method, ends, is_control in rows:

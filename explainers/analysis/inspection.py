@@ -151,58 +151,58 @@ def head_maps(
     """
     if quantity not in QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(QUANTITIES)}.")
-    chosen, rule = _first(session), QUANTITIES[quantity].rule
-    numbers_shown = _numbers(len(session.recording.block_inputs), block, "block")
+    session_target, rule = _first(session), QUANTITIES[quantity].rule
+    block_numbers = _numbers(len(session.recording.block_inputs), block, "block")
     if rule == "gradient":  # how relevance rounds is judged by all blocks
-        session.plan([(RULES[rule], fields_of(f"attentions[{number}]" for number in numbers_shown))])
-    read = QUANTITIES[quantity].read
+        session.plan([(RULES[rule], fields_of(f"attentions[{number}]" for number in block_numbers))])
+    read_maps = QUANTITIES[quantity].read
 
-    def numbers(trace: Trace) -> MethodOutput:
-        values = [block_values.flatten(1) for block_values in read(trace) if block_values is not None]
+    def flatten_maps(trace: Trace) -> MethodOutput:
+        values = [block_values.flatten(1) for block_values in read_maps(trace) if block_values is not None]
         return MethodOutput(torch.cat(values, 1) if values else torch.zeros(1, 1))
 
-    trace = choose_trace(session, chosen, None if rule is None else RULES[rule], numbers)
-    maps = read(trace)
+    trace = choose_trace(session, session_target, None if rule is None else RULES[rule], flatten_maps)
+    maps = read_maps(trace)
     session.forget_signals()
-    known = _attention(trace)
-    if all(weights is None for weights in known):
+    attentions = _attention(trace)
+    if all(weights is None for weights in attentions):
         raise ExplainerError(f"{session.model.name} has no block with an attention map over all its tokens: there are no heads to look at.")
     real = trace.mask[0]
     content = trace.content[0][real].cpu()
     origin, place = _origin(trace, real, content, token)
-    shown: dict[int, Tensor | None] = {}
-    for number in numbers_shown:
+    rows_of_blocks: dict[int, Tensor | None] = {}
+    for number in block_numbers:
         block_maps = maps[number]
         if block_maps is None:
-            shown[number] = None
+            rows_of_blocks[number] = None
             continue
         square = block_maps[0].detach()[:, real][:, :, real].float().cpu()
         rows = square.mean(1) if place is None else square[:, place]
-        shown[number] = rows[_numbers(len(rows), head, "head")]
-    heads = tuple(None if weights is None else weights.shape[1] for weights in known)
-    return HeadMaps(quantity, chosen.labels[0], shown, origin, place, content, trace.layout.grid, heads)
+        rows_of_blocks[number] = rows[_numbers(len(rows), head, "head")]
+    heads = tuple(None if weights is None else weights.shape[1] for weights in attentions)
+    return HeadMaps(quantity, session_target.labels[0], rows_of_blocks, origin, place, content, trace.layout.grid, heads)
 
 
 def _first(session: Session) -> ResolvedTarget:
-    return session.questions()[0][0]
+    return session.targets_and_rows()[0][0]
 
 
-def _numbers(count: int, wanted: int | Sequence[int] | None, what: str) -> list[int]:
-    if wanted is None:
+def _numbers(count: int, given: int | Sequence[int] | None, what: str) -> list[int]:
+    if given is None:
         return list(range(count))
-    named = [wanted] if isinstance(wanted, int) else list(wanted)
-    for number in named:
+    numbers = [given] if isinstance(given, int) else list(given)
+    for number in numbers:
         if not 0 <= number < count:
             raise ExplainerError(f"There is no {what} {number}: there are {count}, counted from 0.")
-    return named
+    return numbers
 
 
 def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[str, int | None]:
     """Whose row is read, and its place among the real tokens."""
     if token is not None:
-        shown = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
+        places = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
         what = "patch" if trace.layout.grid is not None else "token"
-        return "token", int(shown[_numbers(len(shown), token, what)[0]])
+        return "token", int(places[_numbers(len(places), token, what)[0]])
     if trace.layout.class_token is None:
         return "mean", None
     place = int(real[: int(trace.class_tokens[0])].sum())
@@ -254,7 +254,7 @@ def contributions(session: Session, spec: str) -> Contributions:
         able = ", ".join(name for name, method in METHODS.items() if method.summed)
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
     trace = choose_trace(session, _first(session), request.rule, request.read)
-    reading = request.read(trace)
+    output = request.read(trace)
     session.forget_signals()
     real = trace.mask[0]
 
@@ -266,8 +266,8 @@ def contributions(session: Session, spec: str) -> Contributions:
         title=request.name.title,
         target=trace.chosen.labels[0],
         signed=request.method.signed,
-        blocks={block: of_tokens(term) for block, term in reading.terms.items()},
-        rest=None if reading.rest is None else of_tokens(reading.rest),
+        blocks={block: of_tokens(term) for block, term in output.terms.items()},
+        rest=None if output.rest is None else of_tokens(output.rest),
         content=trace.content[0][real].cpu(),
         grid=trace.layout.grid,
     )

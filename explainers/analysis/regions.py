@@ -16,12 +16,12 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 NOBODY = -1
 #: The share of the largest score that a patch needs to belong to anybody, unless another is asked for.
 THRESHOLD = 0.05
-Box = tuple[int, int, int, int]
+PixelBox = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Region:
     """
 
     label: str
-    box: Box | None
+    box: PixelBox | None
     patches: int
     peak: float
 
@@ -60,7 +60,7 @@ class Regions:
     threshold: float
     labels: tuple[str, ...]
     winners: NDArray[np.int64]
-    crop: Box
+    crop: PixelBox
     regions: tuple[Region, ...]
 
     def mask(self) -> Image.Image:
@@ -79,7 +79,7 @@ class Regions:
         nobody = self._won(NOBODY)
         rows.append(["nobody", str(nobody["patches"]), f"{nobody['share']:.1%}", "", ""])
         head = f"Who wins which patch, by {self.method}; threshold {self.threshold:g} of the largest score"
-        return "\n".join([head, *aligned(rows, left=(0,))])
+        return "\n".join([head, *align(rows, left=(0,))])
 
     def save(self, path: Path | str) -> None:
         """Write the mask as ``.png``, or the numbers as ``.json``. Raises ExplainerError for another ending."""
@@ -158,7 +158,7 @@ def regions_of(
     labels: Sequence[str],
     method: str,
     size: tuple[int, int],
-    crop: Box,
+    crop: PixelBox,
     *,
     signed: bool,
     threshold: float = THRESHOLD,
@@ -180,24 +180,24 @@ def regions_of(
     unit = scores if signed else scores / np.maximum(np.abs(scores).sum((1, 2), keepdims=True), np.finfo(float).tiny)
     best = unit.max(0)
     winners = np.where(best > max(0.0, threshold * float(unit.max())), unit.argmax(0), NOBODY)
-    won = []
+    found_regions = []
     for i, name in enumerate(labels):
-        parts, _ = ndimage.label(winners == i)
-        for number, cells in enumerate(ndimage.find_objects(parts), 1):
-            inside = parts[cells] == number
-            peak = float(best[cells][inside].max())
-            won.append(Region(name, _box(cells, best.shape, size, crop), int(inside.sum()), peak))
-    won.sort(key=lambda region: (list(labels).index(region.label), -region.patches))
-    return Regions(method, threshold, tuple(labels), winners, crop, tuple(won))
+        components, _ = ndimage.label(winners == i)
+        for number, bounds in enumerate(ndimage.find_objects(components), 1):
+            is_inside = components[bounds] == number
+            peak = float(best[bounds][is_inside].max())
+            found_regions.append(Region(name, _box(bounds, best.shape, size, crop), int(is_inside.sum()), peak))
+    found_regions.sort(key=lambda region: (list(labels).index(region.label), -region.patches))
+    return Regions(method, threshold, tuple(labels), winners, crop, tuple(found_regions))
 
 
-def _box(cells: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: Box) -> Box | None:
+def _box(bounds: tuple[slice, slice], grid: Sequence[int], size: tuple[int, int], crop: PixelBox) -> PixelBox | None:
     """A rectangle of patches in pixels of the original, cut to it; None where nothing of it is left."""
 
-    def span(cells: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
-        first, last = (start + round(cell * (end - start) / count) for cell in (cells.start, cells.stop))
+    def span(bounds: slice, count: int, start: int, end: int, length: int) -> tuple[int, int]:
+        first, last = (start + round(cell * (end - start) / count) for cell in (bounds.start, bounds.stop))
         return max(0, first), min(length, last)
 
-    y0, y1 = span(cells[0], grid[0], crop[1], crop[3], size[1])
-    x0, x1 = span(cells[1], grid[1], crop[0], crop[2], size[0])
+    y0, y1 = span(bounds[0], grid[0], crop[1], crop[3], size[1])
+    x0, x1 = span(bounds[1], grid[1], crop[0], crop[2], size[0])
     return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

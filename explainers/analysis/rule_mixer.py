@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explainers.autograd.rules import Rule, rule_of
+from explainers.errors import ExplainerError
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
 from explainers.models.inputs.types import Input
@@ -46,25 +47,31 @@ def mix(
     model: Model,
     inputs: Input,
     target: TargetLike,
-    readout: str,
-    choices: Mapping[str, Any] | Rule,
+    method: str | None = None,
+    choices: Mapping[str, Any] | Rule | None = None,
     *,
     side: Side | None = None,
     prompts: Sequence[str] | None = None,
     cancelled: Callable[[], bool] | None = None,
+    readout: str | None = None,
 ) -> Mix:
-    """Explain one input by ``readout`` (a spec without a rule) under a rule of these ``choices``, as :func:`rule_of` reads them.
+    """Explain one input by ``method`` (a spec without a rule) under a rule of these ``choices``, as :func:`rule_of` reads them; None is the
+    ordinary gradient.
 
-    The other arguments are those of :func:`explain`. Raises ExplainerError for a rule that does not exist or that the method cannot use.
+    ``readout`` is what ``method`` was called in 0.1. The other arguments are those of :func:`explain`. Raises ExplainerError for a rule
+    that does not exist or that the method cannot use.
     """
-    rule = choices if isinstance(choices, Rule) else rule_of(choices)
-    name, named, _ = split_spec(readout)
-    usual = name in METHODS and METHODS[name].rule == rule.name and named is None
-    specs: list[str | tuple[str, Rule]] = [readout if usual else (readout, rule)]
+    spec = readout if method is None else method
+    if spec is None:
+        raise ExplainerError("mix needs a method that reads a backward signal: name one, such as fullgrad_plus.")
+    rule = choices if isinstance(choices, Rule) else rule_of(choices or {})
+    method_name, rule_name, _ = split_spec(spec)
+    is_usual = method_name in METHODS and METHODS[method_name].rule == rule.name and rule_name is None
+    specs: list[str | tuple[str, Rule]] = [spec if is_usual else (spec, rule)]
     if not rule.is_relevance:
         specs.append(("fullgrad", rule))
     result = explain(model, inputs, target, specs, side=side, prompts=prompts, cancelled=cancelled)
     account = None if rule.is_relevance else result.maps[-1].completeness_error
     target_info = result.target
-    value = target_info.probability if target_info.read == "probability" else target_info.logit
+    value = target_info.probability if target_info.explains == "probability" else target_info.logit
     return Mix(rule, result.maps[0], account, value)

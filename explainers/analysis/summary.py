@@ -30,7 +30,7 @@ from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
 from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
-from explainers.records.session import whole_seed
+from explainers.records.session import check_seed
 from explainers.records.targets import Classes, TargetLike, as_targets, prompts_of, resolve
 
 TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
@@ -82,10 +82,10 @@ class Summary:
         """
         if isinstance(words, str):
             raise ExplainerError(f"rank takes a list of words, not one string; send [{words!r}]")
-        listed = {str(word).strip().casefold() for word in words}
-        if several := sorted(word for word in listed if len(word.split()) != 1):
-            raise ExplainerError(f"{several[0]!r} is not one word; scores belong to single words, so send each by itself")
-        return [word for word in self.words if word.word in listed]
+        wanted_words = {str(word).strip().casefold() for word in words}
+        if phrases := sorted(word for word in wanted_words if len(word.split()) != 1):
+            raise ExplainerError(f"{phrases[0]!r} is not one word; scores belong to single words, so send each by itself")
+        return [word for word in self.words if word.word in wanted_words]
 
     def names(self) -> list[WordTotal]:
         """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
@@ -101,14 +101,14 @@ class Summary:
         def brief(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
             return [{"name": row.name, "label": row.label, "value": row.value, "trust": row.trust} for row in rows]
 
-        ranked = {"words": self.words, "names": self.names()}
+        rankings = {"words": self.words, "names": self.names()}
         return {
             "model": self.model,
             "method": self.method,
             "target": self.target,
             "inputs": len(self.rows),
             **({} if self.mean is None else {"mean": self.mean.tolist()}),
-            **({name: [asdict(word) for word in words] for name, words in ranked.items()} if self.words else {}),
+            **({name: [asdict(word) for word in words] for name, words in rankings.items()} if self.words else {}),
             "most_trusted": brief(self.most_trusted()),
             "least_trusted": brief(self.least_trusted()),
             "problems": [{"name": row.name, "problem": row.problem} for row in self.problems],
@@ -138,11 +138,11 @@ def summarise(
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.
     """
     _check(model, inputs, target, method)
-    seed = whole_seed(seed)
+    seed = check_seed(seed)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
     settings["calibration"] = model.calibration.probability_settings()
     stored = {} if rows is None else _stored_rows(Path(rows), settings)
-    rows_done: list[SummaryRow] = []
+    all_rows: list[SummaryRow] = []
     for index, item in enumerate(inputs):
         row = stored.get(key := _key(item))
         if row is None:
@@ -150,17 +150,17 @@ def summarise(
             if rows is not None:
                 with Path(rows).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
-        rows_done.append(row)
+        all_rows.append(row)
         if progress is not None:
             progress(row)
-    if not rows_done:
+    if not all_rows:
         raise ExplainerError("there are no inputs to sum up; send at least one")
-    good = [row for row in rows_done if row.problem is None]
+    good = [row for row in all_rows if row.problem is None]
     if not good:
-        raise ExplainerError(f"none of the {len(rows_done)} inputs could be explained; of the first: {rows_done[0].problem}")
-    named = "the top class" if target is None else good[0].label
+        raise ExplainerError(f"none of the {len(all_rows)} inputs could be explained; of the first: {all_rows[0].problem}")
+    target_name = "the top class" if target is None else good[0].label
     return Summary(
-        model.name, method, named, good, [row for row in rows_done if row.problem], _mean(good), word_totals(row.words for row in good)
+        model.name, method, target_name, good, [row for row in all_rows if row.problem], _mean(good), word_totals(row.words for row in good)
     )
 
 
@@ -179,26 +179,26 @@ def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
         raise ExplainerError(f"{request.spec} cannot run here. {reason}")
     labels = list(model.labels) if model.prompt_inputs is None else prompts_of([single], alone=model.side == "text")
     logits = torch.zeros(1, len(labels))
-    chosen = resolve(single, Classes.of(model, labels), logits)
+    resolved = resolve(single, Classes.of(model, labels), logits)
     if request.rule is not None:
-        chosen.output_gradient(logits, request.rule)
+        resolved.output_gradient(logits, request.rule)
 
 
-def _row(model: Model, item: Any, name: str, key: str, target: TargetLike, method: str, **how: Any) -> SummaryRow:
+def _row(model: Model, item: Any, name: str, key: str, target: TargetLike, method: str, **options: Any) -> SummaryRow:
     try:
-        result: Explanation = explain(model, item, target, method, **how)
+        result: Explanation = explain(model, item, target, method, **options)
     except (ExplainerError, OSError) as problem:
         return SummaryRow(name, key, problem=str(problem))
     attribution = result.maps[0]
     words = [] if attribution.text is None else [(word.text, word.score) for word in attribution.words()]
-    shown = attribution.scores[attribution.content]
+    content_scores = attribution.scores[attribution.content]
     return SummaryRow(
         name,
         key,
         result.target.label,
         _value(result),
         _trust(model, result, target),
-        shown.tolist() if attribution.patches else [],
+        content_scores.tolist() if attribution.patches else [],
         attribution.patches,
         words,
     )
@@ -206,15 +206,15 @@ def _row(model: Model, item: Any, name: str, key: str, target: TargetLike, metho
 
 def _value(result: Explanation) -> float:
     target = result.target
-    return float(target.probability if target.read == "probability" and target.probability is not None else target.logit)
+    return float(target.probability if target.explains == "probability" and target.probability is not None else target.logit)
 
 
 def _trust(model: Model, result: Explanation, target: TargetLike) -> float:
     """The symmetric relevance gain of the explained number."""
     removal, attribution = _removal(model, result), result.maps[0]
     counts = removal_counts(TRUST_FRACTIONS, removal.tokens, removal.least)
-    shown = attribution.scores[attribution.content]
-    orders = torch.stack([removal_order(shown, "most"), removal_order(shown, "least")])
+    content_scores = attribution.scores[attribution.content]
+    orders = torch.stack([removal_order(content_scores, "most"), removal_order(content_scores, "least")])
     logits = curves(removal, orders, counts)
     (single,) = as_targets(target)
     whole = single.with_top_class(int(result.logits.argmax()))  # of the whole input, whatever is taken away

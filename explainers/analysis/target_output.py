@@ -18,16 +18,16 @@ ExplainedNumber = Literal["probability", "logit", "value"]
 
 @dataclass(frozen=True)
 class TargetOutput:
-    """Where a target is among the logits of a model, and which number of it is read while tokens are taken away.
+    """Where a target is among the logits of a model, and which number of it is followed while tokens are taken away.
 
     label     of the target
     resolved  the target, its classes found among the logits
-    read      the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
+    explains  the number that areas and ranks are made of: ``value`` is that of a regression, in its own unit
     """
 
     label: str
     resolved: ResolvedTarget
-    read: ExplainedNumber = "probability"
+    explains: ExplainedNumber = "probability"
 
     @property
     def kind(self) -> Output:
@@ -59,5 +59,5 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     kind = target_from_json(target, None if model.kind == "clip" else labels)
     resolved = resolve(kind, Classes.of(model, labels), torch.zeros(1, len(labels)))
     by_logit = not kind.has_probability or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
-    read: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
-    return TargetOutput(target["label"], resolved, read)
+    explains: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
+    return TargetOutput(target["label"], resolved, explains)

@@ -19,7 +19,7 @@ from explainers.models.model import Model, wrapped
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
 from explainers.records.targets import Target
-from explainers.rendering.plain import aligned
+from explainers.rendering.plain import align
 
 __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
 
@@ -28,7 +28,7 @@ SLOT = "{}"
 #: What is read of each text; a regression has no probability, and its value is the logit.
 NUMBERS = ("probability", "logit", "relevance")
 PROBE_METHOD = "input_x_gradient:conservative"
-_AT_ONCE = 10  # texts in one batch
+_TEXTS_PER_PASS = 10  # texts in one batch
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class WordProbe:
         if self.difference is not None:
             rows.append([" - ".join(self.difference["between"]), "", *(f"{self.difference[key]:+.4f}" for key in keys)])
         head = f"{self.target} by {self.model}: {self.template}; relevance by {self.method.method}"
-        return "\n".join([head, *aligned(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
+        return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
     def save(self, path: Path | str) -> None:
         """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
@@ -159,22 +159,24 @@ def word_probe(
     """
     if wrapped(model).kind != "text":
         raise ExplainerError(f"{model.name} does not read texts: choose a text model")
-    filled = filled_texts(template, groups)
+    filled_template = filled_texts(template, groups)
     results: list[Explanation] = []
-    for first in range(0, len(filled), _AT_ONCE):
+    for first in range(0, len(filled_template), _TEXTS_PER_PASS):
         if progress is not None:
-            progress(first, len(filled))
-        batch = [text for _, _, text in filled[first : first + _AT_ONCE]]
+            progress(first, len(filled_template))
+        batch = [text for _, _, text in filled_template[first : first + _TEXTS_PER_PASS]]
         results += explain(model, batch, [target], [method], long_texts="cut", cancelled=cancelled)
-    start, unknown = template.index(SLOT), model.details.get("unknown_token_id")
-    texts = tuple(_read(group, word, start, result, unknown) for (group, word, _), result in zip(filled, results, strict=True))
+    start, unknown_id = template.index(SLOT), model.details.get("unknown_token_id")
+    texts = tuple(
+        _measure(group, word, start, result, unknown_id) for (group, word, _), result in zip(filled_template, results, strict=True)
+    )
     notes = list(dict.fromkeys(note for result in results for note in result.notes))
-    if strange := [text.word for text in texts if text.unknown]:
-        notes.append(f"The model does not know {', '.join(strange)}: it reads the same sign for every unknown word.")
+    if unknown_words := [text.word for text in texts if text.unknown]:
+        notes.append(f"The model does not know {', '.join(unknown_words)}: it reads the same sign for every unknown word.")
     return WordProbe(model.name, results[0].target.label, template, results[0].maps[0], texts, tuple(notes))
 
 
-def _read(group: str, word: str, start: int, result: Explanation, unknown: int | None) -> FilledText:
+def _measure(group: str, word: str, start: int, result: Explanation, unknown_id: int | None) -> FilledText:
     """One filled text: what the model says of it, and the relevance of the word that was put in."""
     assert not isinstance(result.input, ImageInput)
     stop, tokens = start + len(word), result.input.tokens
@@ -191,5 +193,5 @@ def _read(group: str, word: str, start: int, result: Explanation, unknown: int |
         logit=result.target.logit,
         relevance=float(scores.sum() if result.maps[0].signed else scores.amax()),
         pieces=tuple(tokens[i].text for i in indices),
-        unknown=unknown is not None and any(ids[i] == unknown for i in indices),
+        unknown=unknown_id is not None and any(ids[i] == unknown_id for i in indices),
     )

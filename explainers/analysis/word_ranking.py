@@ -36,9 +36,11 @@ def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]
     scores: dict[str, list[float]] = {}
     for text in texts:
         for word, score in text:
-            if bare := _parts(word)[1]:
-                scores.setdefault(bare.casefold(), []).append(score)
-    totals = [WordTotal(word, len(each), sum(each), sum(each) / len(each)) for word, each in scores.items()]
+            if stem := _parts(word)[1]:
+                scores.setdefault(stem.casefold(), []).append(score)
+    totals = [
+        WordTotal(word, len(word_scores), sum(word_scores), sum(word_scores) / len(word_scores)) for word, word_scores in scores.items()
+    ]
     return sorted(totals, key=lambda word: -word.total)
 
 
@@ -52,32 +54,37 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
     """
     capitals: Counter[str] = Counter()
     for text in texts:
-        in_capitals = not any(character.islower() for word in text for character in word)
+        is_all_capitals = not any(character.islower() for word in text for character in word)
         words: list[str] = []
-        inside: list[bool] = []
-        between = "."
+        is_inside: list[bool] = []
+        marks = "."
         for word in text:
             before, bare, after = _parts(word)
             if not bare:
-                between += before
+                marks += before
                 continue
-            inside.append(_is_inside(words[-1] if words else "", between + before))
+            is_inside.append(_is_inside(words[-1] if words else "", marks + before))
             words.append(bare)
-            between = after
+            marks = after
         for place, word in enumerate(words):
             if word[0].islower():
                 capitals[word.casefold()] -= 1
-            elif word[0].isupper() and inside[place] and not in_capitals and not _is_shouted(word, words[max(place - 1, 0) : place + 2]):
+            elif (
+                word[0].isupper()
+                and is_inside[place]
+                and not is_all_capitals
+                and not _is_shouted(word, words[max(place - 1, 0) : place + 2])
+            ):
                 capitals[word.casefold()] += 1
     return {word for word, count in capitals.items() if count > 0 and len(word) > 1 and word not in _TITLES and not _is_pronoun(word)}
 
 
 def _is_shouted(word: str, nearby: Sequence[str]) -> bool:
     """Whether a word is in capitals for emphasis; ``nearby`` are the word and its neighbours."""
-    return _in_capitals(word) and (len(word) > _ABBREVIATION or sum(map(_in_capitals, nearby)) > 1)
+    return _is_in_capitals(word) and (len(word) > _ABBREVIATION or sum(map(_is_in_capitals, nearby)) > 1)
 
 
-def _in_capitals(word: str) -> bool:
+def _is_in_capitals(word: str) -> bool:
     return len(word) > 1 and word.isupper()
 
 
@@ -89,10 +96,10 @@ def _parts(word: str) -> tuple[str, str, str]:
     return word[: places[0]], word[places[0] : places[-1] + 1], word[places[-1] + 1 :]
 
 
-def _is_inside(previous: str, between: str) -> bool:
+def _is_inside(previous: str, marks: str) -> bool:
     """Whether a word stands inside a sentence, by the word before it and the marks between."""
-    is_abbreviated = between == "." and ((len(previous) == 1 and previous.isupper()) or previous.casefold() in _TITLES)
-    return bool(previous) and (is_abbreviated or not _BEGINNINGS & set(between))
+    ends_abbreviation = marks == "." and ((len(previous) == 1 and previous.isupper()) or previous.casefold() in _TITLES)
+    return bool(previous) and (ends_abbreviation or not _BEGINNINGS & set(marks))
 
 
 def _is_pronoun(word: str) -> bool:

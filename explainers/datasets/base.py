@@ -63,12 +63,14 @@ class Sample:
                 raise ExplainerError(f"{self.name}: a mask has {mask.shape} pixels (height, width), its image has {size}")
 
     @property
-    def given(self) -> Image.Image | str:
+    def model_input(self) -> Image.Image | str:
         """What a model is given."""
         if self.image is not None:
             return self.image
         assert self.text is not None
         return self.text
+
+    given = model_input  # its name in 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +104,14 @@ class Dataset:
     def __iter__(self) -> Iterator[Sample]:
         return (self.read(index) for index in range(self.length))
 
-    def chosen(self, limit: int | None, seed: int = 0) -> list[int]:
+    def choose(self, limit: int | None, seed: int = 0) -> list[int]:
         """The indices of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
         if limit is None or limit >= self.length:
             return list(range(self.length))
-        drawn: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
-        return drawn
+        indices: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
+        return indices
+
+    chosen = choose  # its name in 0.1
 
     def at(self, indices: Sequence[int]) -> Dataset:
         """The data set of the inputs with these indices alone, in this order."""

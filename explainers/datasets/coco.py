@@ -80,7 +80,7 @@ VOC_CLASSES = [
 _VOC_EDGE = 255
 
 
-def outlined(segmentation: Any, height: int, width: int) -> Mask:
+def outline_mask(segmentation: Any, height: int, width: int) -> Mask:
     """The pixels (height, width) of an instance: polygons [[x, y, x, y, ...], ...], or run lengths down the columns, as COCO writes
     crowds: {"size": [height, width], "counts": [zeros, ones, zeros, ...]}. The rim of a polygon may differ by a pixel from COCO's own code.
     Raises ValueError for anything else.
@@ -132,7 +132,7 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool 
                         shares[categories[row["category_id"]]] += float(row["area"]) / (images[i][1] * images[i][2])
                 shown[i] = _largest_two(shares)
     except (KeyError, TypeError, ValueError) as problem:
-        raise data.broken(listing, f"{problem} is missing or wrong") from None
+        raise data.error_for(listing, f"{problem} is missing or wrong") from None
     ids = sorted(i for i, names in shown.items() if names and set(wanted) <= names and i in images)
 
     def read(number: int) -> Sample:
@@ -141,9 +141,9 @@ def _coco(data: Folder, name: str, wanted: tuple[str, ...] = (), *, pairs: bool 
         crowds = [np.zeros((height, width), bool)]
         for row in of_image[ids[number]]:
             try:
-                mask = outlined(row["segmentation"], height, width)
+                mask = outline_mask(row["segmentation"], height, width)
             except (KeyError, TypeError, ValueError) as problem:
-                raise data.broken(listing, f"instance {row.get('id')}: {problem}") from None
+                raise data.error_for(listing, f"instance {row.get('id')}: {problem}") from None
             if row.get("iscrowd"):
                 crowds.append(mask)
             elif mask.any() and categories[row["category_id"]] in shown[ids[number]]:
@@ -218,10 +218,10 @@ def voc(data: Folder) -> Dataset:
         path = root / "SegmentationClass" / f"{names[number]}.png"
         values = data.plane(path)
         if values.ndim != 2:
-            raise data.broken(path, "it must hold one class number a pixel")
+            raise data.error_for(path, "it must hold one class number a pixel")
         classes = [int(value) for value in np.unique(values) if value not in (0, _VOC_EDGE)]
         if classes and max(classes) > len(VOC_CLASSES):
-            raise data.broken(path, f"it names class {max(classes)} of {len(VOC_CLASSES)}")
+            raise data.error_for(path, f"it names class {max(classes)} of {len(VOC_CLASSES)}")
         classes.sort(key=lambda value: -int((values == value).sum()))
         objects = tuple(AnnotatedObject(label=VOC_CLASSES[value - 1], mask=values == value) for value in classes)
         image = data.image(root / "JPEGImages" / f"{names[number]}.jpg")

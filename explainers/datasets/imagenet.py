@@ -25,7 +25,7 @@ _OTHER, _IGNORED = 0, 1000  # ids of ImageNet-S that are no class
 def _synset_folders(data: Folder, folder: Path) -> list[str]:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
     if not names:
-        raise data.broken(folder, "it has no folder named as a synset, such as n01440764")
+        raise data.error_for(folder, "it has no folder named as a synset, such as n01440764")
     return names
 
 
@@ -34,9 +34,9 @@ def _photos(data: Folder, folder: Path, wnids: list[str]) -> tuple[list[Path], t
     inside = [path for wnid in wnids for path in sorted((folder / wnid).iterdir())]
     files = [path for path in inside if path.is_file() and is_picture_name(path)]
     if not files:
-        raise data.broken(folder, "its folders of synsets hold no picture")
+        raise data.error_for(folder, "its folders of synsets hold no picture")
     beside = [path for path in folder.iterdir() if path.name not in wnids]
-    return files, data.short([*(path for path in inside if path not in set(files)), *beside])
+    return files, data.relative_names([*(path for path in inside if path not in set(files)), *beside])
 
 
 def _names(folder: Path, files: list[Path]) -> list[str]:
@@ -94,7 +94,7 @@ def _devkit(data: Folder) -> tuple[list[str], list[str]]:
         synsets = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in loadmat(meta, squeeze_me=True)["synsets"]}
         labels = [synsets[int(line)] for line in data.lines(truth)]
     except (KeyError, ValueError, TypeError, NotImplementedError) as problem:
-        raise data.broken(meta, problem) from None
+        raise data.error_for(meta, problem) from None
     return labels, sorted(synsets[number] for number in synsets if number <= 1000)
 
 
@@ -122,7 +122,7 @@ def imagenet_segmentation(data: Folder) -> Dataset:
         with h5py.File(path, "r") as file:
             length = len(file["/value/img"])
     except (OSError, KeyError) as problem:
-        raise data.broken(path, problem) from None
+        raise data.error_for(path, problem) from None
 
     def read(number: int) -> Sample:
         try:
@@ -131,7 +131,7 @@ def imagenet_segmentation(data: Folder) -> Dataset:
                 segments: Any = file[file["/value/gt"][number, 0]]
                 mask = np.array(file[segments[0, 0]]).transpose(1, 0)
         except (OSError, KeyError, ValueError, TypeError) as problem:
-            raise data.broken(path, f"picture {number + 1}: {problem}") from None
+            raise data.error_for(path, f"picture {number + 1}: {problem}") from None
         return Sample(
             name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), objects=(AnnotatedObject(label=None, mask=mask > 0),)
         )
@@ -172,11 +172,11 @@ def imagenet_s(data: Folder) -> Dataset:
         file = files[number]
         values = data.plane(masks / file.parent.name / f"{file.stem}.png").astype(np.int64)
         if values.ndim != 3:
-            raise data.broken(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
+            raise data.error_for(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
         ids = values[..., 0] + 256 * values[..., 1]
         present, areas = np.unique(ids[(ids != _OTHER) & (ids != _IGNORED)], return_counts=True)
         if len(present) and present.max() > len(wnids):
-            raise data.broken(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
+            raise data.error_for(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
         order = np.argsort(-areas, kind="stable")
         objects = tuple(
             AnnotatedObject(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size
@@ -217,9 +217,9 @@ def imagenet_hard(data: Folder) -> Dataset:
         try:
             picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
         except (OSError, SyntaxError, ValueError, TypeError) as problem:
-            raise data.broken(folder, f"row {number + 1} has no picture: {problem}") from None
+            raise data.error_for(folder, f"row {number + 1} has no picture: {problem}") from None
         return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
 
     synsets = tuple(entry.wnid or "" for entry in imagenet_entries())
-    unread = data.short(path for path in folder.glob("*.parquet") if path not in files)
+    unread = data.relative_names(path for path in folder.glob("*.parquet") if path not in files)
     return Dataset(name="imagenet-hard", kind="image", length=len(table), classes=synsets, unread=unread, read=read)

@@ -24,14 +24,14 @@ class Table:
             try:
                 file = pq.ParquetFile(path)
             except (ArrowInvalid, OSError) as problem:
-                raise data.broken(path, problem) from None
-            if lacking := set(columns) - set(file.schema_arrow.names):
-                raise data.broken(path, f"it lacks the column {', '.join(sorted(lacking))}")
+                raise data.error_for(path, problem) from None
+            if missing_columns := set(columns) - set(file.schema_arrow.names):
+                raise data.error_for(path, f"it lacks the column {', '.join(sorted(missing_columns))}")
             self._files.append(file)
         groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
         self._groups, self._columns = groups, list(columns)
         self._starts: list[int] = list(accumulate((file.metadata.row_group(group).num_rows for file, group in groups), initial=0))
-        self._held: tuple[int, Any] = (-1, None)
+        self._group_in_memory: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -39,8 +39,8 @@ class Table:
     def row(self, number: int) -> dict[str, Any]:
         """One row as plain data; the row group that it is in is kept for the next one."""
         group = bisect_right(self._starts, number) - 1
-        if self._held[0] != group:
+        if self._group_in_memory[0] != group:
             file, index = self._groups[group]
-            self._held = group, file.read_row_group(index, columns=self._columns)
-        row: dict[str, Any] = self._held[1].slice(number - self._starts[group], 1).to_pylist()[0]
+            self._group_in_memory = group, file.read_row_group(index, columns=self._columns)
+        row: dict[str, Any] = self._group_in_memory[1].slice(number - self._starts[group], 1).to_pylist()[0]
         return row

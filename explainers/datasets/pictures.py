@@ -45,14 +45,14 @@ def pets(data: Folder) -> Dataset:
     listing = data.need("annotations/test.txt")
     rows = [line.split() for line in data.lines(listing) if not line.startswith("#")]
     if any(len(row) != 4 for row in rows):
-        raise data.broken(listing, "each line must be: name, class, species, breed")
-    breeds = {int(row[1]): _breed(row[0]) for row in rows}
+        raise data.error_for(listing, "each line must be: name, class, species, breed")
+    breeds = {int(row[1]): _breed_of(row[0]) for row in rows}
     classes = tuple(breeds[number] for number in sorted(breeds)) if len(breeds) == 37 else ()
 
     def read(number: int) -> Sample:
         stem = rows[number][0]
         trimap = data.plane(data.path / "annotations" / "trimaps" / f"{stem}.png")
-        label = _breed(stem)
+        label = _breed_of(stem)
         image = data.image(data.path / "images" / f"{stem}.jpg")
         return Sample(
             name=stem, image=image, labels=(label,), objects=(AnnotatedObject(label=label, mask=trimap == _PET),), labelled=trimap != _EDGE
@@ -61,7 +61,7 @@ def pets(data: Folder) -> Dataset:
     return Dataset(name="pets", kind="image", length=len(rows), classes=classes, read=read)
 
 
-def _breed(stem: str) -> str:
+def _breed_of(stem: str) -> str:
     return stem.rpartition("_")[0].replace("_", " ")
 
 
@@ -92,7 +92,7 @@ def mura(data: Folder) -> Dataset:
         for word in ("positive", "negative"):
             if Path(path).parent.name.endswith(f"_{word}"):
                 return word
-        raise data.broken(listing, f"{path} lies in no study that is positive or negative")
+        raise data.error_for(listing, f"{path} lies in no study that is positive or negative")
 
     labels = [label(path) for path in paths]
     return Dataset(
@@ -130,7 +130,7 @@ def funnybirds(data: Folder) -> Dataset:
     listing = data.need("dataset_test.json")
     rows = data.json(listing)
     if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("class_idx"), int) for row in rows):
-        raise data.broken(listing, "a list of objects with class_idx is needed")
+        raise data.error_for(listing, "a list of objects with class_idx is needed")
 
     def read(number: int) -> Sample:
         label = rows[number]["class_idx"]
@@ -138,7 +138,7 @@ def funnybirds(data: Folder) -> Dataset:
         path = data.path / "test_part_map" / file
         parts = data.plane(path)
         if parts.ndim != 3:
-            raise data.broken(path, "the map of parts must be in colour")
+            raise data.error_for(path, "the map of parts must be in colour")
         obj = AnnotatedObject(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
         return Sample(name=f"{number:06d}", image=data.image(data.path / "test" / file), labels=(label,), objects=(obj,))
 
@@ -167,7 +167,7 @@ def pictures(data: Folder) -> Dataset:
     masks = {path.relative_to(data.path / _MASKS).with_suffix(""): path for path in pictures if path not in set(files)}
     shorts = {path.relative_to(data.path).with_suffix("") for path in files}
     read_masks = {path for short, path in masks.items() if short in shorts}
-    unread = data.short(path for path in everything if path not in {*files, *read_masks})
+    unread = data.relative_names(path for path in everything if path not in {*files, *read_masks})
     folders = sorted({path.parent.name for path in files if path.parent != data.path})
 
     def read(number: int) -> Sample:

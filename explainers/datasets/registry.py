@@ -90,7 +90,7 @@ class Folder:
         """The split that was asked for, else all: the first that is there is read."""
         return self.entry.splits if self.split is None else (self.split,)
 
-    def short(self, paths: Iterable[Path]) -> tuple[str, ...]:
+    def relative_names(self, paths: Iterable[Path]) -> tuple[str, ...]:
         """Paths relative to the folder, in order, without hidden files."""
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
@@ -99,24 +99,26 @@ class Folder:
         for name in names:
             if (file := self.path / name).exists():
                 return file
-        wanted = " nor ".join(str(self.path / name) for name in names)
-        raise ExplainerError(f"{self.entry.title} lacks {wanted}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
+        places = " nor ".join(str(self.path / name) for name in names)
+        raise ExplainerError(f"{self.entry.title} lacks {places}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
-    def broken(self, path: Path, why: object) -> ExplainerError:
+    def error_for(self, path: Path, why: object) -> ExplainerError:
         """The error for a file that is not what it should be. What is published is fetched anew, a person's own file is mended."""
         remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
+
+    short, broken = relative_names, error_for  # their names in 0.1
 
     def text(self, path: Path) -> str:
         """A text file, with the ends of its lines as they are. A byte order mark, as spreadsheets write it, is no part of the text."""
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as problem:
-            raise self.broken(path, f"it is not UTF-8, at byte {problem.start}") from None
+            raise self.error_for(path, f"it is not UTF-8, at byte {problem.start}") from None
         except OSError as problem:
-            raise self.broken(path, problem) from None
+            raise self.error_for(path, problem) from None
         if not text.strip():
-            raise self.broken(path, "it is empty")
+            raise self.error_for(path, "it is empty")
         return text
 
     def lines(self, path: Path) -> list[str]:
@@ -129,36 +131,36 @@ class Folder:
         try:
             return json.loads(text)
         except ValueError as problem:
-            raise self.broken(path, problem) from None
+            raise self.error_for(path, problem) from None
 
     def json_lines(self, path: Path) -> list[dict[str, Any]]:
         """A file with one JSON object a line."""
         try:
             rows = [json.loads(line) for line in self.lines(path)]
         except ValueError as problem:
-            raise self.broken(path, problem) from None
+            raise self.error_for(path, problem) from None
         if not all(isinstance(row, dict) for row in rows):
-            raise self.broken(path, "each line must be an object")
+            raise self.error_for(path, "each line must be an object")
         return rows
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
         """The rows of a table with a heading that has these ``columns``."""
-        rest = "what is beyond the columns"
+        rest_key = "what is beyond the columns"
         reader = csv.DictReader(
             io.StringIO(self.text(path), newline=""),
-            restkey=rest,
+            restkey=rest_key,
             delimiter=delimiter,
             quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
         )
         try:
-            if lacking := set(columns) - set(reader.fieldnames or ()):
-                raise self.broken(path, f"its first line lacks the column {', '.join(sorted(lacking))}")
+            if missing_columns := set(columns) - set(reader.fieldnames or ()):
+                raise self.error_for(path, f"its first line lacks the column {', '.join(sorted(missing_columns))}")
             for row in reader:
-                if rest in row:
-                    raise self.broken(path, f"line {reader.line_num} has more columns than the first; what holds a comma goes in quotes")
+                if rest_key in row:
+                    raise self.error_for(path, f"line {reader.line_num} has more columns than the first; what holds a comma goes in quotes")
                 yield row
         except csv.Error as problem:
-            raise self.broken(path, f"after line {reader.line_num}: {problem}") from None
+            raise self.error_for(path, f"after line {reader.line_num}: {problem}") from None
 
     def image(self, path: Path) -> Image.Image:
         """A picture, upright, in RGB."""
@@ -172,13 +174,13 @@ class Folder:
             with Image.open(path) as picture:
                 return np.array(picture)
         except (OSError, SyntaxError, ValueError) as problem:
-            raise self.broken(path, problem) from None
+            raise self.error_for(path, problem) from None
 
 
 def union(masks: list[Mask]) -> Mask:
     """Where any of the masks is true."""
-    joined: Mask = np.logical_or.reduce(masks)
-    return joined
+    mask: Mask = np.logical_or.reduce(masks)
+    return mask
 
 
 #: Every data set by its name.
@@ -204,8 +206,8 @@ def dataset(
     def declare(opener: Callable[[Folder], Dataset]) -> Callable[[Folder], Dataset]:
         if name in DATASETS:
             raise ExplainerError(f"There is already a data set {name}.")
-        if unknown := set(gives) - set(GIVES):
-            raise ExplainerError(f"Data set {name} gives {', '.join(unknown)}; there are {', '.join(GIVES)}.")
+        if unknown_facts := set(gives) - set(GIVES):
+            raise ExplainerError(f"Data set {name} gives {', '.join(unknown_facts)}; there are {', '.join(GIVES)}.")
         words = " ".join((opener.__doc__ or "").split())
         DATASETS[name] = DatasetEntry(
             name=name,

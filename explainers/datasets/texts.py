@@ -45,12 +45,12 @@ def eraser_movies(data: Folder) -> Dataset:
             name, label = str(row["annotation_id"]), _WORDS[row["classification"]]
             evidence = [(int(span["start_token"]), int(span["end_token"])) for group in row["evidences"] for span in group]
         except (KeyError, TypeError, ValueError) as problem:
-            raise data.broken(listing, f"line {number + 1}: {problem} is missing or wrong") from None
+            raise data.error_for(listing, f"line {number + 1}: {problem} is missing or wrong") from None
         path = data.need(f"movies/docs/{name}")
         tokens = " ".join(data.lines(path)).split()
         starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))
         if any(not 0 <= start < end <= len(tokens) for start, end in evidence):
-            raise data.broken(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
+            raise data.error_for(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
         spans = tuple((starts[start], starts[end] - 1) for start, end in evidence)
         return Sample(name=name, text=" ".join(tokens), labels=(label,), rationale=spans)
 
@@ -76,7 +76,7 @@ def imdb(data: Folder) -> Dataset:
     files = [path for path in inside if path.suffix.lower() == ".txt"]
     if not files:
         data.need("aclImdb/test/neg/0_2.txt")
-    unread = data.short(path for path in inside if path not in set(files))
+    unread = data.relative_names(path for path in inside if path not in set(files))
 
     def read(number: int) -> Sample:
         file = files[number]
@@ -107,7 +107,7 @@ def sst2(data: Folder) -> Dataset:
     path = data.need("SST-2/dev.tsv")
     rows = list(data.table(path, ("sentence", "label"), "\t"))
     if strange := {row["label"] for row in rows} - {"0", "1"}:
-        raise data.broken(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
+        raise data.error_for(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
     return Dataset(
         name="sst-2",
         kind="text",
@@ -131,24 +131,24 @@ def texts(data: Folder) -> Dataset:
     """Texts of one's own, one a row, with their class and the passages that people marked where these are known."""
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):
-        raise data.broken(path, "it must be a .csv or a .jsonl file")
+        raise data.error_for(path, "it must be a .csv or a .jsonl file")
     rows: list[dict[str, Any]] = list(data.table(path, ("text",))) if path.suffix == ".csv" else data.json_lines(path)
 
     def read(number: int) -> Sample:
         row = rows[number]
         text, label, marked = row.get("text"), row.get("label"), row.get("rationale")
         if not isinstance(text, str) or not text.strip():
-            raise data.broken(path, f"row {number + 1} has no text")
+            raise data.error_for(path, f"row {number + 1} has no text")
         spans = None
         if marked is not None:
             try:
                 spans = tuple((int(start), int(end)) for start, end in marked)
             except (TypeError, ValueError):
-                raise data.broken(path, f"row {number + 1}: rationale must be pairs of characters") from None
+                raise data.error_for(path, f"row {number + 1}: rationale must be pairs of characters") from None
             if any(not 0 <= start < end <= len(text) for start, end in spans):
-                raise data.broken(path, f"row {number + 1}: a marked passage lies outside of the text")
+                raise data.error_for(path, f"row {number + 1}: a marked passage lies outside of the text")
         if not isinstance(label, str | None):
-            raise data.broken(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
+            raise data.error_for(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
         return Sample(name=str(number), text=text, labels=(label,) if label else (), rationale=spans)
 
     return Dataset(name="texts", kind="text", length=len(rows), read=read)

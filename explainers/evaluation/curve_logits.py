@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics.registry import Curve
+from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
@@ -24,7 +24,7 @@ _PICTURES = 16  # whole ones in one forward pass, at most
 _ROUNDING = 1e-9  # 0.3 * 10 tokens are 3, not 2
 
 
-def counts_of(curve: Curve, tokens: int, least: int = 0) -> list[int]:
+def counts_of(curve: RemovalCurve, tokens: int, least: int = 0) -> list[int]:
     """How many of the ``tokens`` come first in the curve's order, at each step, so that at least ``least`` are kept."""
     number = math.floor if curve.rounding == "down" else math.ceil
     sign = 1 if curve.rounding == "down" else -1
@@ -32,14 +32,14 @@ def counts_of(curve: Curve, tokens: int, least: int = 0) -> list[int]:
     return [max(low, min(high, number(fraction * tokens + sign * _ROUNDING))) for fraction in curve.fractions]
 
 
-def keep_of(curve: Curve, scores: Tensor, least: int = 0) -> Tensor:
+def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
     """What is kept at each step, bool (M, steps, N), of scores (M, N): at least ``least`` tokens. Of equal scores the earlier token comes
     first.
     """
     values = scores.abs() if curve.order == "smallest" else scores
     order = values.argsort(dim=-1, descending=curve.order == "most", stable=True)
-    stays = keep_masks(order, counts_of(curve, scores.shape[1], least))
-    return ~stays if curve.keeps_first else stays
+    is_behind_first = keep_masks(order, counts_of(curve, scores.shape[1], least))  # which tokens are not among the first
+    return ~is_behind_first if curve.keeps_first else is_behind_first
 
 
 class CurveLogits:
@@ -67,16 +67,16 @@ class CurveLogits:
         self.at_once = at_once
         self._check = checker(cancelled)
 
-    def along(self, curves: Sequence[Curve], scores: Tensor) -> list[Tensor]:
+    def along(self, curves: Sequence[RemovalCurve], scores: Tensor) -> list[Tensor]:
         """Logits (M, steps, C) along each curve, of scores (M, N). What several curves or methods ask alike is asked once."""
         logits: dict[int, Tensor] = {}
-        of_tokens: dict[str | None, list[int]] = {}
+        numbers_by_way: dict[str | None, list[int]] = {}
         for number, curve in enumerate(curves):
             if curve.pixels:
-                logits[number] = self._of_pixels(curve, scores)
+                logits[number] = self._pixel_logits(curve, scores)
             else:
-                of_tokens.setdefault(curve.how or self.how, []).append(number)
-        for how, numbers in of_tokens.items():
+                numbers_by_way.setdefault(curve.how or self.how, []).append(number)
+        for how, numbers in numbers_by_way.items():
             least, ask = self._removal(how)
             keeps = [keep_of(curves[number], scores, least) for number in numbers]
             answers = ask(torch.cat([keep.flatten(0, 1) for keep in keeps]))
@@ -98,21 +98,21 @@ class CurveLogits:
     def _black_patches(self, keep: Tensor) -> Tensor:
         assert self.grid is not None
         rows, inverse = keep.unique(dim=0, return_inverse=True)
-        return self._blackened(rows.unflatten(1, self.grid))[inverse]
+        return self._logits_with_black(rows.unflatten(1, self.grid))[inverse]
 
-    def _of_pixels(self, curve: Curve, scores: Tensor) -> Tensor:
+    def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
         """Logits (M, steps, C) while single pixels turn black, in the order of the maps enlarged bilinearly."""
         assert self.grid is not None
         height, width = self.tensors["pixel_values"].shape[-2:]
         large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)
-        steps = [self._blackened(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
+        steps = [self._logits_with_black(keep_of(curve, row[None])[0].unflatten(1, (height, width))) for row in large.flatten(1)]
         return torch.stack(steps)
 
     def _pictures(self) -> int:
         """How many whole pictures go through one forward pass."""
         return _PICTURES if self.at_once is None else max(1, min(_PICTURES, self.at_once // len(self.content)))
 
-    def _blackened(self, keep: Tensor) -> Tensor:
+    def _logits_with_black(self, keep: Tensor) -> Tensor:
         """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
         pixels = self.tensors["pixel_values"]
         height, width = pixels.shape[-2:]
@@ -122,9 +122,9 @@ class CurveLogits:
         answers = []
         for part in keep.split(self._pictures()):
             self._check()
-            shown = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
-            blackened = {
-                name: torch.where(shown, tensor, black)
+            is_kept = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
+            tensors = {
+                name: torch.where(is_kept, tensor, black)
                 if name == "pixel_values"
                 else tensor.expand(len(part), *tensor.shape[1:])
                 if self.model.is_sample(name)
@@ -132,5 +132,5 @@ class CurveLogits:
                 for name, tensor in self.tensors.items()
             }
             with torch.no_grad(), evaluating(self.model.module):
-                answers.append(self.model.forward(blackened).float().cpu())
+                answers.append(self.model.forward(tensors).float().cpu())
         return torch.cat(answers)

@@ -86,7 +86,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
         with _cluster(ray, address):
             kind, room = _room(ray, device)
             count = min(workers or room, room, len(parts))
-            sized = size(kind, _free(ray, kind, count))
+            worker_setup = size(kind, _free(ray, kind, count))
             order = WorkOrder(
                 sources=sources,
                 plan=setup.plan,
@@ -96,13 +96,13 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 calibration=setup.model.calibration.probability_settings(),
                 inputs=first_inputs(setup.data, setup.plan),
                 versions=versions(),
-                at_once=sized.at_once,
+                at_once=worker_setup.at_once,
             )
-            done = 0
-            for number, rows in _arriving(ray, order, parts, count):
+            count_done = 0
+            for number, rows in _receive_parts(ray, order, parts, count):
                 yield number, rows
-                done += len(parts[number])
-                tell(done)
+                count_done += len(parts[number])
+                tell(count_done)
                 if setup.cancelled is not None and setup.cancelled():
                     raise Cancelled
 
@@ -127,9 +127,9 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     before = signal.getsignal(signal.SIGTERM)
-    begun = {"include_dashboard": False, "object_store_memory": STORE} if address == "local" else {}
+    options = {"include_dashboard": False, "object_store_memory": STORE} if address == "local" else {}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="warning", **begun)
+        ray.init(address=address, log_to_driver=False, logging_level="warning", **options)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         raise ExplainerError(f"No cluster of Ray can be used at {address}: {problem}") from problem
     if threading.current_thread() is threading.main_thread():
@@ -149,8 +149,8 @@ def _room(ray: Any, device: str | None) -> tuple[str, int]:
     if kind == "cuda":
         room = [min(workers, machine.get("GPU", 0)) for workers, machine in zip(room, machines, strict=True)]
     if sum(room) < 1:
-        lacking = "a GPU: choose --device cpu" if kind == "cuda" else f"{cpus} CPUs, one a thread: set OMP_NUM_THREADS to fewer"
-        raise ExplainerError(f"No machine of the cluster has {lacking}.")
+        remedy = "a GPU: choose --device cpu" if kind == "cuda" else f"{cpus} CPUs, one a thread: set OMP_NUM_THREADS to fewer"
+        raise ExplainerError(f"No machine of the cluster has {remedy}.")
     return kind, int(sum(room))
 
 
@@ -186,8 +186,8 @@ class WorkOrder:
     def open(self) -> EvaluationSetup:
         """Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions."""
         here = versions()
-        if differing := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
-            raise ExplainerError(f"it has {'; '.join(differing)}. Install the versions of the run.")
+        if differences := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
+            raise ExplainerError(f"it has {'; '.join(differences)}. Install the versions of the run.")
         model, data = self.sources.open(self.device)
         if model.weights_digest != self.weights:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
@@ -198,13 +198,13 @@ class WorkOrder:
         return EvaluationSetup(model, data, self.plan, at_once=self.at_once)
 
 
-def _arriving(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
+def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
     """The parts as they are measured."""
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
         warnings.filterwarnings("ignore", "`ray_remote_args` is deprecated")
-        measured = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+        answers = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
             RayWorker,
             fn_constructor_args=(order,),
             batch_size=1,
@@ -215,14 +215,14 @@ def _arriving(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[
             max_restarts=-1,
             max_task_retries=RETRIES,
         )
-    measured.context.enable_progress_bars = False
+    answers.context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # progress is told by whoever began the run
     try:
-        for table in measured.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow"):
-            for arrived in table.to_pylist():
-                if arrived["problem"] is not None:
-                    raise ExplainerError(arrived["problem"])
-                yield arrived["number"], json.loads(arrived["rows"])
+        for table in answers.iter_batches(batch_size=None, prefetch_batches=0, batch_format="pyarrow"):
+            for answer in table.to_pylist():
+                if answer["problem"] is not None:
+                    raise ExplainerError(answer["problem"])
+                yield answer["number"], json.loads(answer["rows"])
     except ray.exceptions.RayTaskError:
         raise  # a mistake in what was measured, with its trace
     except ray.exceptions.RayError as problem:

@@ -34,23 +34,23 @@ def examples_of(setup: EvaluationSetup, rows: list[EvaluationRow]) -> dict[str, 
     methods = list(setup.plan.methods)
     among = rows[: AMONG * len(methods)]
     count = len(among) // len(methods)
-    chosen = {metric.name: _chosen(metric, among, methods) for metric in setup.metrics}
-    wanted: dict[str, set[int]] = {method: set() for method in methods}
-    for of_method in chosen.values():
-        for method, ends in of_method.items():
-            wanted[method] |= {number for end in ends.values() for number, _ in end}
+    cases = {metric.name: _choose_cases(metric, among, methods) for metric in setup.metrics}
+    numbers_of_methods: dict[str, set[int]] = {method: set() for method in methods}
+    for ends_of_methods in cases.values():
+        for method, ends in ends_of_methods.items():
+            numbers_of_methods[method] |= {number for end in ends.values() for number, _ in end}
     maps: dict[str, dict[str, str]] = {method: {} for method in methods}
     for i, row in enumerate(among):
-        if i // len(methods) in wanted[row["method"]]:
-            maps[row["method"]][str(i // len(methods))] = packed(row["scores"])
-    inputs = {str(number): _input(setup, among[number * len(methods)]) for number in sorted(set().union(*wanted.values()))}
-    examples: dict[str, Any] = {"among": count, "inputs": inputs, "maps": maps, "chosen": chosen}
+        if i // len(methods) in numbers_of_methods[row["method"]]:
+            maps[row["method"]][str(i // len(methods))] = pack_scores(row["scores"])
+    inputs = {str(number): _input(setup, among[number * len(methods)]) for number in sorted(set().union(*numbers_of_methods.values()))}
+    examples: dict[str, Any] = {"among": count, "inputs": inputs, "maps": maps, "chosen": cases}
     if setup.data.kind == "image":
         examples["grid"] = list(_grid(setup, among[0]["index"]))
     return examples
 
 
-def _chosen(metric: Metric, rows: list[EvaluationRow], methods: list[str]) -> dict[str, Any]:
+def _choose_cases(metric: Metric, rows: list[EvaluationRow], methods: list[str]) -> dict[str, Any]:
     columns = columns_of(metric, rows, methods)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = columns[..., 0] if metric.combine is None else metric.combine(columns)
@@ -60,11 +60,11 @@ def _chosen(metric: Metric, rows: list[EvaluationRow], methods: list[str]) -> di
         column = values[:, number]
         order = [i for i in np.argsort(-sign * column, kind="stable").tolist() if np.isfinite(column[i])]
         best, worst = order[:EACH], order[::-1][: min(EACH, max(0, len(order) - EACH))]
-        cases[method] = {end: [[i, float(f"{column[i]:.6g}")] for i in picked] for end, picked in (("best", best), ("worst", worst))}
+        cases[method] = {end: [[i, float(f"{column[i]:.6g}")] for i in numbers] for end, numbers in (("best", best), ("worst", worst))}
     return cases
 
 
-def packed(scores: Sequence[float]) -> str:
+def pack_scores(scores: Sequence[float]) -> str:
     """Scores divided by the largest magnitude, in 127 steps, base64."""
     values = np.asarray(scores, np.float64)
     largest = np.abs(values).max(initial=0.0)
@@ -72,19 +72,19 @@ def packed(scores: Sequence[float]) -> str:
     return base64.b64encode(steps.astype(np.int8).tobytes()).decode("ascii")
 
 
-def unpacked(text: str) -> NDArray[np.float32]:
+def unpack_scores(text: str) -> NDArray[np.float32]:
     """What :func:`packed` made, from -1 to 1."""
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 
 def _grid(setup: EvaluationSetup, index: int) -> tuple[int, int]:
-    grid = setup.model.layout_of(setup.model.tensors(setup.data[index].given)).grid
+    grid = setup.model.layout_of(setup.model.tensors(setup.data[index].model_input)).grid
     assert grid is not None
     return grid
 
 
 def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
-    record = setup.model.prepare(setup.data[row["index"]].given).inputs[0]
+    record = setup.model.prepare(setup.data[row["index"]].model_input).inputs[0]
     about: dict[str, Any] = {"name": row["input"], "target": row["target"]}
     if isinstance(record, TextInput):
         return {**about, "words": [word.text for word in record.words if word.tokens]}
@@ -96,10 +96,10 @@ def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
     return {**about, "picture": base64.b64encode(data.getvalue()).decode("ascii")}
 
 
-def drawn(examples: dict[str, Any], method: str, index: int, signed: bool, size: int = 160) -> bytes:
+def draw_example(examples: dict[str, Any], method: str, index: int, signed: bool, size: int = 160) -> bytes:
     """The map of a method on one of the examples, as a PNG. Raises KeyError where there is no such picture."""
     picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(index)]["picture"]))).convert("RGB")
-    scores = unpacked(examples["maps"][method][str(index)]).reshape(examples["grid"])
+    scores = unpack_scores(examples["maps"][method][str(index)]).reshape(examples["grid"])
     data = io.BytesIO()
     lay_over(picture, scores, signed, size).save(data, "PNG")
     return data.getvalue()

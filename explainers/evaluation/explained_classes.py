@@ -43,30 +43,30 @@ class ClassLookup:
     data: Dataset
     prompts: list[str] | None
 
-    def explained(self, label: str | int) -> ExplainedClass | None:
+    def class_of(self, label: str | int) -> ExplainedClass | None:
         """What a label asks for: the class of that name, else the group of that name; None where the model has neither."""
         if self.prompts is not None:
-            index = self._prompt(label)
+            index = self._prompt_index(label)
         else:
             index = self.data.class_of(label, self.model)
             if index is None and isinstance(label, str) and self.model.output == "softmax" and label.casefold() in self.model.groups:
                 return ExplainedClass(self.model.groups[label.casefold()], label.casefold())
         return None if index is None else ExplainedClass((index,))
 
-    def takes_in(self, label: str | int) -> frozenset[int]:
-        """All classes of the model that a label takes in: its own, and those of the group of that name."""
+    def classes_of(self, label: str | int) -> frozenset[int]:
+        """All classes of the model that a label means: its own, and those of the group of that name."""
         if self.prompts is not None:
-            index = self._prompt(label)
+            index = self._prompt_index(label)
             return frozenset(() if index is None else (index,))
         return self.data.classes_of(label, self.model)
 
-    def right(self, sample: Sample) -> frozenset[int]:
+    def right_classes(self, sample: Sample) -> frozenset[int]:
         """The classes of which any is a right answer: those of every label of an input and of every object that it shows."""
-        return frozenset(index for label in labels_of(sample) for index in self.takes_in(label))
+        return frozenset(index for label in labels_of(sample) for index in self.classes_of(label))
 
-    def unknown(self, sample: Sample) -> list[str]:
+    def unknown_labels(self, sample: Sample) -> list[str]:
         """The labels of an input for which the model has neither a class nor a group."""
-        return [str(label) for label in labels_of(sample) if self.explained(label) is None]
+        return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass) -> int | str | AnyOf:
         """A class as ``explain`` takes it."""
@@ -74,7 +74,7 @@ class ClassLookup:
             return AnyOf(explained.group)
         return explained.indices[0] if self.prompts is None else self.prompts[explained.indices[0]]
 
-    def _prompt(self, label: str | int) -> int | None:
+    def _prompt_index(self, label: str | int) -> int | None:
         if isinstance(label, int):
             return label
         return list(self.data.classes).index(label) if label in self.data.classes else None

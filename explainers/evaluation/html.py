@@ -9,12 +9,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from explainers.evaluation.examples import drawn, unpacked
-from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.evaluation.examples import draw_example, unpack_scores
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.methods.registry import is_control
 
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
-_DRAWN = 8  # methods whose curves are drawn
+_CURVES_DRAWN = 8  # methods whose curves are drawn
 _EXPLAINED = {
     "predicted": "the predicted class",
     "gold": "the class that the data set gives",
@@ -34,7 +34,7 @@ _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a
 def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
     """The page of a report with its examples, where it has any."""
     plan, metrics = report["plan"], report["metrics"]
-    first = ranked(report, metrics[0])
+    first = rank_methods(report, metrics[0])
     templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return templates.get_template("report.html.jinja").render(
         report=report,
@@ -46,12 +46,12 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         long_texts=_LONG_TEXTS[plan.get("long_texts", "windows")] if report["kind"] == "text" else "",
         notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER] if has_counts(report) else [])],
         order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
-        marked={metric["name"]: best_marked(report, metric) for metric in metrics},
+        marked={metric["name"]: best_methods(report, metric) for metric in metrics},
         undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
         about_curves=_CURVES,
         arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
-        shown=shown,
-        counted=counted,
+        shown=format_value,
+        counted=count_in_words,
         bars_of=_bars,
         lines_of=_lines,
         cases=_cases,
@@ -64,11 +64,11 @@ def inputs_in_words(report: dict[str, Any]) -> str:
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
     unknown = report.get("unknown") or {}
     labels = ", ".join(f"{label} (in {inputs})" for label, inputs in unknown.items())
-    missed = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
+    unexplained = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
     files = report["dataset"].get("unread", 0)
     unread = f"; {files} file{'' if files == 1 else 's'} in the folder of the data set not read" if files else ""
     split = f" of {report['dataset']['split']}" if report["dataset"].get("split") else ""
-    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{missed}{unread}"
+    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{unexplained}{unread}"
 
 
 #: Why a method has no value by a metric.
@@ -80,7 +80,7 @@ NO_VALUE = (
 FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
 
 
-def counted(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
+def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
     """Of how many inputs a method's value is, where others have more: "48 of 60"; else nothing."""
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
@@ -89,7 +89,7 @@ def counted(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
 
 def has_counts(report: dict[str, Any]) -> bool:
     """Whether a method has values of fewer inputs than others."""
-    return any(counted(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
+    return any(count_in_words(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
 
 
 def lacks_values(report: dict[str, Any]) -> bool:
@@ -97,14 +97,14 @@ def lacks_values(report: dict[str, Any]) -> bool:
     return any(figure["value"] is None for figures in report["results"].values() for figure in figures.values())
 
 
-def shown(value: float | None, unit: str) -> str:
+def format_value(value: float | None, unit: str) -> str:
     """A value as it is printed: a share in per cent."""
     if value is None:
         return "–"
     return f"{100 * value:.1f}" if unit == "share" else f"{value:.3g}"
 
 
-def ranked(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
+def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
     """The methods that have a value, best first; by falling value where neither end is better."""
     results = report["results"][metric["name"]]
     sign = 1 if metric["direction"] == "lower" else -1
@@ -113,14 +113,14 @@ def ranked(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]]:
     """The interval of each method that has a value, best first: where it begins, has its value and ends, from 230 to 650 pixels."""
-    results, order = report["results"][metric["name"]], ranked(report, metric)
+    results, order = report["results"][metric["name"]], rank_methods(report, metric)
     low = min((results[spec]["low"] for spec in order), default=0)
     high = max((results[spec]["high"] for spec in order), default=0)
     scale = 420 / (high - low) if high > low else 0.0
     return [
         {
             "spec": spec,
-            "shown": shown(results[spec]["value"], metric["unit"]),
+            "shown": format_value(results[spec]["value"], metric["unit"]),
             **{name: f"{230 + (results[spec][name] - low) * scale:.1f}" for name in ("low", "value", "high")},
         }
         for spec in order
@@ -131,7 +131,7 @@ def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
     """The curves that are drawn: of the methods whose curves lie lowest, or highest where few tokens should be enough, and of chance."""
     curve = report["curves"][name]
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))
-    picked = [*[spec for spec in order if spec != "random"][: _DRAWN - 1], *(["random"] if "random" in order else [])]
+    picked = [*[spec for spec in order if spec != "random"][: _CURVES_DRAWN - 1], *(["random"] if "random" in order else [])]
     return [
         {
             "spec": spec,
@@ -151,7 +151,7 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[d
         families.setdefault(metric["family"], metric)
     signed = {method["spec"]: method["signed"] for method in report["methods"]}
     for metric in list(families.values())[:_CASES]:
-        order = ranked(report, metric)
+        order = rank_methods(report, metric)
         if not order:
             continue
         spec = next((spec for spec in order if not is_control(spec)), order[0])
@@ -171,6 +171,6 @@ def _case(examples: dict[str, Any], spec: str, index: int, signed: bool) -> dict
     """An input with its map: its words with their scores, or a picture as base64."""
     case = examples["inputs"][str(index)]
     if "words" in case:
-        scores = unpacked(examples["maps"][spec][str(index)]).tolist()
+        scores = unpack_scores(examples["maps"][spec][str(index)]).tolist()
         return {**case, "words": list(zip(case["words"], scores, strict=True))}
-    return {**case, "picture": base64.b64encode(drawn(examples, spec, index, signed)).decode("ascii")}
+    return {**case, "picture": base64.b64encode(draw_example(examples, spec, index, signed)).decode("ascii")}

@@ -21,15 +21,15 @@ def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> t
     """
     if sample.text is None or not sample.rationale:
         return None
-    read = [attribution.words() for attribution in maps]
+    words_of_maps = [attribution.words() for attribution in maps]
     windows = model.windows(sample.text)
-    words: Sequence[Word | WordScore] = read[0] if windows is None else windows.whole.words
+    words: Sequence[Word | WordScore] = words_of_maps[0] if windows is None else windows.whole.words
     spans = [(word.start, word.end) for word in words]
     starts = torch.tensor([start for start, _ in spans])
-    places = torch.searchsorted(starts, torch.tensor([word.start for word in read[0]]), right=True) - 1
+    places = torch.searchsorted(starts, torch.tensor([word.start for word in words_of_maps[0]]), right=True) - 1
     scores = torch.full((len(maps), len(spans)), -torch.inf)
-    for row, of_map in zip(scores, read, strict=True):
-        row.scatter_reduce_(0, places, torch.tensor([word.score for word in of_map]), "amax")
+    for row, map_words in zip(scores, words_of_maps, strict=True):
+        row.scatter_reduce_(0, places, torch.tensor([word.score for word in map_words]), "amax")
     passages = [[start < last and first < end for start, end in spans] for first, last in sample.rationale]
-    held = [passage for passage in passages if any(passage)]
-    return (scores, torch.tensor(held)) if held else None
+    passages_with_words = [passage for passage in passages if any(passage)]
+    return (scores, torch.tensor(passages_with_words)) if passages_with_words else None

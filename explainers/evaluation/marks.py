@@ -36,7 +36,7 @@ def cannot_tell(report: dict[str, Any], metric: dict[str, Any]) -> str | None:
     )
 
 
-def best_marked(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
+def best_methods(report: dict[str, Any], metric: dict[str, Any]) -> set[str]:
     """The methods that are marked: they cannot be told from the best. No control is one; there are none where the metric cannot tell."""
     if cannot_tell(report, metric) is not None:
         return set()

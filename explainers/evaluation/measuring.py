@@ -20,7 +20,7 @@ from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass,
 from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
-from explainers.metrics import Curve, Metric
+from explainers.metrics import Metric, RemovalCurve
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
@@ -30,7 +30,7 @@ from explainers.records.result import Attribution, Explanation
 from explainers.records.session import checker
 
 #: Curves that reports draw, by the name under which metrics take them.
-DRAWN = ("most", "left")
+REPORT_CURVES = ("most", "left")
 EvaluationRow = dict[str, Any]
 
 
@@ -58,7 +58,7 @@ class EvaluationSetup:
         return {need for metric in self.metrics for need in metric.needs}
 
     @cached_property
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[RemovalCurve]:
         """The curves that they take, each once."""
         return list(dict.fromkeys(curve for metric in self.metrics for curve in metric.curves.values()))
 
@@ -72,13 +72,13 @@ class EvaluationSetup:
         """What a CLIP model compares pictures with."""
         return self.classes.prompts
 
-    def explained(self, sample: Sample) -> list[ExplainedClass] | None:
+    def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
         """The classes of an input that are explained: the first label that the model knows, or each; None: the one that it predicts."""
         if self.plan.target == "predicted":
             return None
         labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
-        known = {entry.indices: entry for label in labels if (entry := self.classes.explained(label)) is not None}
-        return list(known.values())[: 1 if self.plan.target == "gold" else None]
+        classes_by_indices = {entry.indices: entry for label in labels if (entry := self.classes.class_of(label)) is not None}
+        return list(classes_by_indices.values())[: 1 if self.plan.target == "gold" else None]
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
@@ -106,25 +106,25 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     windows.
     """
     sample = setup.data[index]
-    named = setup.explained(sample)
-    if named is not None and not named:
+    explained_classes = setup.explained_classes(sample)
+    if explained_classes is not None and not explained_classes:
         return []
-    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.given) is not None:
+    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.model_input) is not None:
         raise ExplainerError(
             f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
         )
-    logits = setup.answers(sample.given)
+    logits = setup.answers(sample.model_input)
     order = logits.argsort(descending=True, stable=True).tolist()
-    targets = [ExplainedClass((order[0],))] if named is None else named
+    targets = [ExplainedClass((order[0],))] if explained_classes is None else explained_classes
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
-    wanted = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
-    places = {indices: place for place, indices in enumerate(wanted)}
+    classes_to_explain = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
+    places = {indices: place for place, indices in enumerate(classes_to_explain)}
     try:
         explanation: Explanation = explain(
             setup.model,
-            sample.given,
-            [setup.classes.target_of(explained) for explained in wanted.values()],
+            sample.model_input,
+            [setup.classes.target_of(explained_class) for explained_class in classes_to_explain.values()],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=index,
@@ -136,11 +136,11 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     rows: list[EvaluationRow] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (
-            [explanation[spec, places[explained.indices]] for spec in setup.plan.methods] if explained.indices in places else []
-            for explained in (target, runner_up)
+            [explanation[spec, places[explained_class.indices]] for spec in setup.plan.methods] if explained_class.indices in places else []
+            for explained_class in (target, runner_up)
         )
-        measured = Measured(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
-        rows += measured.rows()
+        measurement = Measurement(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
+        rows += measurement.rows()
     return rows
 
 
@@ -150,7 +150,7 @@ def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class Measurement:
     """One class of one input, explained; what metrics take is made when it is asked for.
 
     target  the explained class or group
@@ -179,7 +179,7 @@ class Measured:
             for i, column in enumerate(metric.columns):
                 columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, i].tolist()]
         report_curves = self._report_curves()
-        unknown = self.setup.classes.unknown(self.sample) if self.setup.plan.target == "each" else []
+        unknown = self.setup.classes.unknown_labels(self.sample) if self.setup.plan.target == "each" else []
         return [
             {
                 "index": self.index,
@@ -189,12 +189,12 @@ class Measured:
                 "unknown": unknown,
                 **{column: column_values[i] for column, column_values in columns.items()},
                 **{f"curve.{name}": curve[i].tolist() for name, curve in report_curves.items()},
-                "scores": self._shown(attribution),
+                "scores": self._scores_to_draw(attribution),
             }
             for i, attribution in enumerate(self.maps)
         ]
 
-    def _shown(self, attribution: Attribution) -> list[float]:
+    def _scores_to_draw(self, attribution: Attribution) -> list[float]:
         """What a picture of the map is drawn from: the score of each patch, or of each word."""
         return (
             attribution.scores[attribution.content].tolist()
@@ -204,21 +204,21 @@ class Measured:
 
     def _report_curves(self) -> dict[str, Tensor]:
         """Of the curves that reports draw the probability of the explained class, (M, steps)."""
-        curves = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in DRAWN}
+        curves = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in REPORT_CURVES}
         return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
         """What a metric takes; None where this input lacks it."""
         arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
-            value = self._curve_answers[need] if isinstance(need, Curve) else self._need(need)
+            value = self._curve_answers[need] if isinstance(need, RemovalCurve) else self._argument(need)
             if value is None:
                 return None
             arguments[name] = value
         return arguments
 
     @cached_property
-    def _curve_answers(self) -> dict[Curve, Tensor]:
+    def _curve_answers(self) -> dict[RemovalCurve, Tensor]:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
         first = self.maps[0]
         setup = self.setup
@@ -235,7 +235,7 @@ class Measured:
         """As the model says them, with its calibration."""
         return self.setup.model.calibration.probabilities(logits, self.explanation.output)
 
-    def _need(self, need: str) -> Tensor | None:
+    def _argument(self, need: str) -> Tensor | None:
         """One of the things that metrics take, (M, ...)."""
         count = len(self.maps)
         if need == "whole":
@@ -257,7 +257,7 @@ class Measured:
         if need == "cell":
             return self._cell
         if need in ("word_scores", "rationale", "passages"):
-            return self._of_words(need)
+            return self._word_argument(need)
         if need == "error":
             return torch.tensor(
                 [float("nan") if attribution.completeness_error is None else attribution.completeness_error for attribution in self.maps]
@@ -268,29 +268,29 @@ class Measured:
 
     def _classes(self, need: str) -> frozenset[int]:
         """Classes of the model: those explained (``target``), those that are right (``gold``), those that keep the ``answer``."""
-        of_data_set = need == "gold" or (need == "answer" and self.setup.plan.target == "gold")
-        return self.setup.classes.right(self.sample) if of_data_set else frozenset(self.target.indices)
+        takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target == "gold")
+        return self.setup.classes.right_classes(self.sample) if takes_labels else frozenset(self.target.indices)
 
-    def _of_words(self, need: str) -> Tensor | None:
+    def _word_argument(self, need: str) -> Tensor | None:
         """The scores of words, which are marked, or the passages of them."""
         if self._words is None:
             return None
         scores, passages = self._words
         if need == "word_scores":
             return scores
-        marked = passages.any(0) if need == "rationale" else passages
-        return marked.expand(len(self.maps), *marked.shape)
+        masks = passages.any(0) if need == "rationale" else passages
+        return masks.expand(len(self.maps), *masks.shape)
 
     def _maps_anew(self, need: str) -> Tensor:
         """What the model must be explained anew for: with random weights, or a changed input."""
         if need == "randomised":
-            return self._randomised
+            return self._randomised_scores
         if need == "all_random" and "randomised" in self.setup.needs:
-            return self._randomised[:, -1]  # where its steps end
+            return self._randomised_scores[:, -1]  # where its steps end
         return self._ask_again(need)
 
     @cached_property
-    def _randomised(self) -> Tensor:
+    def _randomised_scores(self) -> Tensor:
         return self._ask_again("randomised")
 
     def _ask_again(self, need: str) -> Tensor:
@@ -309,9 +309,13 @@ class Measured:
         masks = [obj.mask for obj in self._objects()]
         if not isinstance(record, ImageInput) or image is None or not masks:
             return None
-        explained = _as_seen(np.logical_or.reduce(masks), record)
-        labelled = _as_seen(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(explained)
-        return (torch.from_numpy(explained)[None], torch.from_numpy(labelled)[None]) if (explained & labelled).any() else None
+        explained_mask = _crop_mask(np.logical_or.reduce(masks), record)
+        labelled_mask = _crop_mask(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(explained_mask)
+        return (
+            (torch.from_numpy(explained_mask)[None], torch.from_numpy(labelled_mask)[None])
+            if (explained_mask & labelled_mask).any()
+            else None
+        )
 
     @cached_property
     def _other_masks(self) -> Tensor | None:
@@ -319,14 +323,14 @@ class Measured:
         record, objects = self.explanation.input, self._objects()
         if not isinstance(record, ImageInput):
             return None
-        masks = [_as_seen(obj.mask, record) for obj in self.sample.objects if obj not in objects]
-        others = [torch.from_numpy(mask) for mask in masks if mask.any()]
-        return torch.stack(others)[None] if others else None
+        masks = [_crop_mask(obj.mask, record) for obj in self.sample.objects if obj not in objects]
+        visible_masks = [torch.from_numpy(mask) for mask in masks if mask.any()]
+        return torch.stack(visible_masks)[None] if visible_masks else None
 
     def _objects(self) -> list[AnnotatedObject]:
         """The objects of the explained class."""
-        wanted = set(self.target.indices)
-        return [obj for obj in self.sample.objects if obj.label is None or wanted & self.setup.classes.takes_in(obj.label)]
+        indices = set(self.target.indices)
+        return [obj for obj in self.sample.objects if obj.label is None or indices & self.setup.classes.classes_of(obj.label)]
 
     @property
     def _cell(self) -> Tensor | None:
@@ -338,7 +342,7 @@ class Measured:
         return marked_words(self.setup.model, self.sample, self.maps)
 
 
-def _as_seen(mask: Mask, record: ImageInput) -> Mask:
+def _crop_mask(mask: Mask, record: ImageInput) -> Mask:
     """A mask of the original, cut and resized as the picture was; each pixel takes the nearest."""
     picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
     return np.array(picture)

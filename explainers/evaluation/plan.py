@@ -16,13 +16,13 @@ from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
 from explainers.methods.requirements import variants
-from explainers.metrics import METRICS, Metric, metrics_named
+from explainers.metrics import METRICS, Metric, find_metrics
 from explainers.models.model import Model
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 
 __all__ = ["Plan", "make_plan"]
 
-Explained = Literal["predicted", "gold", "each"]
+ExplainedTarget = Literal["predicted", "gold", "each"]
 #: What a data set has to give for a metric that takes this.
 _GIVEN_BY = {
     "gold": "class",
@@ -54,7 +54,7 @@ class Plan:
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
     limit: int | None = None
-    target: Explained = "predicted"
+    target: ExplainedTarget = "predicted"
     how: str | None = None
     seed: int = 0
     long_texts: LongTexts = "windows"
@@ -71,7 +71,7 @@ class Plan:
     @property
     def measured(self) -> list[Metric]:
         """The metrics."""
-        return metrics_named(self.metrics)
+        return find_metrics(self.metrics)
 
 
 def make_plan(
@@ -81,7 +81,7 @@ def make_plan(
     metrics: Sequence[str],
     *,
     limit: int | None = None,
-    target: Explained = "predicted",
+    target: ExplainedTarget = "predicted",
     how: str | None = None,
     seed: int = 0,
     long_texts: LongTexts | None = None,
@@ -110,14 +110,14 @@ def make_plan(
         raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
     if model.kind == "clip":
         prompts_of(data)  # which refuses what has no names
-    chosen = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
-    if not chosen:
+    specs = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
+    if not specs:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
-    chosen_metrics = _metrics(metrics, data, len(chosen))
+    chosen_metrics = _metrics(metrics, data, len(specs))
     return Plan(
         model=model.name,
         dataset=data.name,
-        methods=chosen,
+        methods=specs,
         metrics=tuple(metric.name for metric in chosen_metrics),
         limit=limit,
         target=target,
@@ -142,17 +142,17 @@ def _specs(name: str, model: Model) -> list[str]:
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
     """The metrics of these names. Raises ExplainerError for one that the data set does not allow."""
-    every = [metric.name for metric in METRICS.values() if lacking(metric, data, methods) is None]
-    chosen_metrics = metrics_named([each for name in names for each in (every if name == "all" else [name])])
+    possible_names = [metric.name for metric in METRICS.values() if reason_against_metric(metric, data, methods) is None]
+    chosen_metrics = find_metrics([each for name in names for each in (possible_names if name == "all" else [name])])
     if not chosen_metrics:
         raise ExplainerError("No metric is named: name one, or all.")
     for metric in chosen_metrics:
-        if (reason := lacking(metric, data, methods)) is not None:
+        if (reason := reason_against_metric(metric, data, methods)) is not None:
             raise ExplainerError(f"{metric.name} cannot be measured here: {reason}.")
     return chosen_metrics
 
 
-def lacking(metric: Metric, data: Dataset, methods: int) -> str | None:
+def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
     """Why a metric cannot be measured on a data set; None where it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(metric.kinds)}s, and {data.name} holds {data.kind}s"
@@ -168,8 +168,8 @@ def run_folder_of(path: Path) -> Path:
     """The folder of a run, made if need be. Raises ExplainerError where it is a file, or holds other things."""
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")
-    begun = path / RUN
-    if path.is_dir() and not begun.is_file() and any(other != half_of(begun) for other in path.iterdir()):
+    run_file = path / RUN
+    if path.is_dir() and not run_file.is_file() and any(other != half_of(run_file) for other in path.iterdir()):
         raise ExplainerError(f"{path} holds other things than a run: name an empty folder, or one that a run began.")
     try:
         path.mkdir(parents=True, exist_ok=True)

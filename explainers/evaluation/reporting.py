@@ -65,7 +65,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
     unknown_of = {row["index"]: row.get("unknown") or [] for row in run.rows}
     unknown = Counter(label for labels in unknown_of.values() for label in labels)
-    named = [(request.spec, request) for request in setup.plan.requests]
+    requests = [(request.spec, request) for request in setup.plan.requests]
     return {
         **run.about,
         "format": FORMAT,
@@ -91,7 +91,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
                 "year": entry.name.source.year,
                 "signed": entry.method.signed,
             }
-            for spec, entry in named
+            for spec, entry in requests
         ],
         "metrics": [metric.about() for metric in setup.metrics],
         "interval": {"level": LEVEL, "draws": BOOTSTRAP_DRAWS},
@@ -102,20 +102,20 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
 
 
 def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
-    estimated = estimate(metric, columns_of(metric, run.rows, methods), weights)
-    tied = estimated.tied(metric.direction)
+    estimates = estimate(metric, columns_of(metric, run.rows, methods), weights)
+    tied = estimates.find_ties(metric.direction)
     results = {
         method: {
-            "value": _number(estimated.values[i]),
-            "error": _number(estimated.errors[i]),
-            "low": _number(estimated.low[i]),
-            "high": _number(estimated.high[i]),
-            "inputs": int(estimated.counts[i]),
+            "value": _number(estimates.values[i]),
+            "error": _number(estimates.errors[i]),
+            "low": _number(estimates.low[i]),
+            "high": _number(estimates.high[i]),
+            "inputs": int(estimates.counts[i]),
             "tied": tied[i],
         }
         for i, method in enumerate(methods)
     }
-    return results, [[_number(value, 4) for value in row] for row in estimated.apart]
+    return results, [[_number(value, 4) for value in row] for row in estimates.p_of_pairs]
 
 
 def _number(value: float, digits: int = 6) -> float | None:
@@ -156,7 +156,7 @@ def _look_through(report: dict[str, Any]) -> None:
     for name in ("methods", "metrics"):
         if not isinstance(report[name], list) or not report[name]:
             raise TypeError(f"{name} must be a list of one or more")
-    wanted: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    keys_of_parts: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         (report, ("inputs", "kind", "command", "curves")),
         (report["plan"], ("model", "dataset", "target", "how", "seed")),
         (report["dataset"], ("name", "title")),
@@ -165,8 +165,8 @@ def _look_through(report: dict[str, Any]) -> None:
         *((metric, ("name", "title", "description", "direction", "unit", "source")) for metric in report["metrics"]),
     ]
     results = [(metric["name"], method["spec"]) for metric in report["metrics"] for method in report["methods"]]
-    wanted += [(report["results"][metric][spec], ("value", "error", "low", "high", "tied")) for metric, spec in results]
-    for part, names in wanted:
+    keys_of_parts += [(report["results"][metric][spec], ("value", "error", "low", "high", "tied")) for metric, spec in results]
+    for part, names in keys_of_parts:
         for name in names:
             part[name]
     for metric in report["metrics"]:  # a page puts these in order

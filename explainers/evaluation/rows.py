@@ -23,14 +23,14 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def schema_of(metrics: Sequence[Metric], drawn: Sequence[str]) -> Any:
+def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
     """The columns of the rows: which input and method, a number for each metric or part of one, curves, scores."""
     pa = _arrow()
-    fixed = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
-    fixed.append(("unknown", pa.list_(pa.string())))
+    columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
+    columns.append(("unknown", pa.list_(pa.string())))
     values = [(column, pa.float64()) for metric in metrics for column in metric.columns]
-    curves = [(f"curve.{name}", pa.list_(pa.float64())) for name in drawn]
-    return pa.schema([*fixed, *values, *curves, ("scores", pa.list_(pa.float32()))])
+    curves = [(f"curve.{name}", pa.list_(pa.float64())) for name in curve_names]
+    return pa.schema([*columns, *values, *curves, ("scores", pa.list_(pa.float32()))])
 
 
 def half_of(path: Path) -> Path:
@@ -58,7 +58,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Within it, no other process measures in ``folder``: raises ExplainerError where one does. The lock ends with its process, however
     that dies, and leaves no file.
     """
@@ -81,7 +81,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _report_damage(path: Path) -> Iterator[None]:
     """Within it, what cannot be read of a file raises ExplainerError, which says how to go on."""
     try:
         yield
@@ -105,7 +105,7 @@ class RowFile:
     def _part(self, number: int) -> Path:
         return self.folder / PARTS / f"{number:06d}.parquet"
 
-    def missing(self) -> list[int]:
+    def missing_parts(self) -> list[int]:
         """The parts that are not there yet; whether the others are whole is seen from how each ends."""
         if self.complete:
             self._check(self.folder / ROWS)
@@ -117,11 +117,11 @@ class RowFile:
         return [number for number, path in enumerate(part_paths) if not path.is_file()]
 
     def _check(self, path: Path) -> None:
-        with _reading(path):
+        with _report_damage(path):
             _arrow().parquet.read_metadata(path)
 
     def _table(self, path: Path) -> Any:
-        with _reading(path):
+        with _report_damage(path):
             return _arrow().parquet.read_table(path)
 
     def add(self, number: int, rows: list[dict[str, Any]]) -> None:

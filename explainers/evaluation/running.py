@@ -14,9 +14,9 @@ import numpy as np
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
-from explainers.evaluation.measuring import DRAWN, EvaluationRow, EvaluationSetup
+from explainers.evaluation.measuring import REPORT_CURVES, EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan, run_folder_of
-from explainers.evaluation.rows import RUN, RowFile, alone_in, schema_of, write_json
+from explainers.evaluation.rows import RUN, RowFile, lock_folder, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.model import Model
@@ -62,7 +62,7 @@ def run(
     the model knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled)
-    indices = data.chosen(plan.limit, plan.seed)
+    indices = data.choose(plan.limit, plan.seed)
     many = max(1, len(indices) // PARTS)
     parts = [indices[start : start + many] for start in range(0, len(indices), many)]
     about = {
@@ -74,34 +74,34 @@ def run(
         "inputs": len(indices),
         DATA: first_inputs(data, plan),
     }
-    with alone_in(run_folder_of(folder)):
-        begun = _begin(folder, about)
-        file = RowFile(folder, schema_of(setup.metrics, _drawn(setup)), len(parts))
-        missing = {number: parts[number] for number in file.missing()}
-        before = len(indices) - sum(map(len, missing.values()))
-        left = set(missing)
+    with lock_folder(run_folder_of(folder)):
+        record = _begin(folder, about)
+        file = RowFile(folder, schema_of(setup.metrics, _curve_names(setup)), len(parts))
+        missing_parts = {number: parts[number] for number in file.missing_parts()}
+        count_before = len(indices) - sum(map(len, missing_parts.values()))
+        remaining = set(missing_parts)
 
-        def tell(done: int) -> None:
-            if progress is not None and before + done < len(indices):
-                progress(before + done, len(indices))
+        def tell(count: int) -> None:
+            if progress is not None and count_before + count < len(indices):
+                progress(count_before + count, len(indices))
 
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
-            if AT_ONCE_FIELD not in begun:
-                begun[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].given), kind, free)
-                write_json(folder / RUN, begun)
-            return replace(setup, at_once=begun[AT_ONCE_FIELD])
+            if AT_ONCE_FIELD not in record:
+                record[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].model_input), kind, free)
+                write_json(folder / RUN, record)
+            return replace(setup, at_once=record[AT_ONCE_FIELD])
 
         try:
-            with closing(engine(setup, missing, tell, size)) as measured:
-                for number, rows in measured:
-                    if number in left:  # a part counts once, however often an engine measures it
+            with closing(engine(setup, missing_parts, tell, size)) as measured_parts:
+                for number, rows in measured_parts:
+                    if number in remaining:  # a part counts once, however often an engine measures it
                         file.add(number, rows)
-                        left.remove(number)
+                        remaining.remove(number)
         except Cancelled:
             return None
-        if left:
-            raise RuntimeError(f"the engine ended without the parts {sorted(left)}")
+        if remaining:
+            raise RuntimeError(f"the engine ended without the parts {sorted(remaining)}")
         if progress is not None:
             progress(len(indices), len(indices))
         file.finish()
@@ -112,11 +112,11 @@ def run(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
-        return EvaluationRun(folder, begun, rows)
+        return EvaluationRun(folder, record, rows)
 
 
-def _drawn(setup: EvaluationSetup) -> Sequence[str]:
-    return [name for name in DRAWN if any(name in metric.curves for metric in setup.metrics)]
+def _curve_names(setup: EvaluationSetup) -> Sequence[str]:
+    return [name for name in REPORT_CURVES if any(name in metric.curves for metric in setup.metrics)]
 
 
 def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
@@ -126,13 +126,13 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         write_json(path, about)
         return about
     try:
-        before = json.loads(path.read_text("utf-8"))
-        plan = dict(before["plan"])
+        record = json.loads(path.read_text("utf-8"))
+        plan = dict(record["plan"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ExplainerError(f"{path} is damaged, so nobody knows what {folder} holds: name another folder.") from None
     for key in (DATA, CALIBRATION):
-        before.setdefault(key, about[key])  # runs of earlier versions know nothing of it
-    differing = [
+        record.setdefault(key, about[key])  # runs of earlier versions know nothing of it
+    differences = [
         key if isinstance(value, list) else f"{key} ({plan.get(key)}, not {value})"
         for key, value in about["plan"].items()
         if plan.get(key) != value
@@ -144,17 +144,19 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         "versions": "versions of the libraries",
         DATA: "inputs",
     }
-    differing += [title for key, title in titles.items() if before.get(key) != about[key]]
-    if before.get("inputs") != about["inputs"] and not differing:
-        differing = ["number of inputs"]
-    if differing:
-        raise ExplainerError(f"{folder} holds another run. It has other {', '.join(differing)}: name another folder, or ask for the same.")
-    return dict(before)
+    differences += [title for key, title in titles.items() if record.get(key) != about[key]]
+    if record.get("inputs") != about["inputs"] and not differences:
+        differences = ["number of inputs"]
+    if differences:
+        raise ExplainerError(
+            f"{folder} holds another run. It has other {', '.join(differences)}: name another folder, or ask for the same."
+        )
+    return dict(record)
 
 
 def first_inputs(data: Dataset, plan: Plan) -> str:
     """The digest of the first inputs of a plan: the same plan on other files is another run."""
-    return digest_of(data, data.chosen(plan.limit, plan.seed)[:DIGESTED])
+    return digest_of(data, data.choose(plan.limit, plan.seed)[:DIGESTED])
 
 
 def digest_of(data: Dataset, indices: Sequence[int]) -> str:

@@ -22,19 +22,19 @@ def layers_of(model: Model) -> list[list[nn.Parameter]]:
     What comes after is what the module registers after its last block; of a CLIP model that may be the other tower, and is left alone.
     """
     blocks = list(dict.fromkeys(model.blocks))
-    inside = [list(block.parameters()) for block in blocks]
-    owned = {id(parameter) for group in inside for parameter in group}
-    every = list(model.module.parameters())
-    last = max(i for i, parameter in enumerate(every) if id(parameter) in owned)
-    head = [] if model.kind == "clip" else [parameter for parameter in every[last + 1 :] if id(parameter) not in owned]
-    return [group for group in (head, *reversed(inside)) if group]
+    groups_of_blocks = [list(block.parameters()) for block in blocks]
+    parameters_of_blocks = {id(parameter) for group in groups_of_blocks for parameter in group}
+    parameters = list(model.module.parameters())
+    last = max(i for i, parameter in enumerate(parameters) if id(parameter) in parameters_of_blocks)
+    head = [] if model.kind == "clip" else [parameter for parameter in parameters[last + 1 :] if id(parameter) not in parameters_of_blocks]
+    return [group for group in (head, *reversed(groups_of_blocks)) if group]
 
 
 @contextmanager
-def shuffled(model: Model, seed: int) -> Iterator[Iterator[int]]:
+def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
     """Within it, each step of the iterator puts the weights of one more layer into a random order; afterwards all are as they were."""
     groups = layers_of(model)
-    saved = [(parameter, parameter.detach().clone()) for group in groups for parameter in group]
+    copies = [(parameter, parameter.detach().clone()) for group in groups for parameter in group]
     draw = torch.Generator().manual_seed(seed)
 
     def steps() -> Iterator[int]:
@@ -49,19 +49,19 @@ def shuffled(model: Model, seed: int) -> Iterator[Iterator[int]]:
         yield steps()
     finally:
         with torch.no_grad():
-            for parameter, before in saved:
+            for parameter, before in copies:
                 parameter.copy_(before)
 
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
-    with shuffled(model, seed) as steps:
+    with shuffle_layers(model, seed) as steps:
         return torch.stack([_scores(model, _inputs(tensors), target, specs, seed) for _ in steps], 1)
 
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, N) of M methods after the weights of all layers were put into the order in which the steps above end."""
-    with shuffled(model, seed) as steps:
+    with shuffle_layers(model, seed) as steps:
         for _ in steps:
             pass
         return _scores(model, _inputs(tensors), target, specs, seed)
@@ -72,11 +72,11 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
     pixels = tensors["pixel_values"]
     reach = RADIUS * (pixels.amax() - pixels.amin())
     draw = torch.Generator().manual_seed(seed)
-    disturbed = []
+    maps = []
     for _ in range(DISTURBED_DRAWS):
         noise = (2 * torch.rand(pixels.shape, generator=draw) - 1).to(pixels) * reach
-        disturbed.append(_scores(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed))
-    return torch.stack(disturbed, 1)
+        maps.append(_scores(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed))
+    return torch.stack(maps, 1)
 
 
 #: What metrics take for which the model is explained anew.

@@ -25,7 +25,7 @@ class Estimates:
     """A metric of M methods.
 
     values  (M,) of all inputs; errors  (M,) standard errors; low, high  (M,) ends of the 95 % interval; counts  (M,) inputs with a value
-    apart   (M, M) two-sided p of the paired bootstrap that two methods are alike; not a number where one has no value
+    p_of_pairs  (M, M) two-sided p of the paired bootstrap that two methods are alike; not a number where one has no value
     """
 
     values: Numbers
@@ -33,24 +33,24 @@ class Estimates:
     low: Numbers
     high: Numbers
     counts: NDArray[np.int64]
-    apart: Numbers
+    p_of_pairs: Numbers
 
-    def tied(self, direction: str | None) -> list[bool]:
+    def find_ties(self, direction: str | None) -> list[bool]:
         """Which methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
         of them; none is where neither end of the metric is better.
         """
-        known = np.flatnonzero(np.isfinite(self.values))
-        if direction is None or not len(known):
+        measured_methods = np.flatnonzero(np.isfinite(self.values))
+        if direction is None or not len(measured_methods):
             return [False] * len(self.values)
         sign = 1 if direction == "higher" else -1
-        best = int(known[np.argmax(sign * self.values[known])])
-        others = sorted((i for i in known.tolist() if i != best), key=lambda i: float(self.apart[best, i]))
-        told_apart: set[int] = set()
-        for rank, other in enumerate(others):
-            if self.apart[best, other] * (len(others) - rank) >= ALPHA:
+        best = int(measured_methods[np.argmax(sign * self.values[measured_methods])])
+        other_methods = sorted((i for i in measured_methods.tolist() if i != best), key=lambda i: float(self.p_of_pairs[best, i]))
+        worse_methods: set[int] = set()
+        for rank, other in enumerate(other_methods):
+            if self.p_of_pairs[best, other] * (len(other_methods) - rank) >= ALPHA:
                 break
-            told_apart.add(other)
-        return [i in known and i not in told_apart for i in range(len(self.values))]
+            worse_methods.add(other)
+        return [i in measured_methods and i not in worse_methods for i in range(len(self.values))]
 
 
 def weights_of(inputs: int, seed: int = 0) -> Numbers:
@@ -69,36 +69,36 @@ def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
     """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
     is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
-    filled = np.where(is_measured[..., None], values, 0.0)
+    values_or_zero = np.where(is_measured[..., None], values, 0.0)
 
     def of(weight: Numbers) -> Numbers:
         """The metric (draws, M) of inputs so often drawn."""
         number = weight @ is_measured
-        sums = np.einsum("ri,imp->rmp", weight, filled, optimize=True)
+        sums = np.einsum("ri,imp->rmp", weight, values_or_zero, optimize=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             values: Numbers = sums[..., 0] / number if metric.combine is None else metric.combine(sums)
         return np.where(number > 0, values, np.nan)
 
-    whole, drawn = of(np.ones((1, len(values))))[0], of(weights)
+    value, draws = of(np.ones((1, len(values))))[0], of(weights)
     tail = (1 - LEVEL) / 2
-    known = np.isfinite(whole)
-    low, high, errors = (np.full(len(whole), np.nan) for _ in range(3))
-    if known.any():
-        low[known], high[known] = np.nanquantile(drawn[:, known], [tail, 1 - tail], axis=0)
-        errors[known] = np.nanstd(drawn[:, known], axis=0)
-    return Estimates(whole, errors, low, high, is_measured.sum(0).astype(np.int64), _apart(drawn, known))
+    has_value = np.isfinite(value)
+    low, high, errors = (np.full(len(value), np.nan) for _ in range(3))
+    if has_value.any():
+        low[has_value], high[has_value] = np.nanquantile(draws[:, has_value], [tail, 1 - tail], axis=0)
+        errors[has_value] = np.nanstd(draws[:, has_value], axis=0)
+    return Estimates(value, errors, low, high, is_measured.sum(0).astype(np.int64), _paired_p(draws, has_value))
 
 
-def _apart(drawn: Numbers, known: NDArray[np.bool_]) -> Numbers:
+def _paired_p(draws: Numbers, has_value: NDArray[np.bool_]) -> Numbers:
     """Two-sided p (M, M) that the difference of two methods is zero, of their draws (draws, M)."""
-    count = drawn.shape[1]
+    count = draws.shape[1]
     chances = np.full((count, count), np.nan)
-    for i in np.flatnonzero(known):
+    for i in np.flatnonzero(has_value):
         with np.errstate(invalid="ignore"):
-            difference = drawn - drawn[:, [i]]
+            difference = draws - draws[:, [i]]
         above, below = (difference >= 0).sum(0), (difference <= 0).sum(0)
-        share = (np.minimum(above, below) + 1) / (len(drawn) + 1)
-        chances[i] = np.where(known, np.minimum(1.0, 2 * share), np.nan)
+        share = (np.minimum(above, below) + 1) / (len(draws) + 1)
+        chances[i] = np.where(has_value, np.minimum(1.0, 2 * share), np.nan)
         chances[i, i] = 1.0
     return chances
 
@@ -108,5 +108,5 @@ def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -
     which several classes are explained counts as so many.
     """
     inputs = len(rows) // len(methods)
-    listed = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]
-    return np.array(listed, np.float64).reshape(inputs, len(methods), len(metric.columns))
+    numbers = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]
+    return np.array(numbers, np.float64).reshape(inputs, len(methods), len(metric.columns))

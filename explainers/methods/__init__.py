@@ -14,7 +14,7 @@ from explainers.methods.registry import (
     Request,
     Variant,
     all_variants_of,
-    counted,
+    count_methods,
     method,
     parse,
     variants_of,
@@ -44,10 +44,10 @@ __all__ = [
     "Request",
     "Variant",
     "all_variants_of",
-    "counted",
+    "count_methods",
     "method",
     "parse",
     "variants_of",
 ]
 
-NEEDS = METHOD_NEEDS  # its name in 0.1
+NEEDS, counted = METHOD_NEEDS, count_methods  # their names in 0.1

@@ -71,16 +71,16 @@ class ClassAttentionTrace(Trace):
     @property
     def attentions(self) -> list[Tensor]:
         """Per block, class attention last. Rows sum to 1."""
-        before = [] if self._last else [with_class_token(a, 1.0) for a in self._trace.attentions]
+        before = [] if self._last else [add_class_token(a, 1.0) for a in self._trace.attentions]
         behind = (a.detach().to(self.type_of_attention) for a in self.recording.class_attentions)
-        return [*before, *(_with_patches(a, 1.0) for a in behind)]
+        return [*before, *(_add_patches(a, 1.0) for a in behind)]
 
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
         behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)
-        return [*(with_class_token(a, 0.0) for a in before), *(_with_patches(a, 0.0) for a in behind)]
+        return [*(add_class_token(a, 0.0) for a in before), *(_add_patches(a, 0.0) for a in behind)]
 
     @property
     def class_blocks(self) -> tuple[ClassBlock, ...]:
@@ -92,19 +92,19 @@ class ClassAttentionTrace(Trace):
     @property
     def block_inputs(self) -> list[Tensor]:
         """Per block (B, 1 + S, D). Where the classification token is not yet, its row is zero."""
-        return [*(_beside_nothing(x) for x in self._trace.block_inputs), *(block.input.detach() for block in self.class_blocks)]
+        return [*(_pad_class_token(x) for x in self._trace.block_inputs), *(block.input.detach() for block in self.class_blocks)]
 
     @property
     def mid_residuals(self) -> list[Tensor]:
         """Per block (B, 1 + S, D) after attention, likewise; in class attention the patches are what they were, unless they change too."""
-        behind = [_with_others(block.mid_residual, block.input) for block in self.class_blocks]
-        return [*(_beside_nothing(x) for x in self._trace.mid_residuals), *behind]
+        behind = [_join_patches(block.mid_residual, block.input) for block in self.class_blocks]
+        return [*(_pad_class_token(x) for x in self._trace.mid_residuals), *behind]
 
     @property
     def block_outputs(self) -> list[Tensor]:
         """Per block (B, 1 + S, D), likewise."""
-        behind = [_with_others(block.output, block.input) for block in self.class_blocks]
-        return [*(_beside_nothing(x) for x in self._trace.block_outputs), *behind]
+        behind = [_join_patches(block.output, block.input) for block in self.class_blocks]
+        return [*(_pad_class_token(x) for x in self._trace.block_outputs), *behind]
 
     @property
     def tokens_of_blocks(self) -> list[Tensor]:
@@ -137,25 +137,25 @@ class ClassAttentionTrace(Trace):
         return matrix[..., 0, :]
 
 
-def _beside_nothing(patches: Tensor) -> Tensor:
+def _pad_class_token(patches: Tensor) -> Tensor:
     """(B, 1 + S, D) from the patches' (B, S, D)."""
     return torch.nn.functional.pad(patches, (0, 0, 1, 0))
 
 
-def _with_others(tokens: Tensor | None, others: Tensor) -> Tensor:
-    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the ``others`` as they were."""
+def _join_patches(tokens: Tensor | None, former_tokens: Tensor) -> Tensor:
+    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the ``former_tokens`` as they were."""
     assert tokens is not None
-    return (tokens if tokens.shape == others.shape else torch.cat([tokens, others[:, 1:]], 1)).detach()
+    return (tokens if tokens.shape == former_tokens.shape else torch.cat([tokens, former_tokens[:, 1:]], 1)).detach()
 
 
-def with_class_token(attention: Tensor, itself: float) -> Tensor:
+def add_class_token(attention: Tensor, itself: float) -> Tensor:
     """(B, H, 1 + S, 1 + S) from the patches' (B, H, S, S): a first token that has ``itself`` on the diagonal."""
     padded = torch.nn.functional.pad(attention, (1, 0, 1, 0))
     padded[..., 0, 0] = itself
     return padded
 
 
-def _with_patches(row: Tensor, itself: float) -> Tensor:
+def _add_patches(row: Tensor, itself: float) -> Tensor:
     """(B, H, 1 + S, 1 + S) from the classification token's (B, H, 1, 1 + S): further rows with ``itself`` on the diagonal."""
-    rest = itself * torch.eye(row.shape[-1], dtype=row.dtype, device=row.device)[1:]
-    return torch.cat([row, rest.expand(*row.shape[:2], *rest.shape)], -2)
+    patch_rows = itself * torch.eye(row.shape[-1], dtype=row.dtype, device=row.device)[1:]
+    return torch.cat([row, patch_rows.expand(*row.shape[:2], *patch_rows.shape)], -2)

@@ -46,11 +46,11 @@ class PatchFeatures:
         row = slice(self._sample, self._sample + 1)
         return AttentionParts(*(getattr(parts, name)[row].detach() for name in ("query", "key", "value", "weights", "output")))
 
-    def attended(self, block: int, weights: Tensor) -> Tensor:
+    def attention_output(self, block: int, weights: Tensor) -> Tensor:
         """What a block's attention gives with other ``weights`` (1, H, S, S), through its output projection: (1, S, D)."""
-        return self.projected(block, weights @ self.part(block).value)
+        return self.project(block, weights @ self.part(block).value)
 
-    def projected(self, block: int, context: Tensor) -> Tensor:
+    def project(self, block: int, context: Tensor) -> Tensor:
         """The output projection of a block's attention, of what its heads give (1, H, S, d): (1, S, D)."""
         projection = self._projections[block]
         assert projection is not None
@@ -58,34 +58,38 @@ class PatchFeatures:
         assert weight is not None
         return F.linear(context.transpose(1, 2).flatten(2), weight, bias)
 
-    def taken(self, block: int) -> Tensor:
+    def attention_input(self, block: int) -> Tensor:
         """What the attention of a block is given, z = LN(x): (1, S, D)."""
         return self._attention(block)[1]
 
-    def after_block(self, attended: Tensor) -> Tensor:
-        """The tokens (1, S, D) that the last block gives where its attention gives ``attended``: residual and MLP stay as they are."""
+    def after_block(self, attention_output: Tensor) -> Tensor:
+        """The tokens (1, S, D) that the last block gives where its attention gives this: residual and MLP stay as they are."""
         module, _ = self._attention(len(self.inputs) - 1)
-        given: list[Tensor] = []
+        outputs: list[Tensor] = []
 
-        def put(child: nn.Module, args: Any, output: Any) -> Any:
-            return attended.reshape(output.shape) if isinstance(output, Tensor) else (attended.reshape(output[0].shape), *output[1:])
+        def replace_output(child: nn.Module, args: Any, output: Any) -> Any:
+            return (
+                attention_output.reshape(output.shape)
+                if isinstance(output, Tensor)
+                else (attention_output.reshape(output[0].shape), *output[1:])
+            )
 
-        def keep(child: nn.Module, args: Any, output: Any) -> None:
-            given.append(self.model.block_io.given(output).detach())
+        def keep_output(child: nn.Module, args: Any, output: Any) -> None:
+            outputs.append(self.model.block_io.given(output).detach())
 
-        with after([(module, put), (self.model.blocks[-1], keep)]):
+        with after([(module, replace_output), (self.model.blocks[-1], keep_output)]):
             self._pass()
-        return given[-1]
+        return outputs[-1]
 
     def logits(self, tokens: Tensor) -> Tensor:
         """What the model says of every prompt where the last block gives each of the ``tokens`` (N, D) as the only one: (N, prompts)."""
 
-        def put(child: nn.Module, args: Any, output: Any) -> Any:
+        def replace_output(child: nn.Module, args: Any, output: Any) -> Any:
             first = output if isinstance(output, Tensor) else output[0]
-            alone = tokens[:, None].to(first)
-            return alone if isinstance(output, Tensor) else (alone, *output[1:])
+            single_tokens = tokens[:, None].to(first)
+            return single_tokens if isinstance(output, Tensor) else (single_tokens, *output[1:])
 
-        with after([(self.model.blocks[-1], put)]):
+        with after([(self.model.blocks[-1], replace_output)]):
             return self._pass()
 
     def _pass(self) -> Tensor:
@@ -95,43 +99,50 @@ class PatchFeatures:
     def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
         """The module that computes the attention of a block, and the tokens (1, S, D) that it is given."""
         if self._modules is None:
-            self._modules = self._found()
+            self._modules = self._find_modules()
         return self._modules[block]
 
-    def _found(self) -> list[tuple[nn.Module, Tensor]]:
+    def _find_modules(self) -> list[tuple[nn.Module, Tensor]]:
         """In each block the outermost module that gives what the attention's heads give together, projected."""
-        expected = [self.projected(block, self.part(block).output) for block in range(len(self.inputs))]
-        known: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
-        begun: dict[nn.Module, int] = {}
+        expected_outputs = [self.project(block, self.part(block).output) for block in range(len(self.inputs))]
+        modules: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
+        start_order: dict[nn.Module, int] = {}
         hooks: list[tuple[nn.Module, Hook]] = []
         for number, block in enumerate(self.model.blocks):
 
             def look(child: nn.Module, args: Any, kwargs: Any, output: Any, number: int = number) -> None:
                 first = output if isinstance(output, Tensor) else output[0] if isinstance(output, Sequence) and output else None
-                given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
-                theirs = expected[number]
-                if given is None or not isinstance(first, Tensor) or first.numel() != theirs.numel() or given.numel() != theirs.numel():
+                x = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
+                expected_output = expected_outputs[number]
+                if (
+                    x is None
+                    or not isinstance(first, Tensor)
+                    or first.numel() != expected_output.numel()
+                    or x.numel() != expected_output.numel()
+                ):
                     return
-                apart = float((first.detach().reshape(theirs.shape) - theirs).abs().max())
-                is_first = number not in known or begun[child] < known[number][0]  # what follows attention may give it on as it is
-                if is_first and apart <= CLOSE * float(theirs.abs().max()):
-                    known[number] = begun[child], child, given.detach().reshape(theirs.shape)
+                distance = float((first.detach().reshape(expected_output.shape) - expected_output).abs().max())
+                is_first = (
+                    number not in modules or start_order[child] < modules[number][0]
+                )  # what follows attention may give it on as it is
+                if is_first and distance <= CLOSE * float(expected_output.abs().max()):
+                    modules[number] = start_order[child], child, x.detach().reshape(expected_output.shape)
 
             hooks += [(child, look) for child in block.modules() if child is not block]
 
         def begin(child: nn.Module, args: Any) -> None:
-            begun.setdefault(child, len(begun))
+            start_order.setdefault(child, len(start_order))
 
         parts = [child for block in self.model.blocks for child in block.modules()]
         with hooked(child.register_forward_pre_hook(in_this_thread(begin)) for child in parts), after(hooks, with_kwargs=True):
             self._pass()
         for number in range(len(self.inputs)):
-            if number not in known:
+            if number not in modules:
                 raise ExplainerError(
                     f"No module of block {number + 1} of {self.model.name} gives what its attention gives, so that attention cannot be "
                     "changed there; send a model whose blocks call a module of attention."
                 )
-        return [known[number][1:] for number in range(len(self.inputs))]
+        return [modules[number][1:] for number in range(len(self.inputs))]
 
 
 def after(hooks: Iterable[tuple[nn.Module, Hook]], with_kwargs: bool = False) -> AbstractContextManager[None]:

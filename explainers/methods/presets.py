@@ -40,7 +40,10 @@ PRESETS = (
     ),
     Preset("lrp-family", "LRP", "Layer-wise relevance propagation, from the baseline to AttnLRP.", lambda variant: variant.spec in _LRP),
     Preset(
-        "perturbation", "Perturbation", "Hide parts and ask again. Slow.", lambda variant: METHODS[variant.readout].family == "perturbation"
+        "perturbation",
+        "Perturbation",
+        "Hide parts and ask again. Slow.",
+        lambda variant: METHODS[variant.method_name].family == "perturbation",
     ),
     Preset("quick", "Everything quick", "Every method with every rule of its own, but the slow ones.", lambda variant: not variant.slow),
 )

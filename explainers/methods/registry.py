@@ -107,8 +107,8 @@ class Method:
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
         values = options or {}
-        broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
-        return None if broken else self.promise.total
+        is_broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
+        return None if is_broken else self.promise.total
 
     def read(self, trace: Trace, **options: Any) -> MethodOutput:
         """What the method finds in a trace."""
@@ -119,9 +119,9 @@ class Method:
         """Why this method makes no sense with a rule, or None."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
-        carried = {RULES[name].is_relevance for name in self.rules}
+        relevance_choices = {RULES[name].is_relevance for name in self.rules}
         why: str | None
-        if rule.is_relevance in carried:
+        if rule.is_relevance in relevance_choices:
             why = None if self.refuses is None else self.refuses(rule)
         elif rule.is_relevance:
             why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
@@ -177,12 +177,12 @@ class Request:
             trace.note(BETWEEN_PATCHES)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
-            return _on_grid(self.method.read(trace, **options), trace)
+            return _move_to_grid(self.method.read(trace, **options), trace)
         output = self.method.read(ClassAttentionTrace(trace, reads == "last"), **options)
         return MethodOutput(output.scores[:, 1:])
 
 
-def _on_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
+def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
     """With several sizes of patches, a map of the smallest."""
     if not trace.layout.coarser:
         return output
@@ -200,7 +200,7 @@ class Variant:
     """
 
     spec: str
-    readout: str
+    method_name: str
     rule: str | None
     title: str
     source: Citation
@@ -218,14 +218,24 @@ class Variant:
         """Plain data, with the source as ``by``, ``year`` and ``paper``."""
         document: dict[str, Any] = {}
         for declared in fields(self):
-            document |= self.source.to_json() if declared.name == "source" else {declared.name: getattr(self, declared.name)}
+            key = _JSON_KEYS.get(declared.name, declared.name)
+            document |= self.source.to_json() if declared.name == "source" else {key: getattr(self, declared.name)}
         return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Variant:
         """The variant of a ``document`` of :meth:`to_json`."""
-        values = {declared.name: document[declared.name] for declared in fields(cls) if declared.name != "source"}
-        return cls(**values, source=Citation.from_json(document))
+        keys = {declared.name: _JSON_KEYS.get(declared.name, declared.name) for declared in fields(cls) if declared.name != "source"}
+        return cls(**{name: document[key] for name, key in keys.items()}, source=Citation.from_json(document))
+
+    @property
+    def readout(self) -> str:
+        """What ``method_name`` was called in 0.1."""
+        return self.method_name
+
+
+#: Fields of a :class:`Variant` whose keys in JSON are the names of 0.1.
+_JSON_KEYS = {"method_name": "readout"}
 
 
 #: Every method by its name, in the order of every list.
@@ -354,8 +364,8 @@ def name_of(what: Method, rule: Rule | None) -> Name:
 
 def is_control(spec: str) -> bool:
     """Whether a spec is that of a control, which knows nothing of the input; one that a package brought which is gone is none."""
-    readout = re.split("[:?]", spec, maxsplit=1)[0]
-    return readout in METHODS and METHODS[readout].family == "control"
+    method_name = re.split("[:?]", spec, maxsplit=1)[0]
+    return method_name in METHODS and METHODS[method_name].family == "control"
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
@@ -364,23 +374,23 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
     ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
     has, where it is known: some options name one of them.
     """
-    readout, rule_name, texts = split_spec(spec)
-    _check_known("method", readout, METHODS)
+    method_name, rule_name, texts = split_spec(spec)
+    _check_known("method", method_name, METHODS)
     _check_known("rule", rule_name, RULES)
-    method = METHODS[readout]
+    method = METHODS[method_name]
     refusal = None if rule_name is None else method.refusal(RULES[rule_name])
     if refusal is not None:
         raise ExplainerError(refusal)
     unknown = sorted(set(texts) - set(method.options))
     if unknown:
         known = ", ".join(method.options) or "none"
-        raise ExplainerError(f"{readout} has no option {unknown[0]!r}; its options: {known}.")
+        raise ExplainerError(f"{method_name} has no option {unknown[0]!r}; its options: {known}.")
     options = {name: method.options[name].within(blocks).parse(name, text) for name, text in texts.items()}
     if custom is not None:
         refusal = method.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
         if refusal is not None:
             raise ExplainerError(refusal)
-        return Request(f"{readout}:{custom.name}" + spec.strip()[len(readout) :], method, custom, options)
+        return Request(f"{method_name}:{custom.name}" + spec.strip()[len(method_name) :], method, custom, options)
     rule = RULES[rule_name or method.rule] if method.rule is not None else None
     return Request(spec.strip(), method, rule, options)
 
@@ -408,7 +418,7 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
     name = name_of(method, rule)
     return Variant(
         spec=method.name if rule_name in (None, method.rule) else f"{method.name}:{rule_name}",
-        readout=method.name,
+        method_name=method.name,
         rule=rule_name,
         title=name.title,
         source=name.source,
@@ -423,11 +433,12 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
     )
 
 
-def counted(variants: Iterable[Variant]) -> dict[str, int]:
+def count_methods(variants: Iterable[Variant]) -> dict[str, int]:
     """How many methods these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each with
     every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less
     one of its parts.
     """
-    able = [variant for variant in variants if variant.reason is None]
-    listed = sum(variant.rule is None or variant.rule in METHODS[variant.readout].rules for variant in able)
-    return {"readouts": len({variant.readout for variant in able}), "methods": len(able), "listed": listed, "parts": len(able) - listed}
+    possible = [variant for variant in variants if variant.reason is None]
+    listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)
+    names = {variant.method_name for variant in possible}
+    return {"readouts": len(names), "methods": len(possible), "listed": listed, "parts": len(possible) - listed}

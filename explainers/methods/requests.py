@@ -23,17 +23,17 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
     if not specs:
         raise ExplainerError("The list of methods is empty: name at least one, or none at all for the usual ones.")
     pairs = [(spec, None) if isinstance(spec, str) else spec for spec in specs]
-    plain = [parse(spec, None, blocks) if custom is None else None for spec, custom in pairs]
-    named = {request.rule.name: request.rule for request in plain if request is not None and request.rule is not None}
-    distinct: list[Request] = []
+    named_requests = [parse(spec, None, blocks) if custom is None else None for spec, custom in pairs]
+    rules = {request.rule.name: request.rule for request in named_requests if request is not None and request.rule is not None}
+    distinct_requests: list[Request] = []
     spellings: dict[str, str] = {}
-    for (spec, custom), parsed in zip(pairs, plain, strict=True):
-        request = parsed or parse(spec, custom and _numbered(custom, named), blocks)
-        same = next((other for other in distinct if other.computes == request.computes), request)
+    for (spec, custom), known_request in zip(pairs, named_requests, strict=True):
+        request = known_request or parse(spec, custom and _number_rule(custom, rules), blocks)
+        same = next((other for other in distinct_requests if other.computes == request.computes), request)
         if same is request:
-            distinct.append(request)
+            distinct_requests.append(request)
         spellings[request.spec] = same.spec
-    return distinct, spellings
+    return distinct_requests, spellings
 
 
 def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
@@ -41,10 +41,10 @@ def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]
     return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
 
 
-def _numbered(rule: Rule, named: dict[str, Rule]) -> Rule:
-    """``rule``, with a number behind its name where another one in ``named`` is called so; it is added there."""
-    numbered, number = rule, 1
-    while named.setdefault(numbered.name, numbered) != numbered:
+def _number_rule(rule: Rule, rules: dict[str, Rule]) -> Rule:
+    """``rule``, with a number behind its name where another one in ``rules`` is called so; it is added there."""
+    result, number = rule, 1
+    while rules.setdefault(result.name, result) != result:
         number += 1
-        numbered = replace(rule, name=f"{rule.name}-{number}", title=f"{rule.title} {number}")
-    return numbered
+        result = replace(rule, name=f"{rule.name}-{number}", title=f"{rule.title} {number}")
+    return result

@@ -147,33 +147,38 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:
     """The options, as a spec spells them, with one of which a method runs for a model that it is refused for; none where none helps."""
     lacks = missing_requirements(model)
-    ways = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}
+    options_of_rows = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}
     if reason_against(method, lacks) is None:
         return ()
     has_token = bool(model.details.get("class_token"))
-    able = (way for way, options in ways.items() if reason_against(method, lacks, options) is None)
-    return tuple(way for way in able if has_token or way == "row=mean")
+    rows = (row for row, options in options_of_rows.items() if reason_against(method, lacks, options) is None)
+    return tuple(row for row in rows if has_token or row == "row=mean")
 
 
 def variants(model: Model | None = None) -> list[Variant]:
     """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
-    return _judged([v for m in METHODS.values() for v in variants_of(m)], model)
+    return _judge([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
 def all_variants(model: Model | None = None) -> list[Variant]:
     """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
-    return _judged([v for m in METHODS.values() for v in all_variants_of(m)], model)
+    return _judge([v for m in METHODS.values() for v in all_variants_of(m)], model)
 
 
-def _judged(listed: list[Variant], model: Model | None) -> list[Variant]:
+def _judge(candidates: list[Variant], model: Model | None) -> list[Variant]:
     if model is None:
-        return listed
+        return candidates
     lacks = missing_requirements(model)
     reasons = {method.name: reason_against(method, lacks) for method in METHODS.values()}
-    judged = [v if v.reason or reasons[v.readout] is None else replace(v, reason=reasons[v.readout]) for v in listed]
-    ways = {method.name: remedies(model, method) for method in METHODS.values()}
-    senseless = {v.spec for v in listed if v.reason}
-    return [v if v.reason is None or v.spec in senseless else replace(v, remedies=ways[v.readout]) for v in judged]
+    variants_with_reasons = [
+        v if v.reason or reasons[v.method_name] is None else replace(v, reason=reasons[v.method_name]) for v in candidates
+    ]
+    remedies_of = {method.name: remedies(model, method) for method in METHODS.values()}
+    senseless_specs = {v.spec for v in candidates if v.reason}
+    return [
+        v if v.reason is None or v.spec in senseless_specs else replace(v, remedies=remedies_of[v.method_name])
+        for v in variants_with_reasons
+    ]
 
 
 def default_methods(model: Model) -> list[str]:
@@ -183,7 +188,7 @@ def default_methods(model: Model) -> list[str]:
 
 def defaults_of(lacks: dict[str, str]) -> list[str]:
     """The specs that are shown at first for a model that lacks this."""
-    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.readout], lacks) is None]
+    return [v.spec for v in variants() if v.default and reason_against(METHODS[v.method_name], lacks) is None]
 
 
 def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:

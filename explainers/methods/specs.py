@@ -80,8 +80,8 @@ class Option:
 def split_spec(text: str) -> tuple[str, str | None, dict[str, str]]:
     """The three parts of a spec as text: method, rule or None, options. Raises ExplainerError where it is not spelt as one."""
     head, _, query = text.strip().partition("?")
-    readout, colon, rule = head.partition(":")
-    if not readout or (colon and not rule):
+    method_name, colon, rule = head.partition(":")
+    if not method_name or (colon and not rule):
         raise ExplainerError(f"{text!r} is no method: write method[:rule][?option=value], such as fullgrad_plus:libra.")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
@@ -90,4 +90,4 @@ def split_spec(text: str) -> tuple[str, str | None, dict[str, str]]:
     options = dict(pairs)
     if len(options) != len(pairs):
         raise ExplainerError(f"{text!r} gives an option twice.")
-    return readout, rule or None, options
+    return method_name, rule or None, options

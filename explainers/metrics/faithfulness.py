@@ -11,20 +11,20 @@ import torch
 from torch import Tensor
 
 from explainers.metrics.papers import ALI_CITATION, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
-from explainers.metrics.registry import Curve, metric
+from explainers.metrics.registry import RemovalCurve, metric
 
-Takes = Mapping[str, str | Curve]
+Takes = Mapping[str, str | RemovalCurve]
 TENTHS = tuple(n / 10 for n in range(1, 10))
 WITH_NONE = (0.0, *TENTHS)
 ALL_TENTHS = (*WITH_NONE, 1.0)
 FEW_TOKENS_REMOVED = (0.01, 0.05, 0.1, 0.2, 0.5)
 
-MOST = Curve(fractions=TENTHS)
-LEFT = Curve(fractions=TENTHS, keeps_first=True)
+MOST = RemovalCurve(fractions=TENTHS)
+LEFT = RemovalCurve(fractions=TENTHS, keeps_first=True)
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
-def of_class(answers: Tensor, classes: Tensor) -> Tensor:
+def class_answers(answers: Tensor, classes: Tensor) -> Tensor:
     """The answers for the classes of each map together: (B, ..., C) and bool (B, C) -> (B, ...), of probabilities their sum."""
     spread = classes.view(len(classes), *[1] * (answers.dim() - 2), classes.shape[-1])
     return torch.where(spread, answers.double(), 0.0).sum(-1)
@@ -37,12 +37,12 @@ def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
 
 def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """How much less probable the class is than in the whole input, (B, steps)."""
-    return of_class(whole, target)[:, None] - of_class(answers, target)
+    return class_answers(whole, target)[:, None] - class_answers(answers, target)
 
 
 def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """The mean logarithm of the class's probability over that in the whole input, (B,)."""
-    before, after = of_class(whole, target).clamp(min=SMALLEST), of_class(answers, target).clamp(min=SMALLEST)
+    before, after = class_answers(whole, target).clamp(min=SMALLEST), class_answers(answers, target).clamp(min=SMALLEST)
     return (after.log() - before.log()[:, None]).mean(1)
 
 
@@ -141,7 +141,7 @@ def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
     Both curves begin with the whole input and end with nothing, so they differ in between alone: the trapezoids come to a tenth of the
     sum of the nine differences.
     """
-    return (of_class(left, target) - of_class(most, target)).sum(1) / 10
+    return (class_answers(left, target) - class_answers(most, target)).sum(1) / 10
 
 
 @metric(
@@ -170,7 +170,7 @@ def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
     "positive_auc",
     title="Positive perturbation AUC",
     family="faithfulness",
-    takes={"black": Curve(fractions=WITH_NONE, pixels=True), "gold": "gold"},
+    takes={"black": RemovalCurve(fractions=WITH_NONE, pixels=True), "gold": "gold"},
     direction="lower",
     source=CHEFER,
     highest=0.9,
@@ -187,7 +187,7 @@ def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
     "negative_auc",
     title="Negative perturbation AUC",
     family="faithfulness",
-    takes={"black": Curve(fractions=WITH_NONE, order="least", pixels=True), "gold": "gold"},
+    takes={"black": RemovalCurve(fractions=WITH_NONE, order="least", pixels=True), "gold": "gold"},
     direction="higher",
     source=CHEFER,
     highest=0.9,
@@ -204,7 +204,7 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     "auac",
     title="AUAC",
     family="faithfulness",
-    takes={"inserted": Curve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
+    takes={"inserted": RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
     direction="higher",
     source=ALI_CITATION,
     kinds=("text",),
@@ -215,14 +215,14 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
 
     The published code also replaces special tokens; here they stay.
     """
-    return torch.trapezoid(of_class(inserted, gold), torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
+    return torch.trapezoid(class_answers(inserted, gold), torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
 
 
 @metric(
     "au_mse",
     title="AU-MSE",
     family="faithfulness",
-    takes={"pruned": Curve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
+    takes={"pruned": RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
     direction="lower",
     source=ALI_CITATION,
     highest=None,
@@ -246,21 +246,21 @@ _FEW: Takes = {"target": "target", "whole": "whole"}
     "comprehensiveness",
     title="Comprehensiveness",
     family="faithfulness",
-    takes={"gone": Curve(fractions=FEW_TOKENS_REMOVED, rounding="up"), **_FEW},
+    takes={"removed": RemovalCurve(fractions=FEW_TOKENS_REMOVED, rounding="up"), **_FEW},
     direction="higher",
     source=ERASER,
     lowest=-1.0,
 )
-def comprehensiveness(gone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
+def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """How much less probable the class is without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average."""
-    return _change(gone, whole, target).mean(1)
+    return _change(removed, whole, target).mean(1)
 
 
 @metric(
     "sufficiency",
     title="Sufficiency",
     family="faithfulness",
-    takes={"alone": Curve(fractions=FEW_TOKENS_REMOVED, keeps_first=True, rounding="up"), **_FEW},
+    takes={"alone": RemovalCurve(fractions=FEW_TOKENS_REMOVED, keeps_first=True, rounding="up"), **_FEW},
     direction="lower",
     source=ERASER,
     lowest=-1.0,
@@ -288,7 +288,7 @@ def attcat_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     "attcat_log_odds",
     title="AttCAT's log-odds",
     family="faithfulness",
-    takes={"masked": Curve(fractions=TENTHS, how="masked"), **_FEW},
+    takes={"masked": RemovalCurve(fractions=TENTHS, how="masked"), **_FEW},
     direction="lower",
     source=ATTCAT,
     lowest=None,

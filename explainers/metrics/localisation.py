@@ -136,7 +136,7 @@ def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
     With a ``tolerance`` a hit is also what lies so many pixels from the object; Zhang et al. allow 15. A map with one score throughout
     points nowhere and misses.
     """
-    large = _enlarged(maps, mask)
+    large = _enlarge(maps, mask)
     highest = large.flatten(1).argmax(1)
     near = mask.double()[:, None]
     if tolerance:
@@ -144,7 +144,7 @@ def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
         disc = (offset[:, None] ** 2 + offset**2 <= tolerance**2).double()
         near = F.conv2d(near, disc[None, None], padding=tolerance)
     hits = near.flatten(1).gather(1, highest[:, None])[:, 0] > 0.5
-    return (hits & ~_constant(maps)).double()
+    return (hits & ~_is_constant(maps)).double()
 
 
 @metric(
@@ -155,22 +155,22 @@ def mosaic_pointing(maps: Tensor, cell: Tensor) -> Tensor:
     positive score has no value.
     """
     cells = [(int(row), int(column)) for row, column in cell]
-    return torch.tensor([grid_pointing(scores, inside) for scores, inside in zip(maps, cells, strict=True)], dtype=torch.float64)
+    return torch.tensor([grid_pointing(scores, place) for scores, place in zip(maps, cells, strict=True)], dtype=torch.float64)
 
 
-def _enlarged(maps: Tensor, mask: Tensor) -> Tensor:
+def _enlarge(maps: Tensor, mask: Tensor) -> Tensor:
     """Maps (B, rows, columns) at the size of the masks (B, height, width), bilinearly, float64."""
     return F.interpolate(maps.double()[:, None], size=tuple(mask.shape[-2:]), mode="bilinear", align_corners=False)[:, 0]
 
 
 def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
     """Enlarged maps between 0 and 1; 0 throughout where there is one score throughout."""
-    large = _enlarged(maps, mask)
+    large = _enlarge(maps, mask)
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
-    return torch.where(_constant(maps)[:, None, None], 0.0, (large - low) / (high - low))
+    return torch.where(_is_constant(maps)[:, None, None], 0.0, (large - low) / (high - low))
 
 
-def _constant(maps: Tensor) -> Tensor:
+def _is_constant(maps: Tensor) -> Tensor:
     """Which maps have one score throughout, bool (B,); asked of the patches, for enlarging rounds."""
     return maps.amax((1, 2)) == maps.amin((1, 2))
 
@@ -229,7 +229,7 @@ def mean_ap(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
     from sklearn.metrics import average_precision_score
 
     values = []
-    for large, flat, object_mask, known in zip(_from_0_to_1(maps, mask), _constant(maps), mask, labelled, strict=True):
+    for large, flat, object_mask, known in zip(_from_0_to_1(maps, mask), _is_constant(maps), mask, labelled, strict=True):
         scores, truth = large[known], object_mask[known]
         ground = scores if flat else 1 - scores  # else an empty map would be a sure vote for background
         both = torch.cat([truth, ~truth]).numpy(), torch.cat([scores, ground]).numpy()

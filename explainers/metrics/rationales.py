@@ -47,7 +47,7 @@ def _declare_token_f1(count: int) -> None:
         kinds=("text",),
         description=f"F1 of the {count} words with the largest scores against the words that people marked.",
     )
-    def at_count(word_scores: Tensor, rationale: Tensor) -> Tensor:
+    def token_f1_at_count(word_scores: Tensor, rationale: Tensor) -> Tensor:
         return torch.tensor(
             [token_f1(scores, marked, [count])[0] for scores, marked in zip(word_scores, rationale, strict=True)], dtype=torch.float64
         )
@@ -67,12 +67,12 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
     from sklearn.metrics import auc, precision_recall_curve
 
     values = []
-    for scores, marked in zip(word_scores, rationale, strict=True):
-        _need_marks(marked)
+    for scores, marks in zip(word_scores, rationale, strict=True):
+        _need_marks(marks)
         unread = scores.isneginf()
         last = float(scores[~unread].min()) - 1 if not bool(unread.all()) else 0.0
-        ranked = torch.where(unread, last, scores.double())
-        precision, recall, _ = precision_recall_curve(marked.numpy(), ranked.numpy())
+        ranking = torch.where(unread, last, scores.double())
+        precision, recall, _ = precision_recall_curve(marks.numpy(), ranking.numpy())
         values.append(float(auc(recall, precision)))
     return torch.tensor(values, dtype=torch.float64)
 

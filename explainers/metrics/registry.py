@@ -51,16 +51,16 @@ METRIC_NEEDS: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class RemovalCurve:
     """Answers of the model while tokens are taken away.
 
     fractions    of the tokens, one step each
     order        which go first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
-    keeps_first  whether the first ones of the order are all that is kept, in place of all that is gone
+    keeps_first  whether the first ones of the order are all that is kept, in place of all that is removed
     rounding     how a fraction becomes a number of tokens
     how          in which way tokens are taken away; None: as the run says
     pixels       whether single pixels are taken away, by the map enlarged bilinearly, in place of patches
-    of           what is read: probabilities or logits, (B, steps, C)
+    of           what is asked of the model: probabilities or logits, (B, steps, C)
     """
 
     fractions: tuple[float, ...]
@@ -85,7 +85,7 @@ class Curve:
 class Metric:
     """A declared metric: a pure function from what it ``takes`` to one value for each of B maps, (B,).
 
-    takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`Curve`
+    takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
     lowest     the smallest value that it can have, None where there is no bound; ``highest`` alike
     direction  which values are better; None where neither end is
     unit       a ``share`` is printed in per cent
@@ -99,7 +99,7 @@ class Metric:
     family: MetricFamily
     description: str
     function: Callable[..., Tensor] = field(repr=False)
-    takes: Mapping[str, str | Curve]
+    takes: Mapping[str, str | RemovalCurve]
     direction: Direction | None
     source: Citation | None
     lowest: float | None = 0.0
@@ -115,23 +115,23 @@ class Metric:
         return tuple(f"{self.name}.{part}" for part in self.parts) or (self.name,)
 
     @property
-    def curves(self) -> dict[str, Curve]:
+    def curves(self) -> dict[str, RemovalCurve]:
         """The curves that it takes, by the name of the argument."""
-        return {name: need for name, need in self.takes.items() if isinstance(need, Curve)}
+        return {name: need for name, need in self.takes.items() if isinstance(need, RemovalCurve)}
 
     @property
     def needs(self) -> set[str]:
         """What it takes besides curves: keys of :data:`METRIC_NEEDS`."""
         return {need for need in self.takes.values() if isinstance(need, str)}
 
-    def __call__(self, **given: Tensor) -> Tensor:
+    def __call__(self, **arguments: Tensor) -> Tensor:
         """The values (B,), or of a metric of a data set its parts (B, P), of what :attr:`takes` names."""
-        return self.function(**given)
+        return self.function(**arguments)
 
     def about(self) -> dict[str, Any]:
         """The declaration as plain data, without its function."""
         facts = {key: getattr(self, key) for key in ("name", "title", "family", "description", "direction", "lowest", "highest", "unit")}
-        takes = {name: need.about if isinstance(need, Curve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
+        takes = {name: need.about if isinstance(need, RemovalCurve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
         source = None if self.source is None else self.source.about()
         return {**facts, "source": source, "takes": takes, "kinds": list(self.kinds)}
 
@@ -145,7 +145,7 @@ def metric(
     *,
     title: str,
     family: MetricFamily,
-    takes: Sequence[str | Curve] | Mapping[str, str | Curve],
+    takes: Sequence[str | RemovalCurve] | Mapping[str, str | RemovalCurve],
     direction: Direction | None,
     source: Citation | None = None,
     **further: Any,
@@ -160,8 +160,10 @@ def metric(
         needs = dict(takes) if isinstance(takes, Mapping) else {str(need): need for need in takes}
         if name in METRICS:
             raise ExplainerError(f"There is already a metric {name}.")
-        if unknown := [need for need in needs.values() if isinstance(need, str) and need not in METRIC_NEEDS]:
-            raise ExplainerError(f"Metric {name} takes {', '.join(unknown)}, which nothing provides; there are {', '.join(METRIC_NEEDS)}.")
+        if unknown_needs := [need for need in needs.values() if isinstance(need, str) and need not in METRIC_NEEDS]:
+            raise ExplainerError(
+                f"Metric {name} takes {', '.join(unknown_needs)}, which nothing provides; there are {', '.join(METRIC_NEEDS)}."
+            )
         words = further.pop("description", None) or (function.__doc__ or "").strip().split("\n\n")[0]
         METRICS[name] = Metric(
             name=name,
@@ -179,7 +181,7 @@ def metric(
     return declare
 
 
-def metrics_named(names: Sequence[str]) -> list[Metric]:
+def find_metrics(names: Sequence[str]) -> list[Metric]:
     """The metrics of these names, each once. Raises ExplainerError, naming near misses, for a name that does not exist."""
     for name in names:
         if name not in METRICS:

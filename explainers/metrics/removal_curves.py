@@ -31,7 +31,7 @@ def random_orders(tokens: int, seeds: Sequence[int]) -> Tensor:
 
 
 def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> list[int]:
-    """How many of the ``tokens`` are gone at each fraction: rounded, a half up, and so that ``least`` stay.
+    """How many of the ``tokens`` are removed at each fraction: rounded, a half up, and so that ``least`` stay.
 
     Raises ExplainerError for a fraction outside 0 to 1.
     """
@@ -41,7 +41,7 @@ def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> l
 
 
 def keep_masks(orders: Tensor, counts: Sequence[int]) -> Tensor:
-    """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are gone."""
+    """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are removed."""
     ranks = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
     return ranks[:, None] >= torch.tensor(counts)[None, :, None]
 
@@ -53,13 +53,14 @@ def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_
     return logits
 
 
-def area(gone: Sequence[float], values: Tensor) -> float:
-    """The area under a curve (steps,) over the share ``gone`` of the tokens, by trapezoids, over the width of that range: a mean value.
+def area(removed_shares: Sequence[float], values: Tensor) -> float:
+    """The area under a curve (steps,) over the shares of the tokens that are removed, by trapezoids, over the width of that range: a
+    mean value.
 
     Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas
     of LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.
     """
-    x = torch.tensor(gone, dtype=torch.float64)
+    x = torch.tensor(removed_shares, dtype=torch.float64)
     if len(x) < 2 or x[-1] <= x[0]:
         raise ExplainerError("a curve needs two different numbers of tokens, the smaller one first")
     return float(torch.trapezoid(values.double(), x) / (x[-1] - x[0]))

@@ -10,7 +10,7 @@ from explainers.metrics.rank_correlation import rank_correlations
 from explainers.metrics.registry import metric
 
 
-def _alike(first: Tensor, second: Tensor) -> Tensor:
+def _correlation(first: Tensor, second: Tensor) -> Tensor:
     """Spearman's rank correlation of each row of (B, N) with the row of the other; not a number where a row is constant."""
     pairs = torch.stack([first, second], 1).double().numpy()
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
@@ -18,7 +18,7 @@ def _alike(first: Tensor, second: Tensor) -> Tensor:
 
 def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
     """How much of its order each map (B, N) keeps once weights are random, 0 to 1; a map that becomes constant keeps nothing."""
-    return _alike(scores, randomised).abs().nan_to_num(0.0)
+    return _correlation(scores, randomised).abs().nan_to_num(0.0)
 
 
 @metric(
@@ -33,7 +33,7 @@ def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
 )
 def class_correlation(scores: Tensor, other: Tensor) -> Tensor:
     """Spearman's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked."""
-    return _alike(scores, other)
+    return _correlation(scores, other)
 
 
 @metric(

@@ -1,4 +1,4 @@
-"""When a model should say that it doesn't know: scores of one answer, held against the lines of the model's calibration."""
+"""When a model should say that it doesn't know: scores of one answer, held against the thresholds of the model's calibration."""
 
 from __future__ import annotations
 
@@ -161,37 +161,39 @@ assert set(MEASURES) == set(SCORES)
 
 
 def abstention(evidence: Evidence, subject: str) -> Abstention | None:
-    """The first line of its calibration that the answer crosses, as an abstention; None where it crosses none.
+    """The first threshold of its calibration that the answer crosses, as an abstention; None where it crosses none.
 
     ``subject`` is what was read: the text, or a prompt in quotation marks.
     """
-    for line in evidence.calibration.lines:
-        if line.prompts is not None and (evidence.prompt is None or evidence.prompt.kind != line.prompts):
+    for threshold in evidence.calibration.thresholds:
+        if threshold.prompts is not None and (evidence.prompt is None or evidence.prompt.kind != threshold.prompts):
             continue
-        value = MEASURES[line.score](evidence)
-        if line.is_crossed(value):
-            return Abstention(line.kind, ABSTENTION_KINDS[line.kind], _detail(line, value, evidence, subject), value, line.line)
+        value = MEASURES[threshold.score](evidence)
+        if threshold.is_crossed(value):
+            return Abstention(
+                threshold.kind, ABSTENTION_KINDS[threshold.kind], _detail(threshold, value, evidence, subject), value, threshold.value
+            )
     return None
 
 
-def _detail(line: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
+def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
     """One sentence for a person: what was seen, and what it means."""
-    side = "below" if line.below else "above"
-    shown, limit = _compared(value, line.line, _is_share(line.score))
-    measured = f"{SCORES[line.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
-    if line.kind == "something_else":
+    side = "below" if threshold.below else "above"
+    shown, limit = _format_both(value, threshold.value, _is_share(threshold.score))
+    measured = f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
+    if threshold.kind == "something_else":
         return f"It may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
-    if line.kind == "no_opinion":
+    if threshold.kind == "no_opinion":
         return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
-    if line.kind == "unreadable_language":
+    if threshold.kind == "unreadable_language":
         return f"The model was not trained on this language; few words of the text are English: {measured}."
-    if line.kind == "unreadable_words":
+    if threshold.kind == "unreadable_words":
         word = f"“{evidence.prompt.strangest}”" if evidence.prompt and evidence.prompt.strangest else "a word"
         return f"{subject} has {word}, which is like no word that the model was given: {measured}."
-    of = f" for a {line.prompts}" if line.prompts else ""
-    if line.kind == "untaught":
-        return f"{subject} asks{of}, and whether one is in a picture this model cannot tell. {line.measured}"
-    if line.kind == "perhaps_in_picture":
+    of = f" for a {threshold.prompts}" if threshold.prompts else ""
+    if threshold.kind == "untaught":
+        return f"{subject} asks{of}, and whether one is in a picture this model cannot tell. {threshold.measured}"
+    if threshold.kind == "perhaps_in_picture":
         return f"{subject} may be in this picture, but prompts{of} reach as much now and then where it is not: {measured}."
     return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}."
 
@@ -216,10 +218,10 @@ def _text(evidence: Evidence) -> TextInput:
     return evidence.text
 
 
-def _compared(value: float, line: float, is_share: bool) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart: what is below a line is not to read the same."""
+def _format_both(value: float, threshold: float, is_share: bool) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart: what is below a threshold is not to read the same."""
     for digits in range(1 if is_share else 2, 15):
-        shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, line))
-        if shown != limit or value == line:
+        shown, limit = (f"{number:.{digits}{'%' if is_share else 'f'}}" for number in (value, threshold))
+        if shown != limit or value == threshold:
             break
     return shown, limit

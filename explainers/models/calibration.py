@@ -63,41 +63,41 @@ FEATURE_SCORES = frozenset({"opinion_evidence"})
 
 @dataclass(frozen=True)
 class AbstentionThreshold:
-    """The model abstains (``kind``) where ``score`` is below ``line``, or above it where ``below`` is false.
+    """The model abstains (``kind``) where ``score`` is below ``value``, or above it where ``below`` is false. ``line`` in JSON.
 
-    ``measured`` says on what the line was drawn, and how often it is right and wrong there. ``prompts`` is the kind of prompts that it is
-    about; None: all.
+    ``measured`` says on what the threshold was measured, and how often it is right and wrong there. ``prompts`` is the kind of prompts
+    that it is about; None: all.
     """
 
     kind: str
     score: str
-    line: float
+    value: float
     below: bool
     measured: str
     prompts: PromptKind | None = None
 
-    def is_crossed(self, value: float) -> bool:
+    def is_crossed(self, score: float) -> bool:
         """Whether the model abstains at this value of the score."""
-        return value < self.line if self.below else value > self.line
+        return score < self.value if self.below else score > self.value
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        facts = {k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
+        facts = {"line" if k == "value" else k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
         return {"kind": self.kind, "says": ABSTENTION_KINDS[self.kind], **facts}
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The temperature and the lapse of a model's probabilities, and its lines, in the order in which they are looked at."""
+    """The temperature and the lapse of a model's probabilities, and its thresholds (``lines`` in JSON), in their order."""
 
     temperature: float = 1.0
-    lines: tuple[AbstentionThreshold, ...] = ()
+    thresholds: tuple[AbstentionThreshold, ...] = ()
     lapse: float = 0.0
 
     @property
     def reads_features(self) -> bool:
-        """Whether a line is drawn on one of `FEATURE_SCORES`."""
-        return any(line.score in FEATURE_SCORES for line in self.lines)
+        """Whether a threshold is of one of `FEATURE_SCORES`."""
+        return any(threshold.score in FEATURE_SCORES for threshold in self.thresholds)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
         """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
@@ -109,12 +109,12 @@ class Calibration:
         return (1 - self.lapse) * shares + self.lapse / (logits.shape[-1] if output == "softmax" else 2)
 
     def probability_settings(self) -> dict[str, float]:
-        """What probabilities depend on: lines change none."""
+        """What probabilities depend on: thresholds change none."""
         return {"temperature": self.temperature, "lapse": self.lapse}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self.probability_settings(), "lines": [line.to_json() for line in self.lines]}
+        return {**self.probability_settings(), "lines": [threshold.to_json() for threshold in self.thresholds]}
 
 
 def prominence_of(logits: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ def prominence_of(logits: Tensor) -> Tensor:
     return (most - logits.mean(-1)) / logits.std(-1, correction=0).clamp(min=1e-6) + LENGTH * most
 
 
-#: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no line.
+#: Of a model of which nothing was measured: its probabilities are softmax(logits), and there is no threshold.
 UNCALIBRATED = Calibration()
 
 
@@ -151,11 +151,11 @@ def parse_calibration(content: Any, where: str) -> Calibration:
     if not _is_number(lapse) or not 0 <= lapse < 1:
         raise ExplainerError(f"{where}: lapse must be a share from 0 to less than 1, not {lapse!r}")
     rows = ((kind, row) for kind, rows in content.get("lines", {}).items() for row in (rows if isinstance(rows, list) else [rows]))
-    lines = tuple(_line(kind, row, f"{where}, {kind}") for kind, row in rows)
-    return Calibration(float(temperature), lines, float(lapse))
+    thresholds = tuple(_parse_threshold(kind, row, f"{where}, {kind}") for kind, row in rows)
+    return Calibration(float(temperature), thresholds, float(lapse))
 
 
-def _line(kind: str, row: Any, where: str) -> AbstentionThreshold:
+def _parse_threshold(kind: str, row: Any, where: str) -> AbstentionThreshold:
     if kind not in ABSTENTION_KINDS:
         raise ExplainerError(f"{where}: there is no such kind of abstention; there are {', '.join(ABSTENTION_KINDS)}")
     if not isinstance(row, dict) or row.get("score") not in SCORES:

@@ -1,4 +1,4 @@
-"""What comes out of a model: the numbers before its last squashing, which are what is explained, and what they mean.
+"""What comes out of a model: the numbers before its final activation, which are what is explained, and what they mean.
 
 A head that ends in a softmax or a sigmoid gives probabilities. Under rules that hold such functions constant nothing would come back
 through them, and no rule makes their terms sum to a probability (LibraGrad, CVPR 2025, explains logits for that reason).
@@ -33,7 +33,7 @@ _ACTIVATIONS: dict[Any, FinalActivation] = {
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, torch.special.expit, F.logsigmoid), "sigmoid"),
     **dict.fromkeys((torch.sigmoid_, Tensor.sigmoid_), "sigmoid"),
 }
-#: Names of functions of a squashed tensor that may follow, and that act alike on what it was squashed from.
+#: Names of functions that may follow the final activation, and that act alike on what it was given.
 _MOVING = frozenset(
     [
         *("view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "contiguous", "clone"),
@@ -52,39 +52,39 @@ _MIXING = frozenset(
 
 
 class _Watch(TorchFunctionMode):
-    """Keeps what was squashed last, as it was before and after, and what the last linear layer gave; both wherever they were moved."""
+    """Keeps what the final activation was given and gave, and what the last linear layer gave; both wherever they were moved."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kind: FinalActivation | None = None
-        self.squashed: list[tuple[Any, Tensor]] = []  # after, before
+        self.activations: list[tuple[Any, Tensor]] = []  # what the final activation gave, what it was given
         self.linear: tuple[Tensor, Tensor, Tensor | None] | None = None  # input, weight and bias of the last linear layer
-        self.lines: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each beside what it gave
+        self.linear_outputs: list[tuple[Any, Tensor]] = []  # what it gave and where that was moved, each beside what it gave
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
         final_activation = _ACTIVATIONS.get(func)
-        # what is squashed in place is lost otherwise
+        # what is written over in place is lost otherwise
         before = x.clone() if final_activation and (name.endswith("_") or kwargs.get("out") is not None) else x
         out = func(*args, **kwargs)
         if func is F.linear:
             named = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
-            self.linear, self.lines = (named["input"], named["weight"], named.get("bias")), [(out, out)]
-        elif (line := _beside(self.lines, x)) is not None and name in _MOVING | _CASTING:
-            self.lines.append((out, line))
+            self.linear, self.linear_outputs = (named["input"], named["weight"], named.get("bias")), [(out, out)]
+        elif (linear_output := _beside(self.linear_outputs, x)) is not None and name in _MOVING | _CASTING:
+            self.linear_outputs.append((out, linear_output))
         if final_activation:
-            self.kind, self.squashed = final_activation, [(out, before)]
-        elif (before := _beside(self.squashed, x)) is not None and name in _MOVING:
+            self.kind, self.activations = final_activation, [(out, before)]
+        elif (before := _beside(self.activations, x)) is not None and name in _MOVING:
             # a softmax gives its numbers in order of memory, also where it is given others, of which not each view can be taken
-            self.squashed.append((out, func(before.contiguous(), *args[1:], **kwargs)))
+            self.activations.append((out, func(before.contiguous(), *args[1:], **kwargs)))
         elif before is not None and name in _CASTING and out.is_floating_point():
-            self.squashed.append((out, before))  # in its own precision
+            self.activations.append((out, before))  # in its own precision
         return out
 
     def before(self, out: Any) -> Tensor | None:
-        """What ``out`` was squashed from; None where it is not what was squashed last."""
-        return _beside(self.squashed, out)
+        """What the final activation was given where it gave ``out``; None where it did not."""
+        return _beside(self.activations, out)
 
 
 def _beside(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
@@ -92,7 +92,7 @@ def _beside(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
 
 
 class _Trial(_Watch):
-    """Knows also which tensors are made of squashed ones, without anything learned in between."""
+    """Knows also which tensors are made of what such functions gave, without anything learned in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,9 +114,9 @@ class _Trial(_Watch):
 class HeadActivation:
     """What a trial pass shows of a head.
 
-    kind       its last function, which can be taken off exactly: what was squashed are logits; None where there is none
-    remaining  its numbers look like probabilities and nothing can be taken off: they lie in [0, 1], and were squashed on the way or add
-               up to 1
+    kind       its last function, which can be taken off exactly: what it was given are logits; None where there is none
+    remaining  its numbers look like probabilities and nothing can be taken off: they lie in [0, 1], and passed such a function on the way
+               or add up to 1
     """
 
     kind: FinalActivation | None = None
@@ -124,7 +124,7 @@ class HeadActivation:
 
 
 def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, FinalActivation | None]:
-    """What ``forward`` gives for these tensors, before its last function where that squashes, and which function that is."""
+    """What ``forward`` gives for these tensors, before its final activation where it has one, and which that is."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
     before = watch.before(out)
@@ -134,7 +134,9 @@ def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, 
 
 
 def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether the numbers ``out``, which ``forward`` gives for these tensors, lie in [0, 1] and were squashed on the way or add up to 1."""
+    """Whether the numbers ``out``, which ``forward`` gives for these tensors, lie in [0, 1] and passed a softmax, a sigmoid or the like on
+    the way, or add up to 1.
+    """
     if not bool(((out >= 0) & (out <= 1)).all()):
         return False
     if out.shape[-1] > 1 and bool(((out.double().sum(-1) - 1).abs() < 8 * torch.finfo(out.dtype).eps).all()):
@@ -151,8 +153,8 @@ def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
     return any(torch.allclose(out.double(), expected, rtol=rounding, atol=rounding) for expected in (p, p.log()))
 
 
-def before_squashing(forward: Forward) -> Forward:
-    """The same forward pass; it gives what its last function was given, if that squashes."""
+def before_final_activation(forward: Forward) -> Forward:
+    """The same forward pass; where it ends in a final activation it gives what that was given."""
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
@@ -172,8 +174,8 @@ def yes_and_no(forward: Forward) -> Forward:
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
             z = forward(tensors)
-        line = _beside(watch.lines, z)
-        if watch.linear is None or line is None or line.shape != z.shape:
+        linear_output = _beside(watch.linear_outputs, z)
+        if watch.linear is None or linear_output is None or linear_output.shape != z.shape:
             return torch.cat([z, -z], -1)
         x, weight, bias = watch.linear
         return F.linear(x, torch.cat([weight, -weight]), None if bias is None else torch.cat([bias, -bias])).to(z.dtype)
@@ -181,15 +183,15 @@ def yes_and_no(forward: Forward) -> Forward:
     return run
 
 
-def notes_on_outputs(logits: Tensor, output: Output, squashed: HeadActivation) -> list[str]:
+def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActivation) -> list[str]:
     """What to know of the numbers (C,) that a model's answer is shown and explained by."""
-    if squashed.kind is not None and output == "regression":
+    if head_activation.kind is not None and output == "regression":
         return [
-            f"This model ends in a {squashed.kind}, and values are asked for: what is shown and explained is the number before the "
-            f"{squashed.kind}, not the value that the model returns."
+            f"This model ends in a {head_activation.kind}, and values are asked for: what is shown and explained is the number before the "
+            f"{head_activation.kind}, not the value that the model returns."
         ]
     # of one logit there are yes and no, the second being the negative of the first
-    if squashed.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
+    if head_activation.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
         return [
             "The outputs of this model look like probabilities already: they lie between 0 and 1. What is explained are these numbers, and "
             f"the probabilities shown are the {output} of them, not the model's. Let the model return the numbers before it makes "
@@ -199,7 +201,7 @@ def notes_on_outputs(logits: Tensor, output: Output, squashed: HeadActivation) -
 
 
 def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
-    """What the logits mean, by what transformers' configuration says, by how they were squashed, and by their number.
+    """What the logits mean, by what transformers' configuration says, by the final activation, and by their number.
 
     One logit is a value in transformers, whose own loss has it so, and yes or no elsewhere.
     """

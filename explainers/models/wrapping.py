@@ -24,7 +24,7 @@ from explainers.models.outputs import (
     FinalActivation,
     HeadActivation,
     Output,
-    before_squashing,
+    before_final_activation,
     like_probabilities,
     logits_of,
     output_of,
@@ -56,7 +56,7 @@ def wrap(
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
 
     A few trial passes are made with random input, in eval mode; the module is left as it was, but for ``device``. Where its output is
-    squashed last, by a softmax or a sigmoid, the numbers before that are its logits here, also where its output is reshaped or cast
+    given to a softmax or a sigmoid last, the numbers before that are its logits here, also where its output is reshaped or cast
     afterwards. Where outputs look like probabilities and no such function can be taken off, every explanation has a note.
 
     kind        "image", "text" or "clip" (an image and a text tower)
@@ -108,7 +108,7 @@ def wrap(
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = kind == "text" or side == "text"
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
-    run = run if head_activation.kind is None else before_squashing(run)
+    run = run if head_activation.kind is None else before_final_activation(run)
     classes = 0 if answers is None else answers.shape[-1]
     meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, head_activation.kind))
     if meaning not in OUTPUTS:
@@ -157,7 +157,8 @@ def wrap(
             "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
             "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
             "parameters": sum(p.numel() for p in module.parameters()),
-            "squashing": head_activation.kind,
+            "final_activation": head_activation.kind,
+            "squashing": head_activation.kind,  # its name in 0.1
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             "source": title,

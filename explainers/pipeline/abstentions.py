@@ -26,34 +26,34 @@ class InputAbstentions:
         self._session, self._explanation, self._sample = session, explanation, sample
         self._calibration = session.model.calibration
 
-    def of_answer(self) -> Abstention | None:
+    def judge_answer(self) -> Abstention | None:
         """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
-        if not self._calibration.lines or self._session.model.kind == "clip":
+        if not self._calibration.thresholds or self._session.model.kind == "clip":
             return None
         model, place = self._session.model, slice(self._sample, self._sample + 1)
         evidence = Evidence(self._explanation.logits, self._calibration, self._explanation.labels, directions=model.directions)
         if self._calibration.reads_features:
             tensors = {name: tensor[place] for name, tensor in self._session.tensors.items()}
             evidence = replace(evidence, features=token_means(model, tensors)[0])
-        return abstention(self._with_text(evidence, self._session.prepared, self._sample), "The text")
+        return abstention(self._add_text(evidence, self._session.prepared, self._sample), "The text")
 
-    def of_target(self, target: ResolvedTarget) -> Abstention | None:
+    def judge_target(self, target: ResolvedTarget) -> Abstention | None:
         """Of a CLIP model, why a prompt cannot be judged; of several prompts the first that cannot. None for a classifier."""
-        if not self._calibration.lines or self._session.model.kind != "clip":
+        if not self._calibration.thresholds or self._session.model.kind != "clip":
             return None
-        judgements = (self._of_prompt(int(index[self._sample])) for index in target.indices)
+        judgements = (self._judge_prompt(int(index[self._sample])) for index in target.indices)
         return next((judgement for judgement in judgements if judgement is not None), None)
 
-    def _of_prompt(self, index: int) -> Abstention | None:
+    def _judge_prompt(self, index: int) -> Abstention | None:
         details, logits = self._session.model.details, self._explanation.logits
         scale = details.get("logit_scale")
         cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
-        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine, prompt=self._reading(index))
-        assert self._session.prompts_read is not None
+        evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine, prompt=self._read_prompt(index))
+        assert self._session.prepared_prompts is not None
         name = f"“{self._explanation.labels[index]}”"
-        return abstention(self._with_text(evidence, self._session.prompts_read, index), name)
+        return abstention(self._add_text(evidence, self._session.prepared_prompts, index), name)
 
-    def _reading(self, index: int) -> PromptReading | None:
+    def _read_prompt(self, index: int) -> PromptReading | None:
         model, prompt = self._session.model, self._explanation.labels[index]
         if model.prompt_words is None:
             return None
@@ -67,9 +67,9 @@ class InputAbstentions:
         reading: PromptReading = model.cached(("prompt reading", prompt), lambda: words.read(prompt, embed))
         return reading
 
-    def _with_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
+    def _add_text(self, evidence: Evidence, prepared: Prepared, row: int) -> Evidence:
         text = prepared.inputs[row]
         if not isinstance(text, TextInput):
             return evidence
-        unknown = self._session.model.details.get("unknown_token_id")
-        return replace(evidence, text=text, ids=prepared.tensors["input_ids"][row].tolist(), unknown_id=unknown)
+        unknown_id = self._session.model.details.get("unknown_token_id")
+        return replace(evidence, text=text, ids=prepared.tensors["input_ids"][row].tolist(), unknown_id=unknown_id)

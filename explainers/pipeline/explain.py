@@ -29,7 +29,7 @@ from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
 from explainers.records.result import Attribution, Explanation, Numerics
-from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
+from explainers.records.session import Cancelled, Precision, Session, check_seed, checker, content_of
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target, TargetLike, resolved_class
 from explainers.records.trace import MethodOutput, Trace
 
@@ -105,40 +105,40 @@ def explain(
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
-    model, seed = wrapped(model).seen_from(side), whole_seed(seed)
+    model, seed = wrapped(model).seen_from(side), check_seed(seed)
     if long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
-    if long_texts == "windows" and (read := read_windows(model, inputs)):
+    if long_texts == "windows" and (windows_of_inputs := read_windows(model, inputs)):
         explain_batch = partial(explain, model, methods=methods, cancelled=cancelled, precision=precision)
         rounds = None if next_method is None else partial(_rounds, _named_requests(methods, model), next_method)
-        how: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
-        return explain_long(explain_batch, model, inputs, read, target, seed=seed, **how)
+        options: dict[str, Any] = {"observer": observer, "check": checker(cancelled), "rounds": rounds}
+        return explain_long(explain_batch, model, inputs, windows_of_inputs, target, seed=seed, **options)
     requests, spellings = ([], {}) if methods is None else read_methods(methods, len(model.blocks))
     check = checker(cancelled)
     with with_gradients():
         pixels = any(r.pixels for r in requests)
         session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
         lacks = lacks_of(session.recording)
-        requests, left_out = (requests, []) if requests else _usual(lacks, session.targets)
-        session.plan(read for request in requests for read in request.fields.items())
-        _refuse(requests, lacks, session)
-        explanations = _predictions(session, requests, spellings)
+        requests, left_out = (requests, []) if requests else _choose_defaults(lacks, session.targets)
+        session.plan(windows_of_inputs for request in requests for windows_of_inputs in request.fields.items())
+        _check_requests(requests, lacks, session)
+        explanations = _make_explanations(session, requests, spellings)
         for explanation in explanations:
             explanation.notes += left_out
             if observer is not None:
                 observer.on_prediction(explanation)
-        questions = session.questions()
-        for together in [requests] if next_method is None else _rounds(requests, next_method, alone=len(questions) == 1):
-            for resolved, owners in questions:
-                for request in together:
+        targets_and_owners = session.targets_and_rows()
+        for group in [requests] if next_method is None else _rounds(requests, next_method, alone=len(targets_and_owners) == 1):
+            for session_target, owners in targets_and_owners:
+                for request in group:
                     check()
-                    read_maps = partial(_read, request, session.samples)
-                    maps = compute_maps(session, resolved, request.rule, request.read, read_maps)
+                    read_maps = partial(_run_method, request, session.samples)
+                    maps = compute_maps(session, session_target, request.rule, request.read, read_maps)
                     for owner, attribution in zip(owners, maps, strict=True):
                         explanations[owner].maps.append(attribution)
                         if observer is not None:
                             observer.on_map(explanations[owner], attribution)
-                if len(questions) > 1:
+                if len(targets_and_owners) > 1:
                     session.forget_signals()
         session.forget_signals()
     several = isinstance(inputs, list | tuple | Prepared) or len(explanations) > 1
@@ -157,20 +157,20 @@ def _named_requests(methods: Methods | str | None, model: Model) -> list[Request
 
 def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = False) -> Iterator[list[Request]]:
     """The requests in the order that ``next_method`` wants: each ``alone``, or with those that share the passes of its rule."""
-    left = list(requests)
-    while left:
-        spec = next_method([request.spec for request in left])
+    remaining = list(requests)
+    while remaining:
+        spec = next_method([request.spec for request in remaining])
         if spec is None:
             return
-        first = next(request for request in left if request.spec == spec)
-        shared = [request for request in left if request.rule == first.rule and not request.method.slow]
-        is_shared = not alone and first.rule is not None and not first.method.slow
-        together = [first, *(request for request in shared if request is not first)] if is_shared else [first]
-        left = [request for request in left if request not in together]
-        yield together
+        first_request = next(request for request in remaining if request.spec == spec)
+        same_passes = [request for request in remaining if request.rule == first_request.rule and not request.method.slow]
+        is_shared = not alone and first_request.rule is not None and not first_request.method.slow
+        group = [first_request, *(request for request in same_passes if request is not first_request)] if is_shared else [first_request]
+        remaining = [request for request in remaining if request not in group]
+        yield group
 
 
-def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
+def _choose_defaults(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
     """The methods where none are named, and a note where some of them know nothing of a target."""
     specs, note = defaults_of(lacks), None
     if any(target.explains == "probability" for target in targets):
@@ -178,7 +178,7 @@ def _usual(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request],
     return [parse(spec) for spec in specs], [] if note is None else [note]
 
 
-def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
+def _check_requests(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
     """Raise ExplainerError for what makes no sense, before any work is done on what does."""
     for request in requests:
         reason = reason_against(request.method, lacks, request.options)
@@ -189,7 +189,7 @@ def _refuse(requests: list[Request], lacks: dict[str, str], session: Session) ->
                 target.output_gradient(session.answers, request.rule)
 
 
-def _predictions(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
+def _make_explanations(session: Session, requests: list[Request], spellings: dict[str, str]) -> list[Explanation]:
     model, labels = session.model, session.labels
     logits = session.answers.float().cpu()
     probabilities = model.calibration.probabilities(logits, model.output)
@@ -211,16 +211,16 @@ def _predictions(session: Session, requests: list[Request], spellings: dict[str,
             output=model.output,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
         )
-        if session.prompts_read is not None:
-            for label, prompt_notes in zip(labels, session.prompts_read.notes, strict=True):
+        if session.prepared_prompts is not None:
+            for label, prompt_notes in zip(labels, session.prepared_prompts.notes, strict=True):
                 explanation.notes += [f"{label!r}: {note}" for note in prompt_notes]
         if model.side == "text":
             explanation.prompts = {label: text for label, text in zip(labels, session.samples, strict=True) if isinstance(text, TextInput)}
-        abstain = InputAbstentions(session, explanation, i)
-        explanation.abstention = abstain.of_answer()
+        abstentions = InputAbstentions(session, explanation, i)
+        explanation.abstention = abstentions.judge_answer()
         for target in session.chosen:
-            explanation.targets.append(replace(explanation.target_info(target, i), abstention=abstain.of_target(target)))
-        explanation.completeness_of = _completeness(model, session.prepared, i, labels, session.chosen)
+            explanation.targets.append(replace(explanation.target_info(target, i), abstention=abstentions.judge_target(target)))
+        explanation.completeness_of = _make_completeness(model, session.prepared, i, labels, session.chosen)
         explanations.append(explanation)
     return explanations
 
@@ -249,17 +249,21 @@ class _Completeness:
         return float((trace.account() - terms).abs())
 
 
-def _completeness(model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]) -> _Completeness:
+def _make_completeness(
+    model: Model, prepared: Prepared, sample: int, labels: list[str], targets: Sequence[ResolvedTarget]
+) -> _Completeness:
     tensors = {k: v[sample : sample + 1] for k, v in prepared.tensors.items()}
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
-def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace, known: MethodOutput | None = None) -> list[Attribution]:
+def _run_method(
+    request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
+) -> list[Attribution]:
     """Run one method, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
-    output = request.read(trace) if known is None else known
+    output = request.read(trace) if output is None else output
     scores = output.scores.detach()
-    error = output.error if output.error is not None else _error(request, trace, scores)
+    error = output.error if output.error is not None else _completeness_error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
@@ -272,12 +276,12 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
         sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
-        on_sink = sink_notes(sample, values, request.method.signed)
-        on_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
+        notes_on_sink = sink_notes(sample, values, request.method.signed)
+        notes_of_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
             Attribution(
                 method=request.spec,
-                readout=request.method.name,
+                method_name=request.method.name,
                 rule=None if request.rule is None else request.rule.name,
                 options=request.options,
                 title=name.title,
@@ -292,9 +296,11 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
                 seconds=seconds,
                 adds_up_to=request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
-                notes=tuple(dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *on_scores, *on_sink])),
+                notes=tuple(
+                    dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *notes_of_scores, *notes_on_sink])
+                ),
                 seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
-                numerics=Numerics(sizes=sizes, notes=on_scores),
+                numerics=Numerics(sizes=sizes, notes=notes_of_scores),
                 pixels=None if output.pixels is None else output.pixels[i].detach().float().cpu(),
                 image=sample if isinstance(sample, ImageInput) else None,
             )
@@ -302,7 +308,7 @@ def _read(request: Request, samples: list[ImageInput | TextInput], trace: Trace,
     return attributions
 
 
-def _error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
+def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
     """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a method
     that gives no account of its own.
     """

@@ -41,11 +41,11 @@ class WindowObserver(Protocol):
 
 def read_windows(model: Model, inputs: Any) -> list[Windows | None]:
     """For each of some inputs its windows, None for what the model takes whole; empty where it takes them all."""
-    windows_of = [model.windows(text) for text in _listed(inputs)]
+    windows_of = [model.windows(text) for text in _list_inputs(inputs)]
     return windows_of if any(windows is not None for windows in windows_of) else []
 
 
-def _listed(inputs: Any) -> list[Any]:
+def _list_inputs(inputs: Any) -> list[Any]:
     return list(inputs) if isinstance(inputs, list | tuple) else [inputs]
 
 
@@ -53,21 +53,21 @@ def explain_long(
     explain: Explain,
     model: Model,
     inputs: Any,
-    read: Sequence[Windows | None],
+    windows_of_inputs: Sequence[Windows | None],
     target: TargetLike | Sequence[TargetLike],
     *,
     seed: int,
-    **how: Any,
+    **options: Any,
 ) -> Any:
-    """Explain inputs some of which are longer than the model takes: ``read`` has the windows of these. One explanation, or a list for
-    a list; ``how`` is what :func:`explain_windows` takes.
+    """Explain inputs some of which are longer than the model takes: ``windows_of_inputs`` has the windows of these. One explanation, or a
+    list for a list; ``options`` is what :func:`explain_windows` takes.
     """
     explanations = []
-    for i, (text, windows) in enumerate(zip(_listed(inputs), read, strict=True)):
+    for i, (text, windows) in enumerate(zip(_list_inputs(inputs), windows_of_inputs, strict=True)):
         if windows is None:
-            explanations += explain([text], target=target, seed=seed + i, observer=how["observer"])
+            explanations += explain([text], target=target, seed=seed + i, observer=options["observer"])
         else:
-            explanations.append(explain_windows(explain, model, windows, target, seed=seed + i, **how))
+            explanations.append(explain_windows(explain, model, windows, target, seed=seed + i, **options))
     return explanations if isinstance(inputs, list | tuple) else explanations[0]
 
 
@@ -88,25 +88,25 @@ def explain_windows(
     The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
     A token's score is the mean of those that the windows give it in which it stands.
     """
-    answers = window_logits(model, windows, check)
-    mean = answers.mean(0, keepdim=True)
+    logits = window_logits(model, windows, check)
+    mean = logits.mean(0, keepdim=True)
     targets, top = as_targets(target), int(mean.argmax())
-    chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
-    fixed = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
-    joining = _Joining(model, windows, answers, chosen, observer)
-    every: list[str] = []
-    for together in [None] if rounds is None else rounds():
-        named = {} if together is None else {"methods": [request.spec for request in together]}
-        every += named.get("methods", ())
-        for first in range(0, len(windows), _at_once(windows)):
-            rows = windows.rows(first, first + _at_once(windows))
-            explain(rows, target=fixed, seed=seed + first, observer=joining, **named)
+    chosen = [resolve(one, Classes.of(model), mean) for one in targets]
+    window_targets = [one.with_top_class(top) for one in targets]  # the same for every window
+    joiner = _WindowJoiner(model, windows, logits, chosen, observer)
+    specs: list[str] = []
+    for requests in [None] if rounds is None else rounds():
+        methods = {} if requests is None else {"methods": [request.spec for request in requests]}
+        specs += methods.get("methods", ())
+        for first in range(0, len(windows), _windows_per_pass(windows)):
+            rows = windows.rows(first, first + _windows_per_pass(windows))
+            explain(rows, target=window_targets, seed=seed + first, observer=joiner, **methods)
     if rounds is not None:
-        joining.explanation.methods[:] = every
-    return joining.explanation
+        joiner.explanation.methods[:] = specs
+    return joiner.explanation
 
 
-def _at_once(windows: Windows) -> int:
+def _windows_per_pass(windows: Windows) -> int:
     return max(1, TOKENS_AT_ONCE // windows.prepared.tensors["input_ids"].shape[1])
 
 
@@ -114,21 +114,21 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
     """The logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
     logits = []
     with torch.no_grad(), evaluating(model.module):
-        for first in range(0, len(windows), _at_once(windows)):
+        for first in range(0, len(windows), _windows_per_pass(windows)):
             check()
-            logits.append(model.forward(windows.rows(first, first + _at_once(windows)).tensors).float().cpu())
+            logits.append(model.forward(windows.rows(first, first + _windows_per_pass(windows)).tensors).float().cpu())
     return torch.cat(logits)
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
     """The means of each window's tokens, (windows, D)."""
-    starts = range(0, len(windows), _at_once(windows))
-    return torch.cat([token_means(model, windows.rows(first, first + _at_once(windows)).tensors) for first in starts])
+    starts = range(0, len(windows), _windows_per_pass(windows))
+    return torch.cat([token_means(model, windows.rows(first, first + _windows_per_pass(windows)).tensors) for first in starts])
 
 
 @dataclass(eq=False)
-class _Joining:
-    """Takes the maps of windows, and makes those of the whole text of them."""
+class _WindowJoiner:
+    """Observes the explanations of windows, and makes the maps of the whole text from theirs."""
 
     model: Model
     windows: Windows
@@ -154,7 +154,7 @@ class _Joining:
             self._completeness.append(explanation.completeness_of)
         if self._explanation is not None:
             return
-        self._explanation = self._whole(explanation)
+        self._explanation = self._make_whole(explanation)
         if self.observer is not None:
             self.observer.on_prediction(self._explanation)
 
@@ -165,12 +165,12 @@ class _Joining:
         parts.append(attribution)
         if len(parts) == len(self.windows):
             del self._waiting[place]
-            whole = self._averaged_map(parts)
+            whole = self._average_maps(parts)
             self.explanation.maps.append(whole)
             if self.observer is not None:
                 self.observer.on_map(self.explanation, whole)
 
-    def _whole(self, window: Explanation) -> Explanation:
+    def _make_whole(self, window: Explanation) -> Explanation:
         logits, model = self.answers.mean(0), self.model
         whole = replace(
             window,
@@ -186,10 +186,10 @@ class _Joining:
         )
         whole.targets = [whole.target_info(chosen) for chosen in self.chosen]
         whole.windows = tuple(self._window_info(whole, i) for i in range(len(self.windows)))
-        if model.calibration.lines:
-            unknown = model.details.get("unknown_token_id")
+        if model.calibration.thresholds:
+            unknown_token = model.details.get("unknown_token_id")
             evidence = Evidence(
-                logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown, directions=model.directions
+                logits, model.calibration, whole.labels, self.windows.whole, self.windows.ids, unknown_token, directions=model.directions
             )
             if model.calibration.reads_features:  # as the answer is: the mean of the windows
                 evidence = replace(evidence, features=_features(model, self.windows).mean(0))
@@ -215,20 +215,20 @@ class _Joining:
             f"{len(self.windows)} overlapping windows. The answer is the mean of their logits; where windows overlap, scores are averaged."
         ]
 
-    def _averaged_map(self, parts: list[Attribution]) -> Attribution:
-        drawn = [part for part in parts if part.seed_correlation is not None]
-        noisiest = min(drawn, key=lambda part: part.seed_correlation or 0.0, default=None)
-        parts = [part if part is noisiest else _without_noise(part) for part in parts]
+    def _average_maps(self, parts: list[Attribution]) -> Attribution:
+        random_parts = [part for part in parts if part.seed_correlation is not None]
+        noisiest_part = min(random_parts, key=lambda part: part.seed_correlation or 0.0, default=None)
+        parts = [part if part is noisiest_part else _drop_noise_note(part) for part in parts]
         whole = replace(
             parts[0],
             scores=self.windows.join_scores([part.scores for part in parts]),
             content=torch.tensor([not token.special for token in self.windows.whole.tokens]),
             text=self.windows.whole,
-            seconds=sum(part.seconds for part in parts[:: _at_once(self.windows)]),  # each says what its batch took
+            seconds=sum(part.seconds for part in parts[:: _windows_per_pass(self.windows)]),  # each says what its batch took
             adds_up_to=None,
             completeness_error=None,
             # each window draws its own samples: the map is no noisier than the noisiest of them
-            seed_correlation=None if noisiest is None else noisiest.seed_correlation,
+            seed_correlation=None if noisiest_part is None else noisiest_part.seed_correlation,
         )
         return join_maps(parts, whole, self.windows.join_scores)
 
@@ -237,6 +237,6 @@ class _Joining:
         return max(of(rule, target) for of in self._completeness)
 
 
-def _without_noise(part: Attribution) -> Attribution:
+def _drop_noise_note(part: Attribution) -> Attribution:
     """The map of a window without its note on noise: the noisiest window's is given for the whole."""
     return replace(part, notes=tuple(note for note in part.notes if kind_of(note) != "noise"))

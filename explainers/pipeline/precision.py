@@ -57,30 +57,33 @@ def compute_maps(
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
         return make_maps(trace, None)
-    started, exact = time.perf_counter(), None
+    started, double_trace = time.perf_counter(), None
     dtype, reason = _name(session.recording.logits.dtype), _reason_for_float64(session)
     if reason is None:
         estimate = estimate_rounding(session, trace, run_method)
-        scores, short = estimate.output.scores, _needs_float64(session, estimate)
-        rough = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
+        scores, needs_double = estimate.output.scores, _needs_float64(session, estimate)
+        model_scores = [row[mask] for row, mask in zip(scores.double().cpu(), trace.mask.cpu(), strict=True)]
         errors = [row[mask] for row, mask in zip(estimate.errors.double().cpu(), trace.mask.cpu(), strict=True)]
-        shares = list(zip(estimate.share.tolist(), estimate.shown.tolist(), strict=True))
+        shares = list(zip(estimate.share_of_all.tolist(), estimate.share_of_content.tolist(), strict=True))
         maps: list[Attribution] = []
-        if not bool(short.all()) or not has_double(scores.device):
-            clear = scores if not has_double(scores.device) else scores.masked_fill(short.to(scores.device)[:, None], 0.0)
-            output = replace(estimate.output, scores=clear)
+        if not bool(needs_double.all()) or not has_double(scores.device):
+            usable_scores = scores if not has_double(scores.device) else scores.masked_fill(needs_double.to(scores.device)[:, None], 0.0)
+            output = replace(estimate.output, scores=usable_scores)
             maps = [
-                _in_model_precision(attribution, dtype, *each) for attribution, each in zip(make_maps(trace, output), shares, strict=True)
+                _describe_model_precision(attribution, dtype, *share)
+                for attribution, share in zip(make_maps(trace, output), shares, strict=True)
             ]
-        if bool(short.any()) and has_double(scores.device):
-            exact = session.trace(target, rule, session.double)
-            ours = [_in_float64(*each, dtype) for each in zip(make_maps(exact, None), rough, shares, strict=True)]
-            maps = [ours[i] if over else maps[i] for i, over in enumerate(short.tolist())]
-        maps = [_with_errors(attribution, errors[i], rough[i], dtype) for i, attribution in enumerate(maps)]
+        if bool(needs_double.any()) and has_double(scores.device):
+            double_trace = session.trace(target, rule, session.double)
+            double_maps = [
+                _describe_float64(*share, dtype) for share in zip(make_maps(double_trace, None), model_scores, shares, strict=True)
+            ]
+            maps = [double_maps[i] if is_over else maps[i] for i, is_over in enumerate(needs_double.tolist())]
+        maps = [_add_errors(attribution, errors[i], model_scores[i], dtype) for i, attribution in enumerate(maps)]
     else:
-        exact = session.trace(target, rule, session.double)
-        maps = [replace(attribution, precision=MapPrecision("float64", reason)) for attribution in make_maps(exact, None)]
-    seconds = time.perf_counter() - started + trace.waited + (0.0 if exact is None else exact.waited)
+        double_trace = session.trace(target, rule, session.double)
+        maps = [replace(attribution, precision=MapPrecision("float64", reason)) for attribution in make_maps(double_trace, None)]
+    seconds = time.perf_counter() - started + trace.waited + (0.0 if double_trace is None else double_trace.waited)
     return [replace(attribution, seconds=seconds) for attribution in maps]
 
 
@@ -100,16 +103,16 @@ def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, ru
 class Estimate:
     """What a method gives in the model's own precision, and how far rounding may have moved it.
 
-    output  in the model's own precision; its scores (B, N)
-    errors  (B, N), of each score
-    share   (B,), of the largest number of each sample
-    shown   (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a classification token
+    output            in the model's own precision; its scores (B, N)
+    errors            (B, N), of each score
+    share_of_all      (B,), of the largest number of each sample
+    share_of_content  (B,), of patches and words alone: of the largest of their scores, which may be small beside that of a class token
     """
 
     output: MethodOutput
     errors: Tensor
-    share: Tensor
-    shown: Tensor
+    share_of_all: Tensor
+    share_of_content: Tensor
 
 
 def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> Estimate:
@@ -121,19 +124,19 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
         trace.recording.rounding = accumulated_rounding_of(session.model).units
     output = run_method(trace)
     scores = output.scores.detach()
-    of_tokens = scores.shape == trace.mask.shape
-    mask = trace.mask if of_tokens else torch.ones_like(scores, dtype=torch.bool)
-    content = trace.content.to(mask.device) & mask if of_tokens else mask
-    moved = []
+    is_per_token = scores.shape == trace.mask.shape
+    mask = trace.mask if is_per_token else torch.ones_like(scores, dtype=torch.bool)
+    content = trace.content.to(mask.device) & mask if is_per_token else mask
+    changes = []
     for draw in range(ESTIMATE_DRAWS):
-        other = session.trace(trace.chosen, trace.rule, trace.recording)
-        other.draw = draw
-        moved.append((run_method(other).scores.detach() - scores).abs())
-    errors = ESTIMATE_FACTOR * torch.stack(moved).amax(0)
-    return Estimate(replace(output, scores=scores), errors, *(_share(errors * part, scores * part) for part in (mask, content)))
+        other_trace = session.trace(trace.chosen, trace.rule, trace.recording)
+        other_trace.draw = draw
+        changes.append((run_method(other_trace).scores.detach() - scores).abs())
+    errors = ESTIMATE_FACTOR * torch.stack(changes).amax(0)
+    return Estimate(replace(output, scores=scores), errors, *(_largest_share(errors * part, scores * part) for part in (mask, content)))
 
 
-def _share(change: Tensor, scores: Tensor) -> Tensor:
+def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
     """(B,): the largest change over the largest score, and what reading it rounds; 0 of a map that is zero everywhere."""
     largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
     share = largest / size + SCORE_ROUNDING * torch.finfo(scores.dtype).eps
@@ -142,15 +145,15 @@ def _share(change: Tensor, scores: Tensor) -> Tensor:
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
     """bool (B,): whose map needs float64. Of light models also where patches and words alone may be off, though their scores are small."""
-    over, amplified = estimate.share > FLOAT64_THRESHOLD, estimate.shown > ILL_CONDITIONED
-    if not bool(amplified.any()):
-        return over
+    is_over, is_amplified = estimate.share_of_all > FLOAT64_THRESHOLD, estimate.share_of_content > ILL_CONDITIONED
+    if not bool(is_amplified.any()):
+        return is_over
     module = session.model.module
-    looked_up = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
-    multiplied = sum(p.numel() for p in module.parameters() if id(p) not in looked_up)
-    if multiplied * session.recording.block_inputs[0].shape[1] > LIGHT_MODEL_PRODUCTS:
-        return over
-    return over | amplified
+    embedding_ids = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
+    parameter_count = sum(p.numel() for p in module.parameters() if id(p) not in embedding_ids)
+    if parameter_count * session.recording.block_inputs[0].shape[1] > LIGHT_MODEL_PRODUCTS:
+        return is_over
+    return is_over | is_amplified
 
 
 def has_double(device: torch.device) -> bool:
@@ -176,56 +179,58 @@ def _reason_for_float64(session: Session) -> str | None:
     return None
 
 
-def _with_errors(attribution: Attribution, errors: Tensor, rough: Tensor, dtype: str) -> Attribution:
+def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, dtype: str) -> Attribution:
     """With what is known of the numbers of a map: the estimated ``errors`` (S,), and the scores in the model's ``dtype``."""
     assert attribution.precision is not None
-    change = None if attribution.precision.dtype == dtype else rough - attribution.scores
+    change = None if attribution.precision.dtype == dtype else model_scores - attribution.scores
     return replace(attribution, numerics=replace(attribution.numerics, errors=errors, change=change, dtype=dtype))
 
 
-def _with_note(attribution: Attribution, note: str) -> Attribution:
+def _add_note(attribution: Attribution, note: str) -> Attribution:
     """With a note on its numbers."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 
 
-def _in_model_precision(attribution: Attribution, dtype: str, share: float, shown: float, lacks_double: bool = True) -> Attribution:
+def _describe_model_precision(
+    attribution: Attribution, dtype: str, of_all: float, of_content: float, lacks_double: bool = True
+) -> Attribution:
     """A map of the model's own precision, ``dtype``. ``lacks_double``: whether a device without float64 keeps one over the threshold."""
-    by = _percent(share)
-    if share <= FLOAT64_THRESHOLD and shown <= ILL_CONDITIONED:
-        return replace(attribution, precision=MapPrecision(dtype, f"Rounding changes it by at most {by} of its largest score.", share))
+    by = _percent(of_all)
+    if of_all <= FLOAT64_THRESHOLD and of_content <= ILL_CONDITIONED:
+        return replace(attribution, precision=MapPrecision(dtype, f"Rounding changes it by at most {by} of its largest score.", of_all))
     reason = f"Rounding may change it by {by} of its largest score" + (
-        "." if share > FLOAT64_THRESHOLD else f", and {_kind(attribution)} by {_percent(shown)} of the largest of theirs."
+        "." if of_all > FLOAT64_THRESHOLD else f", and {_kind(attribution)} by {_percent(of_content)} of the largest of theirs."
     )
-    kept = share > FLOAT64_THRESHOLD and lacks_double  # it would have been computed in float64
-    if kept:
+    is_over = of_all > FLOAT64_THRESHOLD and lacks_double  # it would have been computed in float64
+    if is_over:
         reason = f"{reason.removesuffix('.')}, and this device has no float64."
-    remedy = "On the CPU it is computed in float64." if kept else "precision=double computes it in float64."
-    return _with_note(replace(attribution, precision=MapPrecision(dtype, reason, share)), f"{reason} {remedy}")
+    remedy = "On the CPU it is computed in float64." if is_over else "precision=double computes it in float64."
+    return _add_note(replace(attribution, precision=MapPrecision(dtype, reason, of_all)), f"{reason} {remedy}")
 
 
-def _in_float64(attribution: Attribution, rough: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
-    """A map of float64, which says how far the same rule in the model's own precision, ``rough`` (S,), is from it, if that is far."""
-    share, shown = shares
-    reason = f"In {dtype} rounding may change it by {_percent(share)} of its largest score."
-    if share <= FLOAT64_THRESHOLD:
-        reason = f"In {dtype} rounding may change {_kind(attribution)} by {_percent(shown)} of the largest of their scores."
-    return _with_note_on_change(replace(attribution, precision=MapPrecision("float64", reason, share)), rough, dtype, "This map was")
+def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
+    """A map of float64 that says how far its scores in the model's own precision, ``model_scores`` (S,), are from it, if that is far."""
+    of_all, of_content = shares
+    reason = f"In {dtype} rounding may change it by {_percent(of_all)} of its largest score."
+    if of_all <= FLOAT64_THRESHOLD:
+        reason = f"In {dtype} rounding may change {_kind(attribution)} by {_percent(of_content)} of the largest of their scores."
+    return _add_note_on_change(replace(attribution, precision=MapPrecision("float64", reason, of_all)), model_scores, dtype, "This map was")
 
 
-def _with_note_on_change(attribution: Attribution, rough: Tensor, dtype: str, computed_so: str) -> Attribution:
-    """With a note where the scores in the model's own precision, ``rough`` (S,), are far from those of float64."""
+def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: str, subject: str) -> Attribution:
+    """With a note where the scores in the model's own precision, ``model_scores`` (S,), are far from those of float64."""
     content = attribution.content if bool(attribution.content.any()) else torch.ones_like(attribution.content)
     size = attribution.scores[content].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    change = float((rough - attribution.scores)[content].abs().max() / size)
+    change = float((model_scores - attribution.scores)[content].abs().max() / size)
     if change <= ILL_CONDITIONED:
         return attribution
-    by = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
+    effect = f"changes {_kind(attribution)} by up to {change:.0%} of the largest score" if math.isfinite(change) else "loses it altogether"
     note = (
-        f"Close to a division by zero: rounding to {dtype} alone {by}. {computed_so} computed in float64; "
+        f"Close to a division by zero: rounding to {dtype} alone {effect}. {subject} computed in float64; "
         "small changes of the input may change it as much."
     )
-    return _with_note(attribution, note)
+    return _add_note(attribution, note)
 
 
 def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[list[Tensor]], Tensor]) -> Attribution:
@@ -233,55 +238,59 @@ def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[
 
     Its scores are already theirs, joined by ``join``. So are the errors of each score, and the notes are on what this gives.
     """
-    known = [part.numerics for part in parts]
+    part_numerics = [part.numerics for part in parts]
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes if note not in part.numerics.notes))
-    sizes = _joined_sizes(known, join)
-    on_scores = tuple(notes_on_scores(whole.scores, whole.content, sizes, whole.patches is not None))
-    whole = replace(whole, notes=(*notes, *on_scores), numerics=Numerics(sizes=sizes, notes=on_scores), precision=parts[0].precision)
+    term_sizes = _join_sizes(part_numerics, join)
+    on_scores = tuple(notes_on_scores(whole.scores, whole.content, term_sizes, whole.patches is not None))
+    whole = replace(whole, notes=(*notes, *on_scores), numerics=Numerics(sizes=term_sizes, notes=on_scores), precision=parts[0].precision)
     precisions = [part.precision for part in parts if part.precision is not None]
-    errors = [numerics.errors for numerics in known if numerics.errors is not None]
+    errors = [numerics.errors for numerics in part_numerics if numerics.errors is not None]
     if len(errors) < len(parts) or len(precisions) < len(parts):  # no relevance, or all in float64 whatever the estimate
         return whole
-    dtype, doubled = known[0].dtype, [numerics.change is not None for numerics in known]
-    changes = [torch.zeros_like(e) if n.change is None else n.change for n, e in zip(known, errors, strict=True)]
-    rough = whole.scores + join(changes)
-    if all(doubled):
-        whole = _in_float64(whole, rough, _shares(whole, join(errors)), dtype)
+    dtype, is_double = part_numerics[0].dtype, [numerics.change is not None for numerics in part_numerics]
+    changes = [torch.zeros_like(e) if n.change is None else n.change for n, e in zip(part_numerics, errors, strict=True)]
+    model_scores = whole.scores + join(changes)
+    if all(is_double):
+        whole = _describe_float64(whole, model_scores, _largest_shares(whole, join(errors)), dtype)
     else:
         # what was computed in float64 is as good as exact
-        left = [torch.zeros_like(e) if in_double else e for e, in_double in zip(errors, doubled, strict=True)]
+        remaining_errors = [torch.zeros_like(e) if in_double else e for e, in_double in zip(errors, is_double, strict=True)]
         lacks_double = any(
-            (precision.rounding or 0.0) > FLOAT64_THRESHOLD for precision, exact in zip(precisions, doubled, strict=True) if not exact
+            (precision.rounding or 0.0) > FLOAT64_THRESHOLD
+            for precision, in_double in zip(precisions, is_double, strict=True)
+            if not in_double
         )
-        whole = _in_model_precision(whole, dtype, *_shares(whole, join(left)), lacks_double)
-        if any(doubled):
-            whole = _of_two_types(whole, rough, dtype, sum(doubled), len(parts))
-    return _with_errors(whole, join(errors), rough, dtype)
+        whole = _describe_model_precision(whole, dtype, *_largest_shares(whole, join(remaining_errors)), lacks_double)
+        if any(is_double):
+            whole = _describe_mixed_dtypes(whole, model_scores, dtype, sum(is_double), len(parts))
+    return _add_errors(whole, join(errors), model_scores, dtype)
 
 
-def _of_two_types(whole: Attribution, rough: Tensor, dtype: str, doubled: int, parts: int) -> Attribution:
+def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str, double_count: int, window_count: int) -> Attribution:
     """A map of the model's own precision of which so many parts were computed in float64."""
     assert whole.precision is not None
-    were = f"{doubled} of {parts} windows {'was' if doubled == 1 else 'were'}"
-    why = f"{were} computed in float64, the others in {dtype}. {whole.precision.why}"
-    return _with_note_on_change(
-        replace(whole, precision=replace(whole.precision, dtype=f"{dtype} and float64", why=why)), rough, dtype, were
+    subject = f"{double_count} of {window_count} windows {'was' if double_count == 1 else 'were'}"
+    why = f"{subject} computed in float64, the others in {dtype}. {whole.precision.why}"
+    return _add_note_on_change(
+        replace(whole, precision=replace(whole.precision, dtype=f"{dtype} and float64", why=why)), model_scores, dtype, subject
     )
 
 
-def _joined_sizes(known: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
+def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
     """The sizes of the terms of joined scores, in the roughest of their types."""
-    sizes = [numerics.sizes for numerics in known if numerics.sizes is not None]
-    if len(sizes) < len(known):
+    term_sizes = [numerics.sizes for numerics in part_numerics if numerics.sizes is not None]
+    if len(term_sizes) < len(part_numerics):
         return None
-    return join(sizes).to(max((size.dtype for size in sizes), key=lambda dtype: torch.finfo(dtype).eps))
+    return join(term_sizes).to(max((size.dtype for size in term_sizes), key=lambda dtype: torch.finfo(dtype).eps))
 
 
-def _shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
-    """As :class:`Estimate` has them, of one map and the ``errors`` (S,) of its scores: ``share`` and ``shown``."""
+def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
+    """As :class:`Estimate` has them, of one map and the ``errors`` (S,) of its scores: ``of_all`` and ``of_content``."""
     everywhere = torch.ones_like(attribution.content)
-    share, shown = (float(_share((errors * part)[None], (attribution.scores * part)[None])) for part in (everywhere, attribution.content))
-    return share, shown
+    of_all, of_content = (
+        float(_largest_share((errors * part)[None], (attribution.scores * part)[None])) for part in (everywhere, attribution.content)
+    )
+    return of_all, of_content
 
 
 def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_patches: bool) -> list[str]:
@@ -290,20 +299,20 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_pa
     ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None where the
     method does not say.
     """
-    shown = scores[content]
-    if len(shown) == 0:
+    content_scores = scores[content]
+    if len(content_scores) == 0:
         return []
-    if not bool(shown.any()):
+    if not bool(content_scores.any()):
         return ["This map is zero everywhere: for this target the method gives no patch or word any score, so there is nothing to rank."]
     if sizes is None:
         return []
-    share = float(SUM_ROUNDING * torch.finfo(sizes.dtype).eps * sizes[content].max() / shown.abs().max())
+    share = float(SUM_ROUNDING * torch.finfo(sizes.dtype).eps * sizes[content].max() / content_scores.abs().max())
     if share < NOISY_SCORES_THRESHOLD:
         return []
     kind, by = ("patches", "patch") if of_patches else ("words", "word")
-    changed = "wholly" if share >= 1 else f"by {share:.0%} of the largest of them"
+    extent = "wholly" if share >= 1 else f"by {share:.0%} of the largest of them"
     return [
-        f"The terms of each {by}'s score all but cancel: what is left of the {kind} may be changed {changed} by rounding "
+        f"The terms of each {by}'s score all but cancel: what is left of the {kind} may be changed {extent} by rounding "
         f"({_name(sizes.dtype)}), so do not trust their order."
     ]
 

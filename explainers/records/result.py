@@ -27,7 +27,8 @@ class TargetInfo:
 
     index    None for a contrast and for a group
     prompt   set for CLIP
-    read     of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference
+    explains  of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference. In JSON
+             it is called ``read``
     of       the class or prompt itself, where ``label`` says more: of a contrast, of a probability, and of a group (``any:dog``)
     against  the other class, prompt or group of a contrast
     group    of :class:`AnyOf`, the group: ``logit`` is the log-sum-exp of its classes, ``probability`` their sum
@@ -40,16 +41,21 @@ class TargetInfo:
     prompt: str | None
     logit: float
     probability: float | None
-    read: Literal["logit", "probability"] | None = None
+    explains: Literal["logit", "probability"] | None = None
     of: str | None = None
     against: str | None = None
     group: str | None = None
     abstention: Abstention | None = None
     kind: str | None = None
 
+    @property
+    def read(self) -> Literal["logit", "probability"] | None:
+        """What ``explains`` was called in 0.1."""
+        return self.explains
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        values = {k: v for k, v in self.__dict__.items() if v is not None}
+        values = {"read" if k == "explains" else k: v for k, v in self.__dict__.items() if v is not None}
         return values if self.abstention is None else {**values, "abstention": self.abstention.to_json()}
 
 
@@ -115,6 +121,7 @@ class Numerics:
 class Attribution:
     """What one method says about one target.
 
+    method   the spec: the name of the method with its rule and options; ``method_name`` is the name alone
     scores   float32 (S,), on the CPU: every token, prefix and special tokens included; signed where the method is
     content  bool (S,): which of them stand for patches or for words of the text
     adds_up_to  what the scores promise to add up to under this rule and with these options; None: nothing
@@ -128,7 +135,7 @@ class Attribution:
     """
 
     method: str
-    readout: str
+    method_name: str
     rule: str | None
     title: str
     source: Citation
@@ -162,6 +169,11 @@ class Attribution:
         return self.text.tokens
 
     @property
+    def readout(self) -> str:
+        """What ``method_name`` was called in 0.1."""
+        return self.method_name
+
+    @property
     def range(self) -> tuple[float, float]:
         """Smallest and largest score among patches or words."""
         content = self.scores[self.content]
@@ -187,7 +199,7 @@ class Attribution:
         shown = self.scores if self.patches is None else self.scores[self.content]
         return {
             "method": self.method,
-            "readout": self.readout,
+            "readout": self.method_name,
             "rule": self.rule,
             **({"options": dict(self.options)} if self.options else {}),
             "title": self.title,
@@ -306,7 +318,8 @@ class Explanation:
         """What the model says of a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
         facts = target.only(sample).describe(self.logits[None], self.probabilities[None])
         index = facts["index"]
-        return TargetInfo(prompt=self.labels[index] if self.prompted and index is not None else None, **facts)
+        prompt = self.labels[index] if self.prompted and index is not None else None
+        return TargetInfo(prompt=prompt, explains=facts.pop("read"), **facts)
 
     def _repr_html_(self) -> str:
         """What the model says, and all maps side by side: what a notebook shows."""
@@ -356,7 +369,7 @@ class Explanation:
         return self.completeness_of(rule, target if isinstance(target, int) else labels.index(target))
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data, as documented for the HTTP face (the server adds id, state and date)."""
+        """The explanation as plain data, as documented for the HTTP interface (the server adds id, state and date)."""
         return {
             "model": self.model,
             "output": self.output,

@@ -44,7 +44,7 @@ def checker(cancelled: Callable[[], bool] | None) -> Check:
     return check
 
 
-def whole_seed(seed: object) -> int:
+def check_seed(seed: object) -> int:
     """``seed`` as a whole number. Raises ExplainerError for what is none."""
     try:
         return operator.index(seed)  # type: ignore[arg-type]  # what is no number is said below
@@ -60,7 +60,7 @@ class Session:
     ``precision`` is "double" where relevance is to be computed in float64 whatever its estimated error.
     Raises ExplainerError for what cannot be done.
 
-    prepared  the inputs; prompts_read  the prompts of a CLIP model
+    prepared  the inputs; prepared_prompts  the prompts of a CLIP model
     tensors   what the model was given
     labels    names of the classes, or the prompts
     answers   logits (inputs, classes)
@@ -86,15 +86,15 @@ class Session:
         self.precision = precision
         self.targets = as_targets(target)
         self.model = model = wrapped(model).seen_from(side)
-        self._pixels, self._seed, self._check = pixels, whole_seed(seed), checker(cancelled)
+        self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)
-        self.prompts_read: Prepared | None = None
+        self.prepared_prompts: Prepared | None = None
         if model.prompt_inputs is not None:
-            named = prompts_of(self.targets, alone=model.side == "text")
-            self.labels = list(dict.fromkeys([*(prompts or ()), *named])) if model.side == "image" else named
-            self.prompts_read = model.prompt_inputs(self.labels)
-            self.tensors = {**self.tensors, **self.prompts_read.tensors}
+            prompt_names = prompts_of(self.targets, alone=model.side == "text")
+            self.labels = list(dict.fromkeys([*(prompts or ()), *prompt_names])) if model.side == "image" else prompt_names
+            self.prepared_prompts = model.prompt_inputs(self.labels)
+            self.tensors = {**self.tensors, **self.prepared_prompts.tensors}
         for name, tensor in self.tensors.items():
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise ExplainerError(f"{name} holds numbers that are not finite (NaN or infinite): mend the input.")
@@ -107,8 +107,8 @@ class Session:
         self.answers = logits.T if model.side == "text" else logits
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
-        rows = self.prompts_read if model.side == "text" and self.prompts_read is not None else self.prepared
-        self.samples = [_without_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
+        rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared
+        self.samples = [_strip_padding(row, mask.tolist()) for row, mask in zip(rows.inputs, self.recording.mask, strict=True)]
 
     @cached_property
     def double(self) -> Recording:
@@ -130,8 +130,9 @@ class Session:
         """The inputs as they were read, texts without their padding."""
         return self.prepared if self.model.side == "text" else replace(self.prepared, inputs=tuple(self.samples))
 
-    def questions(self) -> list[tuple[ResolvedTarget, list[int]]]:
-        """What is asked of the recording, one backward pass a rule each, and for each of its rows the input that it belongs to.
+    def targets_and_rows(self) -> list[tuple[ResolvedTarget, list[int]]]:
+        """The targets that the recording is asked about, each by one backward pass a rule, and for each row of the recording the input that
+        it belongs to.
 
         The rows of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
         image is asked.
@@ -145,8 +146,8 @@ class Session:
     def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
         """Say what will be read under each rule, so that one backward pass brings all of it and nothing else. Of what is not said, all."""
         self._fields = {}
-        for rule, several in fields:
-            self._fields[rule] = self._fields.get(rule, frozenset()) | several
+        for rule, names in fields:
+            self._fields[rule] = self._fields.get(rule, frozenset()) | names
 
     def trace(self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None) -> Trace:
         """What a method reads under ``rule``; of the recording in the model's own precision unless another is given."""
@@ -195,7 +196,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
     """A function that records ``tensors`` again, as :meth:`Trace.rerun` has it."""
 
     def rerun(
-        repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **how: Any
+        repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
     ) -> Recording:
         check()
         repeated = {k: v.repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
@@ -203,7 +204,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
             repeated = {k: change(k, v) for k, v in repeated.items()}
         if kind is Recording:
             check_memory(model, repeated)
-        return kind(model, repeated, **how)
+        return kind(model, repeated, **options)
 
     return rerun
 
@@ -218,5 +219,5 @@ def content_of(record: ImageInput | TextInput, layout: Layout, tokens: int) -> T
     return content
 
 
-def _without_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
+def _strip_padding(record: ImageInput | TextInput, mask: list[bool]) -> ImageInput | TextInput:
     return record.without_padding(mask[: len(record.tokens)]) if isinstance(record, TextInput) else record

@@ -61,11 +61,11 @@ class MethodOutput:
     def on_grid(self, layout: Layout) -> MethodOutput:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
 
-        def moved(values: Tensor | None) -> Tensor | None:
+        def move(values: Tensor | None) -> Tensor | None:
             return None if values is None else on_grid(values, layout)
 
         terms = {block: on_grid(term, layout) for block, term in self.terms.items()}
-        return replace(self, scores=on_grid(self.scores, layout), terms=terms, rest=moved(self.rest), sizes=moved(self.sizes))
+        return replace(self, scores=on_grid(self.scores, layout), terms=terms, rest=move(self.rest), sizes=move(self.sizes))
 
 
 class Trace:
@@ -138,15 +138,15 @@ class Trace:
     @property
     def attentions(self) -> list[Tensor]:
         """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
-        return [_present(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
+        return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
 
     @cached_property
     def type_of_attention(self) -> torch.dtype:
         """In which attention maps are multiplied: the longest of the tokens' and the maps' own, for some models have their softmax in
         another than the rest.
         """
-        known = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
-        return reduce(torch.promote_types, (a.dtype for a in known), self.recording.block_inputs[0].dtype)
+        maps = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
+        return reduce(torch.promote_types, (a.dtype for a in maps), self.recording.block_inputs[0].dtype)
 
     @cached_property
     def signals(self) -> Signals:
@@ -187,17 +187,17 @@ class Trace:
         """Say of each sample what the rule's account of its answer misses, and at which operators."""
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
-        begun, where = (output_gradient * self.recording.logits.detach()).sum(1), ""
+        totals, places = (output_gradient * self.recording.logits.detach()).sum(1), ""
         if self._rerun is not None:
             if signals not in _LOSSES:
                 _LOSSES[signals] = losses_of(self.rerun, self.rule, output_gradient, missing)
-            largest = _LOSSES[signals]
-            where = "" if not largest else "; it is lost at " + " and at ".join(loss.words for loss in largest[:2])
-        for sample, (lost, whole) in enumerate(zip(missing.tolist(), begun.tolist(), strict=True)):
-            if lost:
+            losses = _LOSSES[signals]
+            places = "" if not losses else "; it is lost at " + " and at ".join(loss.words for loss in losses[:2])
+        for sample, (difference, total) in enumerate(zip(missing.tolist(), totals.tolist(), strict=True)):
+            if difference:
                 self.notes_of_samples.setdefault(sample, []).append(
-                    f"Under the rule {self.rule.name} the tokens and biases should add up to {whole:.3g}, and miss it by {abs(lost):.2g}"
-                    f"{where}."
+                    f"Under the rule {self.rule.name} the tokens and biases should add up to {total:.3g}, and miss it by "
+                    f"{abs(difference):.2g}{places}."
                 )
 
     @property
@@ -272,7 +272,7 @@ class Trace:
     @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
-        return [_present(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
+        return [_require_attention(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
 
     def block_input_grad(self, block: int) -> Tensor:
         """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
@@ -281,7 +281,7 @@ class Trace:
     def attention_grad(self, block: int) -> Tensor:
         """Signal at the attention weights of one block, counted likewise, (B, H, S, S)."""
         signals = self.signals_with(f"attentions[{block}]")
-        return _present(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
+        return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
@@ -340,13 +340,13 @@ class Trace:
         rows = torch.arange(len(matrix), device=matrix.device)
         return matrix.movedim(-2, 1)[rows, self.class_tokens]
 
-    def rerun(self, repeats: int = 1, **how: Any) -> Recording:
+    def rerun(self, repeats: int = 1, **options: Any) -> Recording:
         """Record the model again, each sample ``repeats`` times in a row.
 
-        ``how`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
+        ``options`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
         """
         assert self._rerun is not None
-        return self._rerun(repeats, **how)
+        return self._rerun(repeats, **options)
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
         """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
@@ -376,7 +376,7 @@ class Trace:
         return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
 
-def _present(attention: Tensor | None, block: int) -> Tensor:
+def _require_attention(attention: Tensor | None, block: int) -> Tensor:
     if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
     return attention

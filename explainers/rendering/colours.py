@@ -51,7 +51,7 @@ def has_sink(scores: ArrayLike) -> bool:
     return bool(sizes.size >= FEW_SCORES and sizes[0] > SINK * sizes.sum())
 
 
-def limits(scores: ArrayLike, signed: bool) -> Ends:
+def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
     """The scores at the two ends of the colours: -+ the 99th percentile of |score| of a signed map, the 1st and the 99th percentile of
     an unsigned one, and of a signed one whose scores all lie far on one side of zero: it is drawn as strength. Where so few scores differ
     from the rest that this leaves nothing, the largest takes the place of the percentile.
@@ -66,7 +66,7 @@ def limits(scores: ArrayLike, signed: bool) -> Ends:
     return -high if signed else low, high
 
 
-def two_sided(ends: Ends, signed: bool) -> bool:
+def is_two_sided(ends: Ends, signed: bool) -> bool:
     """Whether a scale has two sides, for and against: that of a map whose method has a sign, unless its scores all lie far on one
     side of zero.
     """
@@ -75,18 +75,18 @@ def two_sided(ends: Ends, signed: bool) -> bool:
 
 def one_sign_note(scores: ArrayLike, signed: bool) -> str:
     """What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other."""
-    ends = limits(scores, signed)
-    if not signed or two_sided(ends, signed) or ends[0] == ends[1]:
+    ends = scale_ends(scores, signed)
+    if not signed or is_two_sided(ends, signed) or ends[0] == ends[1]:
         return ""
     return f"Every patch or word is {'for' if ends[1] > 0 else 'against'}, so the map is drawn as strength: only the order is meant."
 
 
-def normalised(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
+def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
     """Where scores lie between the ends: -1 to 1 if the scale has two sides, 0 to 1 if not; 0 where the ends are the same."""
     values, (low, high) = np.asarray(scores, np.float64), ends
     if high <= low:
         return np.zeros_like(values)
-    return np.clip(values / high, -1, 1) if two_sided(ends, signed) else np.clip((values - low) / (high - low), 0, 1)
+    return np.clip(values / high, -1, 1) if is_two_sided(ends, signed) else np.clip((values - low) / (high - low), 0, 1)
 
 
 def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from explainers.errors import ExplainerError
 from explainers.rendering.colours import one_sign_note
-from explainers.rendering.drawn import Drawn, DrawnMap
+from explainers.rendering.drawable import DrawableExplanation, DrawableMap
 from explainers.rendering.overlays import render_overlay
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ INCHES = 2.4  # of a map
 WRAPPED = 44  # letters of a line of its caption
 
 
-def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4, sink: bool = True) -> Figure:
+def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns: int = 4, sink: bool = True) -> Figure:
     """The maps in rows of ``columns``, each under its title and its target; nothing is shown or saved; ``sink`` as of
     :func:`render_overlay`.
 
@@ -43,7 +43,7 @@ def panel(explanation: Drawn, maps: Sequence[DrawnMap], columns: int = 4, sink: 
     return figure
 
 
-def _caption(drawn: DrawnMap) -> str:
+def _caption(drawn: DrawableMap) -> str:
     """The title and the target of a map, and a line on how it is drawn where that is not what its method suggests."""
     scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
     note = one_sign_note(scores, drawn.signed)

@@ -11,25 +11,28 @@ import numpy as np
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
-from explainers.rendering.colours import limits, normalised, one_sign_note, two_sided
-from explainers.rendering.drawn import DrawnMap
+from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
+from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
 
 PICTURE_SIDE = 224  # pixels of a picture
 _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px;background:rgb({});color:rgb({});font-family:sans-serif"
 
 
-def map_html(drawn: DrawnMap, image: ImageInput | None) -> str:
+def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
     """One map with its title, its target and its notes."""
-    shown = _words(drawn) if drawn.text is not None else _picture(drawn, image)
-    scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
-    order_only = one_sign_note(scores, drawn.signed)
-    notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *drawn.notes) if note)
-    caption = (
-        f"<figcaption><b>{escape(drawn.title)}</b><br><code>{escape(drawn.method)}</code> · {escape(drawn.target)}{notes}</figcaption>"
+    body = _words(attribution) if attribution.text is not None else _picture(attribution, image)
+    scores = (
+        [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
     )
-    style = _BOX.format(_listed(PAPER), _listed(INK)) + f";max-width:{PICTURE_SIDE if drawn.text is None else 2 * PICTURE_SIDE}px"
-    return f'<figure style="{style}">{shown}{caption}</figure>'
+    order_only = one_sign_note(scores, attribution.signed)
+    notes = "".join(f"<br><small>{escape(note)}</small>" for note in (order_only, *attribution.notes) if note)
+    spec, target = escape(attribution.method), escape(attribution.target)
+    caption = f"<figcaption><b>{escape(attribution.title)}</b><br><code>{spec}</code> · {target}{notes}</figcaption>"
+    style = (
+        _BOX.format(_css_colour(PAPER), _css_colour(INK)) + f";max-width:{PICTURE_SIDE if attribution.text is None else 2 * PICTURE_SIDE}px"
+    )
+    return f'<figure style="{style}">{body}{caption}</figure>'
 
 
 def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
@@ -38,29 +41,29 @@ def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
     return f"<div><h4>{escape(heading)}</h4>{paragraphs}<div>{''.join(maps)}</div></div>"
 
 
-def _picture(drawn: DrawnMap, image: ImageInput | None) -> str:
-    about = f"{drawn.title} for {drawn.target}"
-    if image is None or image.pixels is None or drawn.patches is None:
-        low, high = float(drawn.scores.min()), float(drawn.scores.max())
-        return f"<p>{len(drawn.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
+def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
+    about = f"{attribution.title} for {attribution.target}"
+    if image is None or image.pixels is None or attribution.patches is None:
+        low, high = float(attribution.scores.min()), float(attribution.scores.max())
+        return f"<p>{len(attribution.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
     data = io.BytesIO()
-    lay_over(image.pixels, patch_scores(drawn), drawn.signed, PICTURE_SIDE).save(data, "PNG")
-    encoded = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{escape(about)}" src="data:image/png;base64,{encoded}">'
+    lay_over(image.pixels, patch_scores(attribution), attribution.signed, PICTURE_SIDE).save(data, "PNG")
+    base64_data = base64.b64encode(data.getvalue()).decode()
+    return f'<img alt="{escape(about)}" src="data:image/png;base64,{base64_data}">'
 
 
-def _words(drawn: DrawnMap) -> str:
+def _words(attribution: DrawableMap) -> str:
     """The text with each word on its colour; underlined where it speaks for the target, dotted where it speaks against it."""
-    if drawn.text is None:
+    if attribution.text is None:
         raise ExplainerError("An image has no words.")
-    words = drawn.words()
+    words = attribution.words()
     scores = np.array([word.score for word in words], np.float32)
     parts: list[list[str]] = [[], []]
     ends = [0, 0]
-    texts = (drawn.text.text, drawn.text.pair)
-    colour_ends = limits(scores, drawn.signed)
-    signed = two_sided(colour_ends, drawn.signed)
-    for word, value in zip(words, normalised(scores, colour_ends, drawn.signed), strict=True):
+    texts = (attribution.text.text, attribution.text.pair)
+    colour_ends = scale_ends(scores, attribution.signed)
+    signed = is_two_sided(colour_ends, attribution.signed)
+    for word, value in zip(words, normalise(scores, colour_ends, attribution.signed), strict=True):
         text = texts[word.part]
         gap = " " if text is None else text[ends[word.part] : word.start]
         parts[word.part].append(escape(gap) + _word(word.text, word.score, float(value), signed))
@@ -72,10 +75,10 @@ def _words(drawn: DrawnMap) -> str:
 def _word(text: str, score: float, value: float, signed: bool) -> str:
     hue = STRENGTH if not signed else FOR if value >= 0 else AGAINST
     line = "dotted" if signed and value < 0 else "solid"
-    ground = f"background:rgba({_listed(hue)},{MIX * abs(value):.3f})"
-    under = f"border-bottom:{round(4 * abs(value))}px {line} rgb({_listed(hue)})"
+    ground = f"background:rgba({_css_colour(hue)},{MIX * abs(value):.3f})"
+    under = f"border-bottom:{round(4 * abs(value))}px {line} rgb({_css_colour(hue)})"
     return f'<span title="{score:.4g}" style="{ground};{under}">{escape(text)}</span>'
 
 
-def _listed(colour: tuple[int, ...]) -> str:
+def _css_colour(colour: tuple[int, ...]) -> str:
     return ",".join(map(str, colour))

@@ -1,4 +1,4 @@
-"""Pictures of maps, for files and for the ``.png`` of the HTTP face, as the pages draw them from the raw numbers unless told otherwise."""
+"""Pictures of maps, for files and for the ``.png`` of the HTTP interface, as the pages draw them unless told otherwise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
-from explainers.rendering.colours import colours, has_sink, limits, normalised, two_sided
-from explainers.rendering.drawn import Drawn, DrawnMap
+from explainers.rendering.colours import colours, has_sink, is_two_sided, normalise, scale_ends
+from explainers.rendering.drawable import DrawableExplanation, DrawableMap
 
 At = Literal["patches", "pixels"]
 PAPER, INK = (255, 254, 251), (28, 26, 21)
@@ -23,7 +23,9 @@ OPACITY = 0.8
 MIX = 0.48  # of a word's ground at full score
 
 
-def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *, at: At = "patches", sink: bool = True) -> Image.Image:
+def render_overlay(
+    explanation: DrawableExplanation, attribution: DrawableMap, size: int = 448, *, at: At = "patches", sink: bool = True
+) -> Image.Image:
     """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
@@ -37,7 +39,7 @@ def render_overlay(explanation: Drawn, attribution: DrawnMap, size: int = 448, *
     return _over_text(attribution, size, sink)
 
 
-def _over_image(record: ImageInput, attribution: DrawnMap, size: int, at: At) -> Image.Image:
+def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At) -> Image.Image:
     scores, resample = _grid_of(attribution, at)
     picture = record.pixels
     if picture is None:
@@ -53,14 +55,14 @@ def lay_over(
     width, height = (max(1, round(side * factor)) for side in picture.size)
     # enlarged pixels stay squares: what the model could not see is not made up
     base = _grey(picture.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
-    drawn = np.asarray(Image.fromarray(scores).resize((width, height), resample))
-    ends = limits(scores, signed)
-    rgba = colours(normalised(drawn, ends, signed), two_sided(ends, signed))
+    enlarged_scores = np.asarray(Image.fromarray(scores).resize((width, height), resample))
+    ends = scale_ends(scores, signed)
+    rgba = colours(normalise(enlarged_scores, ends, signed), is_two_sided(ends, signed))
     cover = OPACITY * rgba[..., 3:]
     return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))
 
 
-def _grid_of(attribution: DrawnMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
+def _grid_of(attribution: DrawableMap, at: At) -> tuple[NDArray[np.float32], Image.Resampling]:
     """The scores (rows, columns) of patches or of pixels, and how they are enlarged: nothing is made up between two pixels."""
     if at == "pixels":
         if attribution.pixels is None:
@@ -69,7 +71,7 @@ def _grid_of(attribution: DrawnMap, at: At) -> tuple[NDArray[np.float32], Image.
     return patch_scores(attribution), Image.Resampling.BILINEAR
 
 
-def patch_scores(attribution: DrawnMap) -> NDArray[np.float32]:
+def patch_scores(attribution: DrawableMap) -> NDArray[np.float32]:
     """The scores of the patches (rows, columns); raises ExplainerError for a map without a grid of them."""
     if attribution.patches is None:
         raise ExplainerError("This map has no grid of patches to draw.")
@@ -88,37 +90,37 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)
 
 
-def _over_text(attribution: DrawnMap, width: int, sink: bool) -> Image.Image:
+def _over_text(attribution: DrawableMap, width: int, sink: bool) -> Image.Image:
     words = attribution.words()
     font, margin, leading = _font(17), 16, 32
     scores = np.array([w.score for w in words], np.float32)
-    ends = limits(scores[1:] if not sink and has_sink(scores) else scores, attribution.signed)
-    values, signed = normalised(scores, ends, attribution.signed), two_sided(ends, attribution.signed)
+    ends = scale_ends(scores[1:] if not sink and has_sink(scores) else scores, attribution.signed)
+    values, signed = normalise(scores, ends, attribution.signed), is_two_sided(ends, attribution.signed)
     texts = (attribution.text.text, attribution.text.pair) if attribution.text is not None else (None, None)
-    x, y, placed = margin, margin, []
+    x, y, placed_words = margin, margin, []
     end, part = 0, 0
     for word, value in zip(words, values, strict=True):
         if word.part != part:  # the second text of a pair stands below the first
             x, y, end, part = margin, y + leading * 3 // 2, 0, word.part
-        text = texts[part]
-        gap = text[end : word.start] if text is not None else " "
+        source = texts[part]
+        gap = source[end : word.start] if source is not None else " "
         end = word.end
-        shown = textwrap.shorten(word.text, 60, placeholder="...") or word.text
+        text = textwrap.shorten(word.text, 60, placeholder="...") or word.text
         x += round(font.getlength(" ")) if gap.strip() != gap or "\n" in gap or gap == " " else 0
-        if x + font.getlength(shown) > width - margin and x > margin:
+        if x + font.getlength(text) > width - margin and x > margin:
             x, y = margin, y + leading
-        placed.append((x, y, shown, float(value)))
-        x += round(font.getlength(shown))
+        placed_words.append((x, y, text, float(value)))
+        x += round(font.getlength(text))
     picture = Image.new("RGB", (width, y + leading + margin), PAPER)
     draw = ImageDraw.Draw(picture)
-    for left, top, shown, value in placed:
+    for left, top, text, value in placed_words:
         strength = abs(value)
         hue = np.array(STRENGTH if not signed else FOR if value >= 0 else AGAINST)
-        right = left + round(font.getlength(shown))
+        right = left + round(font.getlength(text))
         ground = tuple(int(c) for c in np.array(PAPER) * (1 - MIX * strength) + hue * MIX * strength)
         draw.rectangle((left, top, right, top + 23), fill=ground)
         _underline(draw, (left, right), top + 23, round(4 * strength), tuple(hue.tolist()), dotted=signed and value < 0)
-        draw.text((left, top), shown, font=font, fill=INK)
+        draw.text((left, top), text, font=font, fill=INK)
     return picture
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
+def align(rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> list[str]:
     """One line a row: the columns in ``left`` begin at the left, the others end at the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []

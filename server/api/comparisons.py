@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from torch import Tensor
 
 from explainers.analysis.agreement import agreement_of
-from explainers.analysis.agreement_sentence import sentence_of, titled, words_of
+from explainers.analysis.agreement_sentence import sentence_of, title_map, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
@@ -52,7 +52,7 @@ def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> 
     entries = [entry for entry in document["maps"] if entry["target"] == label and not is_control(entry["readout"])]
     if not entries:
         return ""
-    shown = [titled(entry["title"], entry["method"], maps[entry["method"]], entry["signed"]) for entry in entries]
+    shown = [title_map(entry["title"], entry["method"], maps[entry["method"]], entry["signed"]) for entry in entries]
     if (grid := entries[0].get("grid")) is not None:
         return sentence_of(shown, grid=(grid[0], grid[1]))
     read = read_for(document, label)

@@ -26,7 +26,7 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.mix(s, body.readout, body.rule, body.target),
+        lambda s: inspection.mix(s, body.method, body.rule, body.target),
         request,
         kind="mix",
         is_long=True,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
-from explainers.evaluation.examples import drawn, unpacked
+from explainers.evaluation.examples import draw_example, unpack_scores
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem, suggestion
@@ -69,7 +69,7 @@ def examples(id: str, metric: str, method: str, services: Use) -> JSONResponse: 
         about = {"place": place, "name": shown["name"], "target": shown["target"], "value": value}
         if "words" not in shown:
             return {**about, "image": f"/api/leaderboard/{id}/map.png?method={quote(method, safe='')}&place={place}"}
-        scores = unpacked(stored["maps"][method][str(place)]).tolist()
+        scores = unpack_scores(stored["maps"][method][str(place)]).tolist()
         return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
 
     return JSONResponse({"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}})
@@ -81,7 +81,7 @@ def picture(id: str, method: str, place: int, services: Use) -> Response:  # noq
     run = find_run_report(id, services)
     signed = {row["spec"]: row["signed"] for row in run.report["methods"]}
     try:
-        return Response(drawn(run.examples(), method, place, signed[method]), media_type="image/png")
+        return Response(draw_example(run.examples(), method, place, signed[method]), media_type="image/png")
     except KeyError:
         raise Problem(
             404, "no-such-example", f"The run {id} has no picture of {method} at {place}.", send="GET its examples first."

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
 from explainers.errors import ExplainerError
-from explainers.methods import counted, parse
+from explainers.methods import count_methods, parse
 from explainers.models.loading import card
 from server import registries
 from server.api.explanations import stream
@@ -80,7 +80,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
         listed, variants = registries.methods(None), registries.variants(None)
         choosing = registries.choosing(None, None, variants)
         return JSONResponse(
-            {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing, **parts}
+            {"methods": listed, "variants": variants, "rules": rules, "counts": count_methods(all_variants()), **choosing, **parts}
         )
     entry = services.registry.find(model)
     if entry.facts is None:

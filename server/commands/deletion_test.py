@@ -41,9 +41,9 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Explain one input, test its maps, and print, or write, what came out."""
     check_out_file(args.out, FIGURES)
-    from explainers.analysis.deletion_test import check_draws, deletion_test, evenly
+    from explainers.analysis.deletion_test import check_draws, deletion_test, even_shares
 
-    shares = evenly(args.steps)
+    shares = even_shares(args.steps)
     check_draws(args.draws)
     model, result = explained(args)
     labels = [target.label for target in result.targets]

@@ -183,18 +183,27 @@ def command(args: argparse.Namespace) -> str:
 
 def table(report: dict[str, Any]) -> str:
     """The report as a table of values with their standard errors; a star marks what cannot be told from the best."""
-    from explainers.evaluation.html import FEWER, NO_VALUE, counted, has_counts, inputs_in_words, lacks_values, ranked, shown
+    from explainers.evaluation.html import (
+        FEWER,
+        NO_VALUE,
+        count_in_words,
+        format_value,
+        has_counts,
+        inputs_in_words,
+        lacks_values,
+        rank_methods,
+    )
 
     metrics = report["metrics"]
-    first = ranked(report, metrics[0])
+    first = rank_methods(report, metrics[0])
     rows = []
     for spec in [*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)]:
         cells = []
         for metric in metrics:
             value = report["results"][metric["name"]][spec]
-            text = shown(value["value"], metric["unit"])
-            of = f" ({counts})" if (counts := counted(report, metric, spec)) else ""
-            error = f" ±{shown(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else ""
+            text = format_value(value["value"], metric["unit"])
+            of = f" ({counts})" if (counts := count_in_words(report, metric, spec)) else ""
+            error = f" ±{format_value(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else ""
             cells.append(f"{text}{error}{of}")
         rows.append((spec, *cells))
     arrows = {"higher": " up", "lower": " down", None: ""}

@@ -36,7 +36,7 @@ def run_models(args: argparse.Namespace) -> None:
     from explainers.models.loading import calibration_of
 
     calibrations = {entry.name: calibration_of(entry.name) for entry in CATALOGUE if entry.embedded}
-    lines = {name: calibration.to_json() for name, calibration in calibrations.items() if calibration.lines}
+    lines = {name: calibration.to_json() for name, calibration in calibrations.items() if calibration.thresholds}
     if args.json:
         listed = [asdict(entry) | ({"calibration": lines[entry.name]} if entry.name in lines else {}) for entry in CATALOGUE]
         print(json.dumps(listed, indent=1, ensure_ascii=False))
@@ -57,7 +57,7 @@ def run_models(args: argparse.Namespace) -> None:
 def run_methods(args: argparse.Namespace) -> None:
     """Print every variant: a method and the rule it is read with."""
     import explainers
-    from explainers.methods import counted
+    from explainers.methods import count_methods
 
     if args.markdown:
         print(methods_markdown())
@@ -86,7 +86,7 @@ def run_methods(args: argparse.Namespace) -> None:
         for variant in variants
     ]
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
-    count = counted(explainers.all_variants(model))
+    count = count_methods(explainers.all_variants(model))
     print(
         f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
         f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."

@@ -12,8 +12,8 @@ def file_stem(spec: str) -> str:
 
     ``fullgrad_plus:libra`` is fullgrad_plus-libra, ``rollout?start_layer=1`` is rollout+start_layer=1.
     """
-    readout, _, options = spec.partition("?")
-    parts = [readout.replace(":", "-"), *options.split("&")] if options else [readout.replace(":", "-")]
+    method_name, _, options = spec.partition("?")
+    parts = [method_name.replace(":", "-"), *options.split("&")] if options else [method_name.replace(":", "-")]
     return "+".join(quote(part, safe="=") for part in parts)
 
 

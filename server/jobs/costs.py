@@ -16,7 +16,8 @@ COSTS_FILE = "costs.json"  # in the server's home
 #: Seconds from which a method or a study counts as slow: others pass it between two of its passes.
 SLOW_SECONDS = 2.0
 ANSWER = "answer"  # what the table calls the time until the model has answered
-_SHARED = " after its rule"  # appended to the spec of a map that came after another one of the same rule, which paid for the pass
+#: A map whose rule has run its backward pass already costs less, and has a row of its own: its spec with this behind it.
+_SHARED = " after its rule"
 _FRESH = 0.4  # how much the newest measurement counts
 _BACKWARD = 2.0  # what a backward pass costs, in forward passes
 _READ = 0.2  # what reading a map off costs where its pass is there already, in forward passes
@@ -70,7 +71,7 @@ class Costs:
         """What a study called ``what`` takes, about; None where none was made yet."""
         with self._lock:
             row = self._table.get(model, {}).get(what)
-        return None if row is None else _scaled(row, tokens, 1)
+        return None if row is None else _scale(row, tokens, 1)
 
     def of_methods(
         self, model: str, specs: Sequence[str], methods: Iterable[Mapping[str, Any]], tokens: int, blocks: int, targets: int = 1
@@ -94,13 +95,13 @@ class Costs:
             passes = _passes(method, spec, tokens, blocks)
             row = rows.get(spec + _SHARED * shared)
             if row is not None:
-                estimates[spec] = targets * _scaled(row, tokens, 2 if _grows_with_tokens(method) else 1)
+                estimates[spec] = targets * _scale(row, tokens, 2 if _grows_with_tokens(method) else 1)
             elif ANSWER in rows and passes is not None:
-                estimates[spec] = targets * _scaled(rows[ANSWER], tokens, 1) * (_READ if shared else passes)
+                estimates[spec] = targets * _scale(rows[ANSWER], tokens, 1) * (_READ if shared else passes)
         return estimates
 
 
-def _scaled(row: Sequence[float], tokens: int, power: int) -> float:
+def _scale(row: Sequence[float], tokens: int, power: int) -> float:
     """Seconds for so many tokens, from a measurement."""
     seconds, measured = row
     return seconds * (tokens / measured) ** power if tokens and measured else seconds

@@ -209,11 +209,11 @@ def find_named(text: str, facts: ModelFacts) -> int | Target:
 def check_method(spec: str, facts: ModelFacts) -> None:
     """Raise Problem 422 unless the model can be explained by the method ``spec``."""
     try:
-        readout = parse(spec, blocks=facts.blocks).method.name
+        method_name = parse(spec, blocks=facts.blocks).method.name
     except ExplainerError as error:
         raise _bad("unknown-method", str(error), "Send a method of GET /api/methods.") from None
     options = spec.partition("?")[2].split("&")
-    refused = (variant for variant in facts.variants if variant["readout"] == readout and variant["reason"])
+    refused = (variant for variant in facts.variants if variant["readout"] == method_name and variant["reason"])
     reason = next((variant["reason"] for variant in refused if not set(variant.get("remedies", ())) & set(options)), None)
     if reason:
         able = [variant["spec"] for variant in facts.variants if not variant["reason"]]

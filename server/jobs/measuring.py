@@ -12,7 +12,7 @@ import explainers
 def measurable(kind: str) -> list[dict[str, Any]]:
     """The data sets that need no download and suit models of this ``kind``, each with the metrics that can be measured on it."""
     from explainers.datasets import DATASETS  # these load scikit-learn and SciPy, which nothing else here needs
-    from explainers.evaluation.plan import lacking
+    from explainers.evaluation.plan import reason_against_metric
     from explainers.metrics import METRICS
 
     listed = []
@@ -22,7 +22,9 @@ def measurable(kind: str) -> list[dict[str, Any]]:
         data = entry.open()
         if kind == "clip" and not data.classes:
             continue
-        metrics = [{"name": name, "title": metric.title} for name, metric in METRICS.items() if lacking(metric, data, 2) is None]
+        metrics = [
+            {"name": name, "title": metric.title} for name, metric in METRICS.items() if reason_against_metric(metric, data, 2) is None
+        ]
         listed.append({"name": entry.name, "title": entry.title, "inputs": len(data), "metrics": metrics})
     return listed
 

@@ -115,7 +115,7 @@ class ModelEntry:
             document["problem"] = self.problem.to_json()
         if self.facts:
             document |= {"device": self.facts.device, "weights_digest": self.facts.weights_digest}
-            if self.facts.calibration.lines:
+            if self.facts.calibration.thresholds:
                 document["calibration"] = self.facts.calibration.to_json()
         return document
 

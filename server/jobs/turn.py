@@ -143,8 +143,8 @@ def _tokens(explanation: Any) -> int:
 
 def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
     """Whether a method takes so long that others pass it: it is declared to make many passes, and nothing says that they are quick."""
-    readout = parse(spec, blocks=facts.blocks).method.name
-    is_declared = any(method["slow"] for method in facts.methods if method["name"] == readout)
+    method_name = parse(spec, blocks=facts.blocks).method.name
+    is_declared = any(method["slow"] for method in facts.methods if method["name"] == method_name)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AliasChoices, ConfigDict, Field
 
 from server.schemas.base import Grid, Schema, absent
 from server.schemas.explanations import Map, ModelInput, Target
@@ -140,7 +140,11 @@ class DeletionScore(Study):
 class MixRequest(Schema):
     """A method and a rule."""
 
-    readout: str = Field(max_length=300, description="A method of GET /api/methods that has a rule, with its options but without a rule.")
+    method: str = Field(
+        max_length=300,
+        validation_alias=AliasChoices("method", "readout"),  # its name in 0.1
+        description="A method of GET /api/methods that has a rule, with its options but without a rule. ``readout`` is read too.",
+    )
     rule: dict[str, str | bool] = Field(
         description="Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient."
     )

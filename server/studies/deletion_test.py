@@ -135,8 +135,8 @@ def deletion_score(subject: Subject, target: str | None, scores: Sequence[float]
     order = removal_order(torch.tensor(scores)[_removable(subject.document, output.label)], "most")
     values = output.values(curves(removal, order[None], counts, subject.before_pass)[0])
     return {
-        "read": output.read,
-        "area": area([count / removal.tokens for count in counts], values[output.read]),
+        "read": output.explains,
+        "area": area([count / removal.tokens for count in counts], values[output.explains]),
         **_removal_info(subject, removal),
     }
 
@@ -174,7 +174,7 @@ def edited_answer(subject: Subject, target: str | None, edit: Edit) -> dict[str,
     logits = removal.logits(keep[None], subject.before_pass)[0]
     return {
         "target": output.label,
-        "read": output.read,
+        "read": output.explains,
         **_removal_info(subject, removal),
         "removed": removed,
         **({} if text is None else {"text": text}),

@@ -28,9 +28,9 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     }
 
 
-def mix(subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+def mix(subject: Subject, method: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
     """The map of a method under a rule of these choices, and how full its account is."""
-    return dict(explainers.mix(**question(subject, label), readout=readout, choices=rule).to_json())
+    return dict(explainers.mix(**question(subject, label), method=method, choices=rule).to_json())
 
 
 def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def answer(probe: Probe, model: Any, facts: ModelFacts, cancelled: Callable[[], 
     if facts.kind != "text":
         raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
     check_method(probe.method, facts)
-    readout = parse(probe.method, blocks=facts.blocks).method.name
-    if any(method["slow"] for method in facts.methods if method["name"] == readout):
+    method_name = parse(probe.method, blocks=facts.blocks).method.name
+    if any(method["slow"] for method in facts.methods if method["name"] == method_name):
         raise _bad("too-slow", f"{probe.method} takes too long for so many texts.", "Choose a method that is not marked slow.")
     target = find_named(probe.target, facts)
     outcome = explainers.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)

@@ -778,8 +778,8 @@ export interface Mix {
 
 /** A method and a rule. */
 export interface MixRequest {
-  /** A method of GET /api/methods that has a rule, with its options but without a rule. */
-  readout: string;
+  /** A method of GET /api/methods that has a rule, with its options but without a rule. ``readout`` is read too. */
+  method: string;
   /** Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient. */
   rule: { [name: string]: string | boolean };
   /** The label of a target of the explanation; none: the first. */
@@ -871,7 +871,9 @@ export interface ModelDetails {
   padding_token_id?: number | null;
   unknown_token_id?: number | null;
   parameters?: number;
-  /** The function behind the head. */
+  /** The softmax or sigmoid that the head ends in. */
+  final_activation?: string | null;
+  /** What ``final_activation`` was called in 0.1. */
   squashing?: string | null;
   class_token?: boolean;
   library?: string | null;

@@ -52,7 +52,7 @@ export function saveCsv(rows, ...name) {
 export function curveRows({ target, counts, tokens, curves, random, read }) {
   /** @param {Omit<DeletionCurve, "order"> & {order: string}} curve */
   const lines = ({ method, order, ...values }) =>
-    counts.map((gone, i) => [target, method, order, gone, gone / tokens, values[read]?.[i] ?? ""]);
+    counts.map((removed, i) => [target, method, order, removed, removed / tokens, values[read]?.[i] ?? ""]);
   return [
     ["target", "method", "first", "gone", "share_gone", read],
     ...[...curves, { ...random, method: "random", order: "random" }].flatMap(lines),

@@ -248,7 +248,7 @@ class Mixer {
 
   /** @param {Choices} choices */
   #question(choices) {
-    return { readout: this.methodSelect.value, target: this.target.value, rule: choices };
+    return { method: this.methodSelect.value, target: this.target.value, rule: choices };
   }
 
   /**

@@ -190,7 +190,7 @@ class FakeEngine:
             content = torch.tensor([not token.special for token in text.tokens])
         return Attribution(
             method=spec,
-            readout=request.method.name,
+            method_name=request.method.name,
             rule=request.rule.name if request.rule else None,
             title=spec,
             source=UNKNOWN,

@@ -95,8 +95,8 @@ def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
     compared = 0
     for model, ranking in method_rankings().items():
         for spec, rank in ranking.ranks.items() if ranking.second is None else ():  # which decides among equals on a plate alone
-            readout, _, rule = spec.partition(":")
-            for figure in figures_of(readout, [rule] if rule else [], runs):
+            method, _, rule = spec.partition(":")
+            for figure in figures_of(method, [rule] if rule else [], runs):
                 if (figure.run.id, figure.spec, figure.metric["name"]) == (ranking.run.id, spec, ranking.metric["name"]):
                     assert (figure.rank, figure.of) == (rank, len(ranking.ranks)), (model, spec)
                     compared += 1

@@ -67,7 +67,7 @@ def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
 
 
-def test_a_ranking_in_words_names_the_best_of_different_readouts_and_what_is_no_better_than_chance() -> None:
+def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better_than_chance() -> None:
     values = {
         "rollout:x": 0.9,
         "rollout": 0.85,

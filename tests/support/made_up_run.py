@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from explainers.evaluation.examples import packed
+from explainers.evaluation.examples import pack_scores
 from explainers.metrics import METRICS
 
 METRIC_NAMES = ("mif", "completeness", "ap")
@@ -65,7 +65,7 @@ def examples() -> dict[str, Any]:
         "among": 7,
         "grid": [2, 2],
         "inputs": {place: {"name": f"scene {place}", "target": "zebra", "picture": picture} for place in ("4", "5")},
-        "maps": {spec: {place: packed([1.0, -0.5, 0.0, 0.2]) for place in ("4", "5")} for spec in FIGURES},
+        "maps": {spec: {place: pack_scores([1.0, -0.5, 0.0, 0.2]) for place in ("4", "5")} for spec in FIGURES},
         "chosen": {name: dict.fromkeys(FIGURES, ends) for name in METRIC_NAMES},
     }
 
@@ -73,7 +73,7 @@ def examples() -> dict[str, Any]:
 def texts() -> dict[str, Any]:
     """Examples of a run on texts."""
     inputs = {place: {"name": place, "target": "positive", "words": ["A", "lovely", "film"]} for place in ("4", "5")}
-    maps = {spec: dict.fromkeys(("4", "5"), packed([0.0, 1.0, -0.5])) for spec in FIGURES}
+    maps = {spec: dict.fromkeys(("4", "5"), pack_scores([0.0, 1.0, -0.5])) for spec in FIGURES}
     return {**{name: value for name, value in examples().items() if name != "grid"}, "inputs": inputs, "maps": maps}
 
 

@@ -19,7 +19,7 @@ from explainers.models.model import Model
 from explainers.records.session import content_of
 
 Baseline = Literal["zero", "empty"]
-Block = Literal["first", "last"]
+EntryBlock = Literal["first", "last"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,13 @@ class Encoded:
     grid: tuple[int, int] | None
 
 
-def encoded(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: Block = "first") -> Encoded:
+def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block: EntryBlock = "first") -> Encoded:
     """An input as its tokens enter the first or last block of ``model``: behind a norm that stands before the blocks, as CLIP has one.
 
     Raises ExplainerError for several inputs at once, and for a baseline or block that there is not.
     """
     _check(baseline, Baseline, "baseline")
-    _check(block, Block, "block")
+    _check(block, EntryBlock, "block")
     if len(prepared) != 1:
         raise ExplainerError(f"These are {len(prepared)} inputs: one is compared with one.")
     model = _from_block(model, block)
@@ -79,7 +79,7 @@ def encoded(model: Model, prepared: Prepared, baseline: Baseline = "zero", block
         notes=prepared.notes[0],
         embedding=recording.logits.detach()[0].float().cpu(),
         tokens=x,
-        start=torch.zeros_like(x) if baseline == "zero" else _tokens_of_nothing(model, prepared.tensors, record, mask),
+        start=torch.zeros_like(x) if baseline == "zero" else _empty_tokens(model, prepared.tensors, record, mask),
         units=units,
         every=mask.float().cpu(),
         grid=recording.layout.grid,
@@ -92,7 +92,7 @@ def _check(value: object, choices: object, name: str) -> None:
         raise ExplainerError(f"{name}={value!r}: choose one of {', '.join(get_args(choices))}.")
 
 
-def _from_block(model: Model, block: Block) -> Model:
+def _from_block(model: Model, block: EntryBlock) -> Model:
     """The same model entered where the tokens enter a block."""
     blocks = model.blocks if block == "first" else model.blocks[-1:]
     if block == "last" and list(model.blocks).count(blocks[0]) > 1:
@@ -100,24 +100,24 @@ def _from_block(model: Model, block: Block) -> Model:
     return replace(model, blocks=blocks, entry=blocks[0])
 
 
-def _tokens_of_nothing(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
+def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInput | TextInput, mask: Tensor) -> Tensor:
     """(S, width), of a picture of zeros; or of a text of the special tokens around one padding token, filled up to the same length."""
-    blank = dict(tensors)
+    tensors_of_empty = dict(tensors)
     if isinstance(record, ImageInput):
-        blank["pixel_values"] = torch.zeros_like(tensors["pixel_values"])
+        tensors_of_empty["pixel_values"] = torch.zeros_like(tensors["pixel_values"])
     else:
-        padding = model.details.get("padding_token_id")
-        if padding is None:
+        padding_id = model.details.get("padding_token_id")
+        if padding_id is None:
             raise ExplainerError(f"The tokenizer of {model.name} has no padding token to stand in an empty text: choose baseline=zero.")
         ids = tensors["input_ids"][0][mask]
         special = [token.special for token in record.tokens]
         head, tail = special.index(False), special[::-1].index(False)
-        short = torch.cat([ids[:head], ids.new_tensor([padding]), ids[len(ids) - tail :]])
+        empty_ids = torch.cat([ids[:head], ids.new_tensor([padding_id]), ids[len(ids) - tail :]])
         places = torch.nonzero(mask).flatten()
-        filled = torch.full_like(tensors["input_ids"], padding)
-        filled[0, places[: len(short)]] = short
-        blank["input_ids"] = filled
+        padded_ids = torch.full_like(tensors["input_ids"], padding_id)
+        padded_ids[0, places[: len(empty_ids)]] = empty_ids
+        tensors_of_empty["input_ids"] = padded_ids
         if "attention_mask" in tensors:
-            blank["attention_mask"] = torch.zeros_like(tensors["attention_mask"]).index_fill(1, places[: len(short)], 1)
+            tensors_of_empty["attention_mask"] = torch.zeros_like(tensors["attention_mask"]).index_fill(1, places[: len(empty_ids)], 1)
     with with_gradients():
-        return Recording(model, blank).block_inputs[0].detach()[0]
+        return Recording(model, tensors_of_empty).block_inputs[0].detach()[0]

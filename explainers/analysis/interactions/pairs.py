@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from explainers.analysis.interactions.inputs import Baseline, Block, Encoded, encoded
+from explainers.analysis.interactions.inputs import Baseline, Encoded, EntryBlock, encode
 from explainers.autograd.integration import quadrature as points_and_weights
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules
@@ -82,7 +82,7 @@ class Interaction:
     rule: str
     steps: int
     baseline: Baseline
-    block: Block
+    block: EntryBlock
     quadrature: Quadrature
     other_tokens: float
     seconds: float
@@ -138,7 +138,7 @@ def interaction(
     rule: str = "libra",
     steps: int = 0,
     baseline: Baseline = "zero",
-    block: Block = "first",
+    block: EntryBlock = "first",
     quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
@@ -158,11 +158,11 @@ def interaction(
     """
     if wrapped(model).kind != "clip" or model.prompt_inputs is None:
         raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
-    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
+    settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
     words, picture = encoder(model, "text"), encoder(model, "image")
-    read = model.prompt_inputs([prompt])
+    prepared_prompt = model.prompt_inputs([prompt])
     prepared = model.seen_from("image").prepare(image)
-    return _interaction(encoded(words, read, baseline, block), encoded(picture, prepared, baseline, block), way)
+    return _interaction(encode(words, prepared_prompt, baseline, block), encode(picture, prepared, baseline, block), settings)
 
 
 def alike(
@@ -173,7 +173,7 @@ def alike(
     rule: str = "libra",
     steps: int = 0,
     baseline: Baseline = "zero",
-    block: Block = "first",
+    block: EntryBlock = "first",
     quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
@@ -184,7 +184,7 @@ def alike(
             ends in .jpg, .png, .heic, ...)
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
-    way = _way(rule, steps, baseline, block, quadrature, checker(cancelled))
+    settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
     texts = [wrapped(model).kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
     if texts[0] != texts[1]:
         raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
@@ -196,87 +196,87 @@ def alike(
         else:
             prepared = model.seen_from("image").prepare(item) if model.kind == "clip" else model.prepare(item)
             sides.append((encoder(model, "image", prepared.tensors), prepared))
-    a, b = (encoded(of, prepared, baseline, block) for of, prepared in sides)
-    return _interaction(a, b, way)
+    a, b = (encode(of, prepared, baseline, block) for of, prepared in sides)
+    return _interaction(a, b, settings)
 
 
 @dataclass(frozen=True)
-class _Way:
-    """How the Jacobians are made."""
+class _Settings:
+    """With which settings the Jacobians are made."""
 
     rule: Rule
     steps: int
     baseline: Baseline
-    block: Block
+    block: EntryBlock
     quadrature: Quadrature
     check: Check
 
 
-def _way(rule: str, steps: int, baseline: Baseline, block: Block, quadrature: Quadrature, check: Check) -> _Way:
-    """Raises ExplainerError for what cannot be meant."""
+def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock, quadrature: Quadrature, check: Check) -> _Settings:
+    """The settings of an interaction. Raises ExplainerError for a rule, a number of steps or a quadrature that there is not."""
     if rule not in gradient_rules():
         raise ExplainerError(f"Interactions are made with rules that carry gradients: {', '.join(gradient_rules())}; not {rule!r}.")
     if not isinstance(steps, Integral) or steps < 0:
         raise ExplainerError(f"steps={steps!r}: send a whole number of steps, or 0.")
     if quadrature not in get_args(Quadrature):
         raise ExplainerError(f"quadrature={quadrature!r}: choose one of {', '.join(get_args(Quadrature))}.")
-    return _Way(RULES[rule], int(steps), baseline, block, quadrature, check)
+    return _Settings(RULES[rule], int(steps), baseline, block, quadrature, check)
 
 
-def _interaction(a: Encoded, b: Encoded, way: _Way) -> Interaction:
+def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
     """Pairs, and what goes with them."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     if len(b.units) < len(a.units):
-        return _exchanged(_interaction(b, a, way))
+        return _exchange(_interaction(b, a, settings))
     norms = float(a.embedding.norm() * b.embedding.norm())
     with with_gradients():
-        first, second, pairs, every = _compared(a, b, way)
-    made = Interaction(
+        first, second, pairs, sum_of_all = _compare(a, b, settings)
+    result = Interaction(
         first=a.record,
         second=b.record,
         grids=(a.grid, b.grid),
         cosine=float(a.embedding @ b.embedding) / norms,
         pairs=pairs / norms,
         maps=(first / norms, second / norms),
-        rule=way.rule.name,
-        steps=way.steps,
-        baseline=way.baseline,
-        block=way.block,
-        quadrature=way.quadrature,
-        other_tokens=(every - float(pairs.double().sum())) / norms,
-        seconds=time.perf_counter() - started,
+        rule=settings.rule.name,
+        steps=settings.steps,
+        baseline=settings.baseline,
+        block=settings.block,
+        quadrature=settings.quadrature,
+        other_tokens=(sum_of_all - float(pairs.double().sum())) / norms,
+        seconds=time.perf_counter() - start,
         notes=tuple(dict.fromkeys([*a.notes, *b.notes])),
     )
-    return replace(made, notes=(*made.notes, *_rest(made)))
+    return replace(result, notes=(*result.notes, *_notes_on_rest(result)))
 
 
-def _rest(made: Interaction) -> tuple[str, ...]:
+def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
     """What the cosine is made of besides the pairs, where that is much."""
-    if abs(made.cosine - made.total) <= INTERACTION_TOLERANCE * max(abs(made.cosine), abs(made.total)):
+    if abs(result.cosine - result.total) <= INTERACTION_TOLERANCE * max(abs(result.cosine), abs(result.total)):
         return ()
-    nothing = "where their tokens are zero" if made.baseline == "zero" else "of an empty input"
+    baseline_in_words = "where their tokens are zero" if result.baseline == "zero" else "of an empty input"
     return (
-        f"The pairs add up to {made.total:.3f} and the cosine is {made.cosine:.3f}. The rest is no pair of two parts: "
-        f"{made.other_tokens:+.3f} are pairs with special tokens, such as the class token, and {made.baseline_terms:+.3f} are baseline "
-        f"terms, what the embeddings hold {nothing} or what the rule brings back to no token.",
+        f"The pairs add up to {result.total:.3f} and the cosine is {result.cosine:.3f}. The rest is no pair of two parts: "
+        f"{result.other_tokens:+.3f} are pairs with special tokens, such as the class token, and {result.baseline_terms:+.3f} are baseline "
+        f"terms, what the embeddings hold {baseline_in_words} or what the rule brings back to no token.",
     )
 
 
-def _compared(a: Encoded, b: Encoded, way: _Way) -> tuple[Tensor, Tensor, Tensor, float]:
+def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tensor, Tensor, float]:
     """Both maps, the pairs, and the sum of the pairs of all tokens, but for the norms. The products of ``a``, which has fewer units, are
     made whole; ``b`` goes back from the directions of those units, where they are fewer than the dimensions.
     """
-    of_a = _products(a, way)
-    products, every = of_a[:-1], of_a[-1]
+    products_and_sum = _products(a, settings)
+    products, sum_of_all = products_and_sum[:-1], products_and_sum[-1]
     first = products @ b.embedding
-    if len(of_a) < len(a.embedding):
-        of_b = _along(b, torch.cat([of_a, a.embedding[None]]), way)
-        return first, of_b[-1, :-1], of_b[:-2, :-1], float(of_b[-2, -1])
-    other = _products(b, way)
-    return first, other[:-1] @ a.embedding, products @ other[:-1].T, float(every @ other[-1])
+    if len(products_and_sum) < len(a.embedding):
+        along_b = _along(b, torch.cat([products_and_sum, a.embedding[None]]), settings)
+        return first, along_b[-1, :-1], along_b[:-2, :-1], float(along_b[-2, -1])
+    other = _products(b, settings)
+    return first, other[:-1] @ a.embedding, products @ other[:-1].T, float(sum_of_all @ other[-1])
 
 
-def _exchanged(original: Interaction) -> Interaction:
+def _exchange(original: Interaction) -> Interaction:
     """The same with first and second exchanged."""
     return replace(
         original,
@@ -288,29 +288,29 @@ def _exchanged(original: Interaction) -> Interaction:
     )
 
 
-def _products(side: Encoded, way: _Way) -> Tensor:
+def _products(side: Encoded, settings: _Settings) -> Tensor:
     """(units + 1, D): each unit's share of the embedding, its tokens less the baseline times their Jacobian, and at last that of all."""
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:
-        return _along(side, torch.eye(width), way).T
+        return _along(side, torch.eye(width), settings).T
     products = torch.zeros(len(sums), width)
     parts = _parts(len(sums), side)
-    for linear, weight in _linearised(side, len(parts[0]), way):
+    for linear, weight in _linearise(side, len(parts[0]), settings):
         for part in parts:
-            way.check()
-            rows = _filled(sums[part], len(parts[0])).to(side.tokens)
+            settings.check()
+            rows = _pad_rows(sums[part], len(parts[0])).to(side.tokens)
             products[part] += weight * linear.push(rows[:, :, None] * (side.tokens - side.start))[: len(part)].float().cpu()
     return products
 
 
-def _along(side: Encoded, directions: Tensor, way: _Way) -> Tensor:
+def _along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
     """For each direction (n, D) at the embedding, the share (n, units + 1) of its component that is each unit's, at last all tokens'."""
     shares = torch.zeros(len(directions), len(side.tokens))
     parts = _parts(len(directions), side)
-    for linear, weight in _linearised(side, len(parts[0]), way):
+    for linear, weight in _linearise(side, len(parts[0]), settings):
         for part in parts:
-            way.check()
-            signal = linear.pull(_filled(directions[part], len(parts[0])).to(side.tokens))[: len(part)]
+            settings.check()
+            signal = linear.pull(_pad_rows(directions[part], len(parts[0])).to(side.tokens))[: len(part)]
             shares[part] += weight * (signal * (side.tokens - side.start)).sum(-1).float().cpu()
     return shares @ _sums(side).T
 
@@ -326,18 +326,18 @@ def _parts(count: int, side: Encoded) -> list[Tensor]:
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 
 
-def _filled(rows: Tensor, count: int) -> Tensor:
+def _pad_rows(rows: Tensor, count: int) -> Tensor:
     """So many rows, those beyond zero."""
     return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
 
 
-def _linearised(side: Encoded, copies: int, way: _Way) -> Iterator[tuple[Linearised, float]]:
+def _linearise(side: Encoded, copies: int, settings: _Settings) -> Iterator[tuple[Linearised, float]]:
     """The encoder as a linear map of so many copies of its input, at each point of the path from the baseline, with its weight; without
     steps at the input alone.
     """
     tensors = {name: tensor.expand(copies, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
-    rerun = rerunner(side.model, tensors, way.check)
-    points, weights = points_and_weights(way.quadrature, way.steps) if way.steps else ([1.0], [1.0])
+    rerun = rerunner(side.model, tensors, settings.check)
+    points, weights = points_and_weights(settings.quadrature, settings.steps) if settings.steps else ([1.0], [1.0])
     for point, weight in zip(points, weights, strict=True):
         entry = None if point == 1 else lambda x, point=float(point): torch.lerp(side.start.to(x), x, point)
-        yield Linearised(rerun(entry=entry), way.rule), float(weight)
+        yield Linearised(rerun(entry=entry), settings.rule), float(weight)

@@ -9,13 +9,13 @@ from explainers.methods.about.texts import RULES_IN_A_LINE, SYMBOLS, About
 ABOUT: dict[str, About] = INSIDE | MASKS
 
 
-def line_of(readout: str, rule: str | None, usual: str | None) -> str:
+def line_of(method_name: str, rule: str | None, usual: str | None) -> str:
     """One line of plain words for a method under a rule; with its ``usual`` rule nothing is added. Empty for a method that says nothing
     of itself.
     """
-    if readout not in ABOUT:
+    if method_name not in ABOUT:
         return ""
-    parts = [ABOUT[readout].line]
+    parts = [ABOUT[method_name].line]
     if rule is not None and rule != usual:
         parts.append(RULES_IN_A_LINE.get(rule, f"With the rule {rule}."))
     return " ".join(parts)

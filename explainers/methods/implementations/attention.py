@@ -29,7 +29,7 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
     return joint
 
 
-def without_class_token(trace: Trace, scores: Tensor) -> Tensor:
+def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     """Scores (B, S), 0 at the classification token, as the published code for BERT has it; a word that the head reads keeps its own."""
     token = trace.layout.class_token
     if token is None and trace.row == "class_token":
@@ -88,8 +88,8 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     """
     halves = [a.mean(1) for a in trace.attentions]
     joint = product(trace.identity(), halves, start_layer)
-    used = len(halves) - start_layer % len(halves)
-    return trace.class_row(joint) * 0.5**used
+    block_count = len(halves) - start_layer % len(halves)
+    return trace.class_row(joint) * 0.5**block_count
 
 
 @method(
@@ -128,7 +128,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
         return (weights[..., None] * row).mean(1).clamp(min=0)
     pairs = (trace.mask[:, :, None] & trace.mask[:, None, :]).to(g.dtype)[:, None]
     weights = (g * pairs).sum((-1, -2)) / pairs.sum((-1, -2))
-    return without_class_token(trace, (weights[..., None] * row).mean(1).clamp(min=0))
+    return drop_class_token(trace, (weights[..., None] * row).mean(1).clamp(min=0))
 
 
 @method(

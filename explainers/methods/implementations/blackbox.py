@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
-from explainers.methods.implementations.seeds import group_of, with_seeds
+from explainers.methods.implementations.seeds import add_seed_correlations, group_of
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
@@ -58,9 +58,9 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     def replace(name: str, tensor: Tensor) -> Tensor:
         if name != "input_ids":
             return tensor
-        hidden = torch.zeros_like(tensor, dtype=torch.bool)
-        hidden[:, trace.content[sample]] = keep < 0.5
-        return tensor.masked_fill(hidden, mask_token)
+        is_hidden = torch.zeros_like(tensor, dtype=torch.bool)
+        is_hidden[:, trace.content[sample]] = keep < 0.5
+        return tensor.masked_fill(is_hidden, mask_token)
 
     return replace
 
@@ -82,12 +82,12 @@ def _each_sample(
         with torch.no_grad(), torch.random.fork_rng(devices=[ones.device] if ones.is_cuda else []), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Captum warns of its own progress and of small linear fits
             torch.manual_seed(seed)
-            attributed = attribute(f, ones)
-        maps = maps or [torch.zeros_like(trace.block_inputs[0][..., 0]) for _ in attributed]
-        for scores, values in zip(maps, attributed, strict=True):
+            attributions = attribute(f, ones)
+        maps = maps or [torch.zeros_like(trace.block_inputs[0][..., 0]) for _ in attributions]
+        for scores, values in zip(maps, attributions, strict=True):
             scores[sample, trace.content[sample]] = values.flatten().to(scores)
     output = MethodOutput(maps[0])
-    return output if samples is None else with_seeds(output, trace, maps[1:], "samples", SAMPLES, samples)
+    return output if samples is None else add_seed_correlations(output, trace, maps[1:], "samples", SAMPLES, samples)
 
 
 @method(
@@ -115,59 +115,59 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
     grid = trace.layout.grid
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
-        shaped = ones if grid is None else ones.unflatten(1, grid)
-        sides = tuple(min(window, side) for side in shaped.shape[1:])
-        return [Occlusion(f).attribute(shaped, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
+        ones_on_grid = ones if grid is None else ones.unflatten(1, grid)
+        sides = tuple(min(window, side) for side in ones_on_grid.shape[1:])
+        return [Occlusion(f).attribute(ones_on_grid, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
 
     output = _each_sample(trace, attribute)
     if grid is None or window > 1 or not compare:
         return output
     falls = (output.scores[sample, trace.content[sample]].cpu() for sample in range(len(output.scores)))
-    return replace(output, notes=tuple(_two_ways(trace, sample, each, grid) for sample, each in enumerate(falls)))
+    return replace(output, notes=tuple(_compare_hiding(trace, sample, each, grid) for sample, each in enumerate(falls)))
 
 
-def _two_ways(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
+def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
     """Where a patch that is painted grey and one that is taken out tell different things of one sample, in a sentence; nothing where they
     agree, and where the model cannot do without a patch.
     """
-    given: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
 
-    def keep(name: str, tensor: Tensor) -> Tensor:
-        given[name] = tensor
+    def record_tensor(name: str, tensor: Tensor) -> Tensor:
+        tensors[name] = tensor
         return tensor
 
-    trace.answer(sample, 1, keep)
-    removal = patch_removal(trace.recording.model, given, grid)
+    trace.answer(sample, 1, record_tensor)
+    removal = patch_removal(trace.recording.model, tensors, grid)
     if removal.how != "removed":
         return ()
     count = removal.tokens
-    kept = torch.cat([torch.ones(1, count, dtype=torch.bool), ~torch.eye(count, dtype=torch.bool)])
-    values = trace.chosen.only(sample).repeat(count + 1).value(removal.logits(kept).to(trace.recording.logits)).cpu()
+    keep_masks = torch.cat([torch.ones(1, count, dtype=torch.bool), ~torch.eye(count, dtype=torch.bool)])
+    values = trace.chosen.only(sample).repeat(count + 1).value(removal.logits(keep_masks).to(trace.recording.logits)).cpu()
     removed_falls = values[0] - values[1:]
-    note = disagreement_of_hiding(painted_falls, removed_falls, grid)
+    note = describe_disagreement(painted_falls, removed_falls, grid)
     return (note,) if note else ()
 
 
-def disagreement_of_hiding(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
+def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
     """What the falls of the answer (N,) say of the same patches painted grey and taken out: "" where their order is alike
     (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that counts has another sign.
     """
     rho = float(rank_correlations(np.stack([painted_falls.double().numpy(), removed_falls.double().numpy()]))[0, 1])
     shares = [falls / falls.abs().max().clamp(min=torch.finfo(falls.dtype).tiny) for falls in (painted_falls, removed_falls)]
     strength = torch.minimum(shares[0].abs(), shares[1].abs())
-    opposite = (shares[0] * shares[1] < 0) & (strength >= COUNTS)
+    is_opposite = (shares[0] * shares[1] < 0) & (strength >= COUNTS)
     is_alike = not rho < ALIKE_HIDING  # also where one of them orders nothing
-    if is_alike and not bool(opposite.any()):
+    if is_alike and not bool(is_opposite.any()):
         return ""
     order = "much the same order" if is_alike else "another order"
-    said = f"Here a hidden patch is painted grey. Taken out in its place, patches come in {order} (rank correlation {rho:.2f})."
-    if not bool(opposite.any()):
-        return said
-    most = int((strength * opposite).argmax())
+    sentence = f"Here a hidden patch is painted grey. Taken out in its place, patches come in {order} (rank correlation {rho:.2f})."
+    if not bool(is_opposite.any()):
+        return sentence
+    most = int((strength * is_opposite).argmax())
     row, column = divmod(most, grid[1])
     painted_fall, removed_fall = (f"{float(-falls[most]):+.2g}" for falls in (painted_falls, removed_falls))
     return (
-        f"{said} {int(opposite.sum())} of {len(opposite)} raise the answer in one way and lower it in the other: most of all "
+        f"{sentence} {int(is_opposite.sum())} of {len(is_opposite)} raise the answer in one way and lower it in the other: most of all "
         f"row {row + 1}, column {column + 1}, where painting it changes the answer by {painted_fall} and taking it out by {removed_fall}."
     )
 
@@ -214,16 +214,16 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) ->
             ).flatten(1)
         answers, groups = f(masks), group_of(samples)
 
-        def scores(chosen: Tensor) -> Tensor:
-            answered = answers[chosen]
-            return ((answered - answered.mean())[:, None] * masks[chosen]).mean(0) / keep
+        def scores(is_chosen: Tensor) -> Tensor:
+            chosen_answers = answers[is_chosen]
+            return ((chosen_answers - chosen_answers.mean())[:, None] * masks[is_chosen]).mean(0) / keep
 
         return [scores(groups >= 0), *(scores(groups != group) for group in groups.unique())]
 
     return _each_sample(trace, attribute, samples)
 
 
-class _Refitted:
+class _Refit:
     """Captum's linear model, fitted to all that it is given, and again without each group of it."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -237,8 +237,8 @@ class _Refitted:
         ends = (rows[2] > 1).cpu()
         self._all = self._fit_to(rows)
         for group in groups.unique():
-            stays = ends | (groups != group)
-            self.without.append(self._fit_to([row[stays.to(row.device)] for row in rows]))
+            is_kept = ends | (groups != group)
+            self.without.append(self._fit_to([row[is_kept.to(row.device)] for row in rows]))
 
     def _fit_to(self, rows: Sequence[Tensor]) -> Tensor:
         model = self._make()
@@ -251,11 +251,11 @@ class _Refitted:
         return self._all
 
 
-def _fitted(
+def _fit_answers(
     trace: Trace,
     samples: int,
     make: Callable[[], Any],
-    explainer: Callable[[Callable[[Tensor], Tensor], _Refitted], Lime],
+    explainer: Callable[[Callable[[Tensor], Tensor], _Refit], Lime],
     features: int | None = None,
 ) -> MethodOutput:
     """Weights of Captum's linear fit to the answers under random maskings; of at most so many ``features``, whose tokens share alike."""
@@ -263,7 +263,7 @@ def _fitted(
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
         mask = _features(trace.layout.grid, ones.shape[1], features or ones.shape[1]).to(ones.device)
         sizes = mask.bincount()
-        model = _Refitted(make)
+        model = _Refit(make)
         explainer(f, model).attribute(
             ones, baselines=0, feature_mask=mask[None], n_samples=samples, perturbations_per_eval=INNER_BATCH, return_input_shape=False
         )
@@ -316,19 +316,19 @@ def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> MethodO
     from captum._utils.models.linear_model import SkLearnLinearRegression
     from captum.attr import KernelShap
 
-    class Paired(KernelShap):  # type: ignore[misc]  # captum is not typed
-        def kernel_shap_perturb_generator(self, original_inp: Any, **how: Any) -> Iterator[Tensor]:
-            drawn = super().kernel_shap_perturb_generator(original_inp, **how)
-            yield from (next(drawn), next(drawn))  # all shown, and none
-            for mask in drawn:
+    class PairedKernelShap(KernelShap):  # type: ignore[misc]  # captum is not typed
+        def kernel_shap_perturb_generator(self, original_inp: Any, **options: Any) -> Iterator[Tensor]:
+            masks = super().kernel_shap_perturb_generator(original_inp, **options)
+            yield from (next(masks), next(masks))  # all shown, and none
+            for mask in masks:
                 yield from (mask, 1 - mask)
 
-    def explainer(f: Callable[[Tensor], Tensor], model: _Refitted) -> Lime:
-        paired = Paired(f)
-        paired.interpretable_model = model
-        return paired
+    def explainer(f: Callable[[Tensor], Tensor], model: _Refit) -> Lime:
+        kernel_shap_explainer = PairedKernelShap(f)
+        kernel_shap_explainer.interpretable_model = model
+        return kernel_shap_explainer
 
-    return _fitted(trace, samples, SkLearnLinearRegression, explainer, features)
+    return _fit_answers(trace, samples, SkLearnLinearRegression, explainer, features)
 
 
 @method(
@@ -357,4 +357,4 @@ def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
     from captum._utils.models.linear_model import SkLearnLasso
     from captum.attr import Lime
 
-    return _fitted(trace, samples, lambda: SkLearnLasso(alpha=alpha), lambda f, model: Lime(f, interpretable_model=model))
+    return _fit_answers(trace, samples, lambda: SkLearnLasso(alpha=alpha), lambda f, model: Lime(f, interpretable_model=model))

@@ -13,7 +13,7 @@ from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.class_attention import ClassAttentionTrace, with_class_token
+from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
 from explainers.methods.registry import Promise, method
 from explainers.methods.specs import Option
 from explainers.records.trace import Trace
@@ -54,7 +54,7 @@ def _propagate(
     return parts
 
 
-def _moving(rule: Rule) -> str | None:
+def _refusal(rule: Rule) -> str | None:
     """Why tokens cannot be propagated forward under a rule, or None."""
     if rule.has_linear_form:
         return None
@@ -79,7 +79,7 @@ def _moving(rule: Rule) -> str | None:
     promise=Promise(("libra-product", "libra"), "the explained number, but for what the biases add"),
     slow=True,
     passes="tokens + 1 forward",
-    refuses=_moving,
+    refuses=_refusal,
     reads=(),
     reads_under={"libra": ("bias",)},
 )
@@ -163,14 +163,14 @@ def _last_mixing_sum(trace: Trace, block: int) -> int:
         raise ExplainerError("This model's blocks do not add attention to a residual stream.")
     if recording.attentions[block] is not None:
         return 0
-    x, reached = recording.block_inputs[block], []
+    x, token_counts = recording.block_inputs[block], []
     for total in recording.structure.sums[block]:
-        begun = torch.zeros_like(total)
-        begun[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
-        signal = recording.pull(RULES["libra"], total, x, begun)
+        start_signal = torch.zeros_like(total)
+        start_signal[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
+        signal = recording.pull(RULES["libra"], total, x, start_signal)
         assert signal is not None
-        reached.append(int((signal != 0).any(-1).sum()))
-    return reached.index(max(reached))
+        token_counts.append(int((signal != 0).any(-1).sum()))
+    return token_counts.index(max(token_counts))
 
 
 def after_class_attention(trace: Trace, block: int) -> Shares:
@@ -187,14 +187,14 @@ def after_class_attention(trace: Trace, block: int) -> Shares:
     return _shares(_propagate(trace, block, read, class_attention_stage=True))
 
 
-def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
+def _measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
     """Per block what ``measure`` makes of its shares: (B, S to, S from). Behind the blocks of a model whose classification token joins
     there, S counts it, and before it has joined it has a row of its own.
     """
     blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]
     if not isinstance(trace, ClassAttentionTrace):
         return blocks
-    squares = [with_class_token(matrix, 1.0) for matrix in blocks]
+    squares = [add_class_token(matrix, 1.0) for matrix in blocks]
     for i, block in enumerate(trace.class_blocks):
         matrix = measure(after_class_attention(trace, i))
         if matrix.shape[1] == 1:  # each of the others gives itself
@@ -205,7 +205,7 @@ def _of_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) ->
     return squares
 
 
-def _rolled(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
+def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
     """Contributions, each row scaled to sum 1 if ``normalised``, multiplied through the blocks; row of the classification token."""
     joint = trace.identity()
     for matrix in (w.to(joint.dtype) for w in weights):
@@ -240,7 +240,7 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
 
     Value vectors carry their bias; the constants after attention are left out. In a post-norm block both LayerNorms act on the vectors.
     """
-    return _rolled(trace, _of_blocks(trace, 2, lambda shares: shares.vectors.norm(dim=-1)), normalised=not published_code)
+    return _roll_out(trace, _measure_blocks(trace, 2, lambda shares: shares.vectors.norm(dim=-1)), normalised=not published_code)
 
 
 @method(
@@ -272,4 +272,4 @@ def alti(trace: Trace) -> Tensor:
         whole = shares.whole[:, :, None]
         return (whole.abs().sum(-1) - (whole - shares.vectors).abs().sum(-1)).clamp(min=0)
 
-    return _rolled(trace, _of_blocks(trace, 1, nearness))
+    return _roll_out(trace, _measure_blocks(trace, 1, nearness))

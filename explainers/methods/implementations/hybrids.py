@@ -53,8 +53,8 @@ def token_tm(trace: Trace) -> Tensor:
     joint = eye * trace.block_inputs[0].norm(dim=-1)[:, None, :]
     streams = zip(trace.block_inputs, trace.mid_residuals, trace.block_outputs, trace.tokens_of_blocks, strict=True)
     for (x, middle, y, tokens), a, g in zip(streams, trace.attentions, trace.attention_grads, strict=True):
-        attended = (a.mean(1) * _transformation(x, middle, tokens)[:, None, :]) * g.clamp(min=0).mean(1)
-        joint = (eye + attended) @ joint
+        weights = (a.mean(1) * _transformation(x, middle, tokens)[:, None, :]) * g.clamp(min=0).mean(1)
+        joint = (eye + weights) @ joint
         joint = (1 + _transformation(middle, y, tokens))[:, :, None] * joint
     return trace.class_row(joint)
 
@@ -91,14 +91,14 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
         raise ExplainerError(f"layers={layers}: this model has {blocks} blocks.")
     assert trace.rule is not None
 
-    def pooled(x: Tensor) -> Tensor:
+    def pool(x: Tensor) -> Tensor:
         return trace.token_mean(x).expand_as(x)
 
     rows = trace.mask.to(trace.block_inputs[0].dtype)
     terms = []
     for block in range(blocks - layers, blocks):
-        by_attention = trace.recording.structure.pooling is not None
-        recording = trace.rerun(exit_block=block, exit_through=None if by_attention else pooled)
+        pools_by_attention = trace.recording.structure.pooling is not None
+        recording = trace.rerun(exit_block=block, exit_through=None if pools_by_attention else pool)
         fields = fields_of(["pooling", f"attentions[{block}]"])
         signals = recording.signals(trace.rule, trace.chosen.output_gradient(recording.logits, trace.rule), fields)
         if signals.pooling is not None:
@@ -149,16 +149,16 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     fields = fields_of(["contexts[-1]", "class_contexts"])
     output_gradient = trace.chosen.output_gradient(recording.logits, trace.rule)
     signals = recording.signals(trace.rule, output_gradient, fields) if single_head else trace.signals
-    weighted = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
-    query, key = (_projected(heads, projection) for heads in (parts.query, parts.key))
+    values = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
+    query, key = (_project(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)
     content = trace.content
     low = likeness.masked_fill(~content, torch.inf).amin(1, keepdim=True)
     high = likeness.masked_fill(~content, -torch.inf).amax(1, keepdim=True)
-    scaled = torch.where(high > low, (likeness - low) / (high - low), torch.ones_like(likeness))
-    return (scaled * weighted).clamp(min=0).masked_fill(~content, 0.0)
+    scaled_likeness = torch.where(high > low, (likeness - low) / (high - low), torch.ones_like(likeness))
+    return (scaled_likeness * values).clamp(min=0).masked_fill(~content, 0.0)
 
 
-def _projected(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
+def _project(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
     """Queries or keys (B, H, S, d) through the output projection of attention: (B, S, D)."""
     return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)

@@ -43,9 +43,9 @@ def token_masks(centroids: Tensor, ratios: Sequence[float]) -> Tensor:
     """
     masks = []
     for ratio in ratios:
-        kept = max(1, int(ratio * centroids.shape[1]))
+        token_count = max(1, int(ratio * centroids.shape[1]))
         mask = torch.zeros_like(centroids, dtype=torch.bool)
-        masks.append(mask.scatter(1, centroids.argsort(dim=1, descending=True, stable=True)[:, :kept], True))
+        masks.append(mask.scatter(1, centroids.argsort(dim=1, descending=True, stable=True)[:, :token_count], True))
     return torch.cat(masks)
 
 
@@ -62,8 +62,8 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
     rows = activations.double().cpu().numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer different rows than clusters
-        fitted = KMeans(min(count, len(np.unique(rows, axis=0))), n_init=1, random_state=0).fit(rows)
-    return torch.from_numpy(fitted.cluster_centers_)
+        clustering = KMeans(min(count, len(np.unique(rows, axis=0))), n_init=1, random_state=0).fit(rows)
+    return torch.from_numpy(clustering.cluster_centers_)
 
 
 @method(
@@ -92,61 +92,64 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
     patches = slice(trace.layout.prefix, trace.layout.prefix + grid[0] * grid[1])
     for sample in range(len(trace.mask)):
         activations = torch.cat([x[sample, patches].T for x in trace.block_outputs])
-        kept = token_masks(_centroids(activations, masks), (keep,))
+        keep_masks = token_masks(_centroids(activations, masks), (keep,))
         removal = patch_removal(trace.recording.model, _tensors(trace, sample), grid)
         if removal.how != "removed":
             trace.note("This model cannot do without tokens: patches that a mask leaves out are painted in the mean colour.")
         question = probability_of(trace, sample)
         values = torch.cat(
-            [question.repeat(len(part)).value(removal.logits(part).to(trace.recording.logits)).cpu() for part in kept.split(INNER_BATCH)]
+            [
+                question.repeat(len(part)).value(removal.logits(part).to(trace.recording.logits)).cpu()
+                for part in keep_masks.split(INNER_BATCH)
+            ]
         )
-        if not bool(kept.any(0).all()):
+        if not bool(keep_masks.any(0).all()):
             trace.note("Some patches are in no mask: they have score 0. More masks or a larger share reach them.")
-        scores[sample, patches] = mean_of_masks(values.double(), kept).to(scores)
+        scores[sample, patches] = mean_of_masks(values.double(), keep_masks).to(scores)
     return MethodOutput(scores)
 
 
 def _tensors(trace: Trace, sample: int) -> dict[str, Tensor]:
     """What the model is given for one sample."""
-    given: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
 
-    def keep(name: str, tensor: Tensor) -> Tensor:
-        given[name] = tensor
+    def record_tensor(name: str, tensor: Tensor) -> Tensor:
+        tensors[name] = tensor
         return tensor
 
-    trace.answer(sample, 1, keep)
-    return given
+    trace.answer(sample, 1, record_tensor)
+    return tensors
 
 
 # --- ViT-CX -------------------------------------------------------------------------------------------------------------
 
 
-def scaled(maps: Tensor) -> Tensor:
+def scale_maps(maps: Tensor) -> Tensor:
     """Maps (K, H, W) from 0 to 1 each, those that are the same everywhere left out."""
     low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
-    varied = (high > low).flatten()
-    return ((maps - low) / (high - low))[varied]
+    is_varied = (high > low).flatten()
+    return ((maps - low) / (high - low))[is_varied]
 
 
-def clustered_masks(features: Tensor, size: tuple[int, int], distance: float) -> Tensor:
+def cluster_masks(features: Tensor, size: tuple[int, int], distance: float) -> Tensor:
     """Masks (K, height, width) from 0 to 1: features (D, rows, columns), bilinear to ``size``, each scaled; those nearer than ``distance``
     (1 - cosine, complete linkage) added and scaled again.
     """
     from sklearn.cluster import AgglomerativeClustering
 
-    fine = scaled(F.interpolate(features[None], size=size, mode="bilinear", align_corners=False)[0])
+    fine = scale_maps(F.interpolate(features[None], size=size, mode="bilinear", align_corners=False)[0])
     if len(fine) < 2:
         return fine
     clustering = AgglomerativeClustering(n_clusters=None, distance_threshold=distance, metric="cosine", linkage="complete")
     groups = torch.from_numpy(clustering.fit_predict(fine.flatten(1).double().cpu().numpy())).to(fine.device)
-    return scaled(torch.stack([fine[groups == group].sum(0) for group in range(int(groups.max()) + 1)]))
+    return scale_maps(torch.stack([fine[groups == group].sum(0) for group in range(int(groups.max()) + 1)]))
 
 
-def causal_map(masked: Tensor, noisy: Tensor, whole: Tensor, masks: Tensor) -> Tensor:
+def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor, masks: Tensor) -> Tensor:
     """(1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j, (height, width); 0 where no mask is."""
     total = masks.sum(0)
-    weighted = ((masked - noisy + whole)[:, None, None] * masks).mean(0)
-    return torch.where(total > 0, weighted / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
+    mean = ((masked_values - noisy_values + whole_value)[:, None, None] * masks).mean(0)
+    return torch.where(total > 0, mean / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
 
 
 @method(
@@ -173,16 +176,16 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
     assert grid is not None
     last, maps = len(trace.block_inputs) - 1, []
     for sample in range(len(trace.mask)):
-        taken = PatchFeatures(trace, sample).taken(last)[0, trace.layout.prefix : trace.layout.prefix + grid[0] * grid[1]]
+        features = PatchFeatures(trace, sample).attention_input(last)[0, trace.layout.prefix : trace.layout.prefix + grid[0] * grid[1]]
         x = _tensors(trace, sample)["pixel_values"][0]
-        masks = clustered_masks(taken.T.unflatten(1, grid), (x.shape[-2], x.shape[-1]), distance)
+        masks = cluster_masks(features.T.unflatten(1, grid), (x.shape[-2], x.shape[-1]), distance)
         if not len(masks):
             raise ExplainerError("All features of the last block are the same at every patch, so that they mark no part of the picture.")
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(len(masks), *x.shape, generator=generator, dtype=torch.float64).to(x) * NOISE * (1 - masks)[:, None]
         probability = _Probability(trace, sample)
-        masked, noisy = probability(x * masks[:, None] + noise), probability(x + noise)
-        maps.append(causal_map(masked, noisy, probability(x[None]), masks))
+        masked_values, noisy_values = probability(x * masks[:, None] + noise), probability(x + noise)
+        maps.append(causal_map(masked_values, noisy_values, probability(x[None]), masks))
     return from_pixels(trace, torch.stack(maps))
 
 

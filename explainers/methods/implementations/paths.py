@@ -14,7 +14,7 @@ from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.implementations.gradients import AT
-from explainers.methods.implementations.seeds import group_of, with_seeds
+from explainers.methods.implementations.seeds import add_seed_correlations, group_of
 from explainers.methods.registry import GRADIENT_ALSO, Promise, method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels
@@ -33,13 +33,13 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
     for first in range(0, count, inner):
         number = min(inner, count - first)
 
-        def moved(x: Tensor, first: int = first, number: int = number) -> Tensor:
+        def move(x: Tensor, first: int = first, number: int = number) -> Tensor:
             return values(x, first, number)
 
         if at == "pixels":
-            recording = trace.rerun(number, pixels=True, change=lambda name, t, moved=moved: moved(t) if name == "pixel_values" else t)
+            recording = trace.rerun(number, pixels=True, change=lambda name, t, move=move: move(t) if name == "pixel_values" else t)
         else:
-            recording = trace.rerun(number, entry=moved)
+            recording = trace.rerun(number, entry=move)
         fields = fields_of(["pixels" if at == "pixels" else "block_inputs[0]"])
         signals = recording.signals(trace.rule, trace.chosen.repeat(number).output_gradient(recording.logits, trace.rule), fields)
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
@@ -103,38 +103,38 @@ def integrated_gradients(
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     start = _baseline(trace, at, baseline)
 
-    def values(repeated: Tensor, first: int, number: int) -> Tensor:
+    def values(copies: Tensor, first: int, number: int) -> Tensor:
         alphas = torch.tensor(points[first : first + number], dtype=x.dtype, device=x.device).repeat(len(x))
         alphas = alphas.view(-1, *[1] * (x.dim() - 1))
-        return start.repeat_interleave(number, 0) * (1 - alphas) + repeated * alphas
+        return start.repeat_interleave(number, 0) * (1 - alphas) + copies * alphas
 
     total = torch.zeros_like(x)
-    done = 0
+    step = 0
     for signal in _gradients(trace, at, values, steps):
-        share = torch.tensor(weights[done : done + signal.shape[1]], dtype=x.dtype, device=x.device)
+        share = torch.tensor(weights[step : step + signal.shape[1]], dtype=x.dtype, device=x.device)
         total += torch.tensordot(share, signal, ([0], [1]))
-        done += signal.shape[1]
+        step += signal.shape[1]
     product = (x - start) * total
     if at == "pixels":
-        at_start = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
+        start_recording = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
         output, sums = from_pixels(trace, product.sum(1)), product.flatten(1).sum(1)
     else:
-        at_start = trace.rerun(entry=lambda _: start)
+        start_recording = trace.rerun(entry=lambda _: start)
         output, sums = MethodOutput(product.sum(-1)), product.sum((1, 2))
-    difference = trace.value() - trace.value(at_start.logits)
+    difference = trace.value() - trace.value(start_recording.logits)
     error = (difference - sums).abs()
     is_promised = trace.rule is not None and trace.rule.name == "gradient"  # under another rule no number of steps adds up
-    return replace(output, error=error, notes=_on_steps(difference, error, steps) if is_promised else ())
+    return replace(output, error=error, notes=_notes_on_steps(difference, error, steps) if is_promised else ())
 
 
-def _on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
+def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
     """For each sample, a note where the sum of its scores misses much of the explained difference."""
     remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
     notes = []
-    for explained, missed in zip(difference.tolist(), error.tolist(), strict=True):
-        share = f" ({missed / abs(explained):.0%})" if abs(explained) * 10 > missed else ""
-        note = f"The scores should add up to {explained:.3g} and miss it by {missed:.2g}{share}: {remedy}."
-        notes.append((note,) if missed > PATH_TOLERANCE * abs(explained) else ())
+    for total, miss in zip(difference.tolist(), error.tolist(), strict=True):
+        share = f" ({miss / abs(total):.0%})" if abs(total) * 10 > miss else ""
+        note = f"The scores should add up to {total:.3g} and miss it by {miss:.2g}{share}: {remedy}."
+        notes.append((note,) if miss > PATH_TOLERANCE * abs(total) else ())
     return tuple(notes)
 
 
@@ -165,22 +165,22 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
     def noise(sample: int) -> Tensor:
         """One draw, for the real tokens alone, so that neither padding nor neighbours change it."""
         values = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
-        drawn = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))
+        draw = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))
         if at == "pixels":
-            return drawn
-        padded = torch.zeros_like(x[sample])
-        padded[trace.mask[sample]] = drawn
-        return padded
+            return draw
+        padded_draw = torch.zeros_like(x[sample])
+        padded_draw[trace.mask[sample]] = draw
+        return padded_draw
 
-    def values(repeated: Tensor, first: int, number: int) -> Tensor:
-        return repeated + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
+    def values(copies: Tensor, first: int, number: int) -> Tensor:
+        return copies + torch.stack([noise(sample) for sample in range(len(x)) for _ in range(number)])
 
     gradients = torch.cat(_gradients(trace, at, values, draws), 1)
 
-    def read(drawn: Tensor) -> MethodOutput:
-        size = drawn.mean(1).abs()
+    def map_of(draw: Tensor) -> MethodOutput:
+        size = draw.mean(1).abs()
         return from_pixels(trace, size.sum(1)) if at == "pixels" else MethodOutput(size.sum(-1))
 
     groups = group_of(draws)
-    without = [read(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
-    return with_seeds(read(gradients), trace, without, "draws", NOISY_DRAWS, draws)
+    without = [map_of(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
+    return add_seed_correlations(map_of(gradients), trace, without, "draws", NOISY_DRAWS, draws)

@@ -49,10 +49,12 @@ def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     if trace.recording.structure.rotary and part != "pixels":
         trace.note(ROTARY)
     rows, columns = trace.layout.grid or (0, 0)
-    of_pixels = (trace.pixel_values * trace.pixel_grads).sum(1)
-    placed = (positions[0].detach() * trace.signals.placed).sum(-1)[:, -rows * columns :]
-    height, width = of_pixels.shape[-2:]
-    spread = F.interpolate(placed.view(-1, 1, rows, columns), (height, width), mode="nearest")[:, 0] * (rows * columns / (height * width))
-    shown = {"both": of_pixels + spread, "pixels": of_pixels, "positions": spread}[part]
-    whole = trace.account()[:, None, None]
-    return from_pixels(trace, torch.where(whole == 0, 0.0, shown / torch.where(whole == 0, 1.0, whole)).clamp(min=0))
+    pixel_relevance = (trace.pixel_values * trace.pixel_grads).sum(1)
+    position_relevance = (positions[0].detach() * trace.signals.placed).sum(-1)[:, -rows * columns :]
+    height, width = pixel_relevance.shape[-2:]
+    spread = F.interpolate(position_relevance.view(-1, 1, rows, columns), (height, width), mode="nearest")[:, 0] * (
+        rows * columns / (height * width)
+    )
+    relevance = {"both": pixel_relevance + spread, "pixels": pixel_relevance, "positions": spread}[part]
+    account = trace.account()[:, None, None]
+    return from_pixels(trace, torch.where(account == 0, 0.0, relevance / torch.where(account == 0, 1.0, account)).clamp(min=0))

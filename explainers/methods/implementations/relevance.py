@@ -7,7 +7,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, product, without_class_token
+from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, drop_class_token, product
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels
@@ -21,8 +21,8 @@ def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     return [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 
 
-def _weighted(trace: Trace, block: int) -> Tensor:
-    """The same of one block."""
+def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
+    """mean_h (grad A * R)^+ (B, S, S) of one block."""
     return (trace.under("gradient").attention_grad(block) * trace.attention_grad(block)).clamp(min=0).mean(1)
 
 
@@ -112,7 +112,7 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
 )
 def last_block(trace: Trace) -> Tensor:
     """Attention relevance times attention gradient of the block nearest the output, positive part, mean of the heads."""
-    return trace.class_row(_weighted(trace, -1))
+    return trace.class_row(_gradient_times_relevance_of(trace, -1))
 
 
 @method(
@@ -133,7 +133,7 @@ def second_block(trace: Trace) -> Tensor:
 
     The paper counts that block as B-1 from the output.
     """
-    return trace.class_row(_weighted(trace, min(1, len(trace.recording.block_inputs) - 1)))
+    return trace.class_row(_gradient_times_relevance_of(trace, min(1, len(trace.recording.block_inputs) - 1)))
 
 
 @method(
@@ -160,7 +160,7 @@ def second_block(trace: Trace) -> Tensor:
 def partial_lrp(trace: Trace) -> Tensor:
     """Relevance of the attention map of the last block: positive part, mean of the heads, row of the classification token."""
     row = trace.class_row(trace.attention_grad(-1).clamp(min=0).mean(1))
-    return row if trace.layout.grid is not None else without_class_token(trace, row)
+    return row if trace.layout.grid is not None else drop_class_token(trace, row)
 
 
 @method(

@@ -44,8 +44,8 @@ def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
     variance = float(scores.var(correction=0)) if len(scores) > 1 else 0.0
     if groups < 2 or not variance > 0:
         return None
-    centred = without - without.mean(1, keepdim=True)  # correlation does not see what is added to all scores
-    noise = float((groups - 1) / groups * (centred - centred.mean(0)).square().sum(0).mean())
+    deviations = without - without.mean(1, keepdim=True)  # correlation does not see what is added to all scores
+    noise = float((groups - 1) / groups * (deviations - deviations.mean(0)).square().sum(0).mean())
     return min(1.0, max(0.0, 1 - noise / variance))
 
 
@@ -55,32 +55,34 @@ def samples_for(correlation: float, samples: int) -> int:
     The noise has a variance that falls with the number of samples.
     """
     share = max(correlation, _LEAST)
-    wanted = samples * (1 - share) / share * WANTED / (1 - WANTED)
-    digits = int(10 ** max(0, math.floor(math.log10(wanted)) - 1))
-    return math.ceil(round(wanted / digits, 6)) * digits
+    count = samples * (1 - share) / share * WANTED / (1 - WANTED)
+    digits = int(10 ** max(0, math.floor(math.log10(count)) - 1))
+    return math.ceil(round(count / digits, 6)) * digits
 
 
-def with_seeds(output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int) -> MethodOutput:
+def add_seed_correlations(
+    output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int
+) -> MethodOutput:
     """The output with the correlation of two seeds, from the scores (B, S) ``without`` each group; and a note where it is low.
 
     ``name`` and ``option`` are those of the number of ``samples``.
     """
     correlations, notes = [], []
     for i, content in enumerate(trace.content):
-        left = [scores[i, content] for scores in without]
-        correlation = seed_correlation(output.scores[i, content], torch.stack(left)) if left else None
+        maps = [scores[i, content] for scores in without]
+        correlation = seed_correlation(output.scores[i, content], torch.stack(maps)) if maps else None
         correlations.append(correlation)
-        notes.append(() if correlation is None else _on_noise(correlation, name, option, samples))
-    before = output.notes or ((),) * len(notes)
-    return replace(output, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(before, notes, strict=True)))
+        notes.append(() if correlation is None else _notes_on_noise(correlation, name, option, samples))
+    earlier_notes = output.notes or ((),) * len(notes)
+    return replace(output, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(earlier_notes, notes, strict=True)))
 
 
-def _on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
+def _notes_on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
     """A note where more of a map is noise than is not."""
     if correlation >= NOISE:
         return ()
-    wanted, most = samples_for(correlation, samples), option.maximum
-    enough = "at least " if correlation < _LEAST else ""
-    remedy = f"ask for {enough}{name}={wanted}" if most is None or wanted <= most else f"even {name}={most} are too few"
+    count, most = samples_for(correlation, samples), option.maximum
+    at_least = "at least " if correlation < _LEAST else ""
+    remedy = f"ask for {at_least}{name}={count}" if most is None or count <= most else f"even {name}={most} are too few"
     text = f"This map is mostly noise: with another seed it would correlate with this one by about {correlation:.2f}; {remedy}."
     return (Note(text, "noise"),)

@@ -43,14 +43,14 @@ def patch_logits(trace: Trace, key: Hashable, tokens: Tokens, prompts: Mapping[s
     """
     rows, columns = trace.layout.grid or (0, 0)
     patches = slice(trace.layout.prefix, trace.layout.prefix + rows * columns)
-    known = _LOGITS.setdefault(trace.recording, {})
-    if key not in known:
+    logits_of_recording = _LOGITS.setdefault(trace.recording, {})
+    if key not in logits_of_recording:
         logits = []
         for sample in range(len(trace.mask)):
             features = PatchFeatures(trace, sample, prompts)
             logits.append(features.logits(tokens(features)[0, patches]))
-        known[key] = logits
-    return known[key]
+        logits_of_recording[key] = logits
+    return logits_of_recording[key]
 
 
 def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
@@ -60,10 +60,10 @@ def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
     details = trace.recording.model.details
     scale, bias = details["logit_scale"], details.get("logit_bias", 0.0)
     scores = torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
-    for sample, of_patches in enumerate(logits):
-        chosen = trace.chosen.only(sample).repeat(len(of_patches))
-        given = of_patches if chosen.explains == "probability" else (of_patches - bias) / scale
-        scores[sample, trace.layout.prefix : trace.layout.prefix + len(of_patches)] = chosen.value(given).to(scores)
+    for sample, patch_values in enumerate(logits):
+        chosen = trace.chosen.only(sample).repeat(len(patch_values))
+        values = patch_values if chosen.explains == "probability" else (patch_values - bias) / scale
+        scores[sample, trace.layout.prefix : trace.layout.prefix + len(patch_values)] = chosen.value(values).to(scores)
     return scores
 
 
@@ -71,8 +71,8 @@ def _map(trace: Trace, key: Hashable, tokens: Tokens) -> Tensor:
     return scores_of(trace, patch_logits(trace, key, tokens))
 
 
-def _behind(features: PatchFeatures, attended: Tensor, after: str) -> Tensor:
-    return attended if after == "attention" else features.after_block(attended)
+def _finish_block(features: PatchFeatures, attention_output: Tensor, after: str) -> Tensor:
+    return attention_output if after == "attention" else features.after_block(attention_output)
 
 
 def _likeness(a: Tensor, b: Tensor, factor: float | Tensor | None = None) -> Tensor:
@@ -81,12 +81,12 @@ def _likeness(a: Tensor, b: Tensor, factor: float | Tensor | None = None) -> Ten
     return products * (a.shape[-1] ** -0.5 if factor is None else factor)
 
 
-def with_last(weights: Callable[[AttentionParts], Tensor], after: str) -> Tokens:
+def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) -> Tokens:
     """Tokens behind the last block with other attention weights in it."""
 
     def tokens(features: PatchFeatures) -> Tensor:
         last = len(features.inputs) - 1
-        return _behind(features, features.attended(last, weights(features.part(last))), after)
+        return _finish_block(features, features.attention_output(last, weights(features.part(last))), after)
 
     return tokens
 
@@ -112,7 +112,7 @@ def maskclip(trace: Trace, after: str = "block") -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
 
-    return _map(trace, ("maskclip", after), with_last(weights, after))
+    return _map(trace, ("maskclip", after), reweigh_last_block(weights, after))
 
 
 @method(
@@ -142,7 +142,7 @@ def sclip(trace: Trace, after: str = "block") -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return _likeness(parts.query, parts.query).softmax(-1) + _likeness(parts.key, parts.key).softmax(-1)
 
-    return _map(trace, ("sclip", after), with_last(weights, after))
+    return _map(trace, ("sclip", after), reweigh_last_block(weights, after))
 
 
 @method(
@@ -168,7 +168,7 @@ def clearclip(trace: Trace, after: str = "attention") -> Tensor:
     Attention of the last block is softmax(q q' / sqrt d); its residual and MLP are left out; cosine of each patch's projected token with
     the prompt.
     """
-    weights = with_last(lambda parts: _likeness(parts.query, parts.query).softmax(-1), after)
+    weights = reweigh_last_block(lambda parts: _likeness(parts.query, parts.query).softmax(-1), after)
     return _map(trace, ("clearclip", after), weights)
 
 
@@ -202,7 +202,7 @@ def naclip(trace: Trace, after: str = "attention", std: float = 5.0) -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return (_likeness(parts.key, parts.key) + neighbourhood(trace, std).to(parts.key)).softmax(-1)
 
-    return _map(trace, ("naclip", after, std), with_last(weights, after))
+    return _map(trace, ("naclip", after, std), reweigh_last_block(weights, after))
 
 
 def neighbourhood(trace: Trace, std: float) -> Tensor:
@@ -247,14 +247,14 @@ def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature:
 
     def add(features: PatchFeatures, block: int) -> Tensor:
         parts = features.part(block)
-        factor = inverse_temperature or features.taken(block).norm(dim=-1).mean() * parts.query.shape[-1] ** -0.5
-        drawn = [_drawn_together(heads, factor, iterations) for heads in (parts.query, parts.key, parts.value)]
-        return features.projected(block, torch.stack([_likeness(u, u, factor).softmax(-1) @ parts.value for u in drawn]).mean(0))
+        factor = inverse_temperature or features.attention_input(block).norm(dim=-1).mean() * parts.query.shape[-1] ** -0.5
+        drawn_heads = [_draw_together(heads, factor, iterations) for heads in (parts.query, parts.key, parts.value)]
+        return features.project(block, torch.stack([_likeness(u, u, factor).softmax(-1) @ parts.value for u in drawn_heads]).mean(0))
 
     return _map(trace, ("gem", layers, iterations, inverse_temperature), _second_path(trace, layers, add))
 
 
-def _drawn_together(heads: Tensor, factor: float | Tensor, iterations: int) -> Tensor:
+def _draw_together(heads: Tensor, factor: float | Tensor, iterations: int) -> Tensor:
     """Heads (1, H, S, d) of unit length, each token ``iterations`` times replaced by the mean of those like it."""
     for _ in range(iterations):
         heads = F.normalize(heads, dim=-1)
@@ -290,9 +290,9 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
     that over the prompts. Of one prompt: c_i less the cosine with an empty text.
     """
 
-    def add(given: PatchFeatures, block: int) -> Tensor:
-        value = given.part(block).value
-        return given.attended(block, _likeness(value, value).softmax(-1))
+    def add(features_of_sample: PatchFeatures, block: int) -> Tensor:
+        value = features_of_sample.part(block).value
+        return features_of_sample.attention_output(block, _likeness(value, value).softmax(-1))
 
     tokens = _second_path(trace, layers, add)
     logits = patch_logits(trace, ("clip_surgery", layers), tokens)
@@ -304,22 +304,22 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
     details = trace.recording.model.details
     scale, bias = details["logit_scale"], details.get("logit_bias", 0.0)
     if logits[0].shape[1] == 1:
-        empty = _of_empty_prompt(trace, tokens, layers)
+        empty = _logits_of_empty_prompt(trace, tokens, layers)
         return scores_of(trace, [prompt - other + bias for prompt, other in zip(logits, empty, strict=True)])
     trace.note("What all prompts of this question have in common is taken away: with other prompts beside it the map would be another.")
     image = (trace.recording.logits.detach() - bias) / scale
     shares = (2 * image).softmax(1)
     weights = shares / shares.mean(1, keepdim=True)
-    cosines = [(of_patches - bias) / scale * w for of_patches, w in zip(logits, weights, strict=True)]
+    cosines = [(patch_values - bias) / scale * w for patch_values, w in zip(logits, weights, strict=True)]
     return scores_of(trace, [(c - c.mean(1, keepdim=True)) * scale + bias for c in cosines])
 
 
-def _of_empty_prompt(trace: Trace, tokens: Tokens, layers: int) -> list[Tensor]:
+def _logits_of_empty_prompt(trace: Trace, tokens: Tokens, layers: int) -> list[Tensor]:
     """Logits (patches, 1) of each sample for an empty text."""
-    read = trace.recording.model.prompt_inputs
-    if read is None:
+    prepare_prompts = trace.recording.model.prompt_inputs
+    if prepare_prompts is None:
         raise ExplainerError("This model came without a tokenizer, and one prompt alone is set against an empty text: send two prompts.")
-    word = read(["a"])
+    word = prepare_prompts(["a"])
     record = word.inputs[0]
     assert isinstance(record, TextInput)
     special = torch.tensor([token.special for token in record.tokens])

@@ -82,7 +82,7 @@ class ResolvedTarget:
         return self.target.output_gradient(self.named(logits.detach()))
 
     def describe(self, logits: Tensor, probabilities: Tensor) -> dict[str, Any]:
-        """What an explanation says of the target of the only sample (1, C), by names of fields of :class:`TargetInfo`."""
+        """What an explanation says of the target of the only sample (1, C), by its keys in JSON."""
         named, target = self.named(logits, probabilities), self.target
         probability = target.probability(named) if target.has_probability and self.classes.output != "regression" else None
         index = target.index(named)

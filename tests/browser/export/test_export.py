@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from explainers.rendering.colours import colours, limits, normalised, two_sided
+from explainers.rendering.colours import colours, is_two_sided, normalise, scale_ends
 from tests.browser.support.figures import SVG, check_texts, said, take
 from tests.browser.support.number_format import percent, probability_end, shown
 from tests.browser.support.serving import HTTP
@@ -39,8 +39,8 @@ def test_one_map_as_svg_is_its_scores_and_so_are_the_numbers_and_the_bundle(desk
         file = take(desk, desk.plate(attribution["method"]).locator(".menu"), "SVG", tmp_path)
         root = ET.parse(file).getroot()
         cells = [node for node in root.iter(f"{SVG}rect") if node.get("class") == "patch"]
-        ends = limits(attribution["scores"], attribution["signed"])
-        expected = colours(normalised(attribution["scores"], ends, attribution["signed"]), two_sided(ends, attribution["signed"]))
+        ends = scale_ends(attribution["scores"], attribution["signed"])
+        expected = colours(normalise(attribution["scores"], ends, attribution["signed"]), is_two_sided(ends, attribution["signed"]))
         assert len(cells) == len(attribution["scores"])
         drawn = [[int(part) for part in re.findall(r"\d+", cell.get("fill", ""))] for cell in cells]
         np.testing.assert_allclose([float(cell.get("fill-opacity", "")) for cell in cells], expected[:, 3], atol=0.006)

@@ -14,7 +14,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 from safetensors.torch import load
 
-from explainers.rendering.colours import colours, limits, normalised, two_sided
+from explainers.rendering.colours import colours, is_two_sided, normalise, scale_ends
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import FEW, Visit, view, visit
 from tests.browser.support.word_scores import word_scores
@@ -55,7 +55,7 @@ def one_of_each(document: dict[str, Any]) -> list[dict[str, Any]]:
         next(
             attribution
             for attribution in document["maps"]
-            if attribution["signed"] == signed and two_sided(limits(attribution["scores"], signed), signed) == signed
+            if attribution["signed"] == signed and is_two_sided(scale_ends(attribution["scores"], signed), signed) == signed
         )
         for signed in (True, False)
     ]
@@ -184,8 +184,8 @@ def test_smoothing(desk: Visit, choice: str, twin: Image.Resampling) -> None:
             desk.page.get_by_role("slider", name="Opacity").fill("0")
         scores = np.float32(attribution["scores"]).reshape(attribution["grid"])
         fine = np.asarray(Image.fromarray(scores).resize(base.shape[1::-1], twin))
-        ends = limits(scores, attribution["signed"])
-        rgba = colours(normalised(fine, ends, attribution["signed"]), two_sided(ends, attribution["signed"]))
+        ends = scale_ends(scores, attribution["signed"])
+        rgba = colours(normalise(fine, ends, attribution["signed"]), is_two_sided(ends, attribution["signed"]))
         expected = base * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
         inner = (slice(40, -40), slice(40, -40))  # the outermost patches end differently in the twin
         difference = np.abs(shown - expected)[inner]
@@ -204,7 +204,7 @@ def test_colour_maps_are_chosen_at_once(desk: Visit) -> None:
     for attribution, field, names in ((signed, "For, against", declared["DIVERGING"]), (unsigned, "Strength", declared["SEQUENCES"])):
         rows, columns = attribution["grid"]
         best = int(np.argmax(attribution["scores"]))
-        assert attribution["scores"][best] >= limits(attribution["scores"], attribution["signed"])[1]  # so it gets the full colour
+        assert attribution["scores"][best] >= scale_ends(attribution["scores"], attribution["signed"])[1]  # so it gets the full colour
         for name, stops in names.items():
             with view(desk.page):
                 desk.page.get_by_label(field).select_option(name)

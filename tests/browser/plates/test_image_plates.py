@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from explainers.rendering.colours import limits, two_sided
+from explainers.rendering.colours import is_two_sided, scale_ends
 from tests.browser.support.image_plates import colours
 from tests.browser.support.number_format import colour_ends, shown, shown_score
 from tests.browser.support.visit import Visit, view
@@ -20,7 +20,7 @@ def test_the_colours_are_the_scores_and_evidence_grid_scale_and_opacity_apply_at
     for attribution in document["maps"]:
         scores = np.array(attribution["scores"])
         red, _, blue = colours(desk, attribution).T
-        if two_sided(limits(scores, attribution["signed"]), attribution["signed"]):
+        if is_two_sided(scale_ends(scores, attribution["signed"]), attribution["signed"]):
             strong = np.abs(scores) > 0.2 * np.quantile(np.abs(scores), 0.99)
             assert (np.sign(red - blue)[strong] == np.sign(scores)[strong]).all(), attribution["method"]
         else:  # the sequence goes from nearly black over purple and red to pale yellow: green grows all the way

@@ -24,8 +24,8 @@ def ask(desk: Visit, path: str, **body: Any) -> Any:
     return answer.json()
 
 
-def mixed(desk: Visit, rule: dict[str, Any], readout: str = "fullgrad_plus", target: str | None = None) -> Any:
-    return ask(desk, "mix", readout=readout, rule=rule, target=target)
+def mixed(desk: Visit, rule: dict[str, Any], method: str = "fullgrad_plus", target: str | None = None) -> Any:
+    return ask(desk, "mix", method=method, rule=rule, target=target)
 
 
 def area(desk: Visit, mix: Any) -> float:

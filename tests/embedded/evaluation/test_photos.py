@@ -199,7 +199,7 @@ def test_the_shipped_model_doubts_drawings_and_not_the_photos_of_the_pages() -> 
     folder, samples = MODELS / "photos-vit", Path(embedded.__file__).parent / "samples" / "photos"
     calibration = photos.shipped_calibration(folder)
     assert calibration is not None
-    assert [(line.kind, line.score) for line in calibration.lines] == [("something_else", "prominence")]
+    assert [(line.kind, line.score) for line in calibration.thresholds] == [("something_else", "prominence")]
     score = photos.vit_scores(folder)
     known = [Image.open(samples / f"{name}.jpg") for name in ("bee", "cat", "clock", "coffee", "bridge", "drum")]
     named = answers(score, torch.from_numpy(np.stack([centred(photo) for photo in known])))

@@ -83,7 +83,7 @@ def test_what_is_counted_of_scenes() -> None:
 def test_fresh_scenes_are_the_same_each_time() -> None:
     one, two = (list(scenes.fresh_scenes(3)) for _ in range(2))
     assert [a.image.tobytes() for a in one] == [b.image.tobytes() for b in two]
-    assert [scene.image.tobytes() for scene in one] == [open_dataset("scenes")[place].given.tobytes() for place in range(3)]
+    assert [scene.image.tobytes() for scene in one] == [open_dataset("scenes")[place].model_input.tobytes() for place in range(3)]
 
 
 def test_scenes_vit_is_an_ordinary_timm_folder() -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement import agreement_of, clustered
+from explainers.analysis.agreement import agreement_of, cluster
 from explainers.errors import ExplainerError
 from explainers.metrics.rank_correlation import rank_correlations
 
@@ -29,12 +29,12 @@ def test_like_stands_beside_like() -> None:
     drawn = np.random.default_rng(0)
     seeds = drawn.normal(size=(3, 200))
     groups = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
-    order = clustered(rank_correlations(seeds[groups] + 0.2 * drawn.normal(size=(9, 200))))
+    order = cluster(rank_correlations(seeds[groups] + 0.2 * drawn.normal(size=(9, 200))))
     assert sorted(order) == list(range(9))
     changes = np.count_nonzero(np.diff(groups[order]))
     assert changes == 2  # each group in one run
-    assert clustered(np.ones((1, 1))) == [0]
-    assert clustered(np.ones((2, 2))) == [0, 1]
+    assert cluster(np.ones((1, 1))) == [0]
+    assert cluster(np.ones((2, 2))) == [0, 1]
 
 
 def test_of_an_explanation() -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 import explainers
-from explainers.analysis.agreement_sentence import TitledMap, sentence_of, titled
+from explainers.analysis.agreement_sentence import TitledMap, sentence_of, title_map
 from explainers.errors import ExplainerError
 
 GRID = (14, 14)
@@ -144,7 +144,7 @@ def test_of_an_explanation_by_the_names_of_the_plates() -> None:
     assert f"(rank correlation {value:.2f})".replace("-", "−") in sentence  # the control is left out
     with pytest.raises(ExplainerError, match="'horse' was not explained"):
         explainers.agreement_sentence(result, "horse")
-    assert titled("Occlusion", "occlusion?window=3", torch.zeros(4), True).title == "Occlusion (window=3)"
+    assert title_map("Occlusion", "occlusion?window=3", torch.zeros(4), True).title == "Occlusion (window=3)"
     film = "A brave, astonishing and astonishing film."
     text = explainers.explain(explainers.load("reviews-bert"), film)
     assert explainers.agreement_sentence(text).count("“astonishing”") == 1

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
-from explainers.analysis.deletion_test import PUBLISHED, evenly
+from explainers.analysis.deletion_test import PUBLISHED, even_shares
 from tests.explainers.support.explained import text_model
 from tests.explainers.support.wrapped import inputs
 from tests.families import FAMILIES
@@ -53,11 +53,11 @@ def check(test: explainers.DeletionTest, result: explainers.Explanation, answer:
         scores = result[curve.method, test.target].scores[result[curve.method, test.target].content].numpy()
         order = np.argsort(-scores if curve.order == "most" else scores, kind="stable")
         expected = values(order)
-        np.testing.assert_allclose(curve.values[test.read], expected, atol=1e-5)
+        np.testing.assert_allclose(curve.values[test.explains], expected, atol=1e-5)
         areas[curve.method, str(curve.order)] = float(np.trapezoid(expected, x))
         assert curve.area == pytest.approx(areas[curve.method, str(curve.order)], abs=1e-5)
     drawn = [values(torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)).tolist()) for seed in range(seeds)]
-    np.testing.assert_allclose(test.random.values[test.read], np.mean(drawn, 0), atol=1e-5)
+    np.testing.assert_allclose(test.random.values[test.explains], np.mean(drawn, 0), atol=1e-5)
     gaps = {method: areas[method, "least"] - areas[method, "most"] for method in {method for method, _ in areas}}
     ranked = [row.method for row in test.ranking if not row.is_control]
     assert [gaps[method] for method in ranked] == sorted(gaps.values(), reverse=True)
@@ -69,7 +69,7 @@ def test_the_curves_of_an_image_are_the_answers_to_each_set_alone() -> None:
     result = explainers.explain(model, tensors, [1, 2], SPECS)
     for label, index in zip([one.label for one in result.targets], (1, 2), strict=True):
         test = explainers.deletion_test(model, result, label, draws=2)
-        assert (test.how, test.tokens, test.read, test.fractions) == ("removed", 12, "probability", PUBLISHED)
+        assert (test.how, test.tokens, test.explains, test.fractions) == ("removed", 12, "probability", PUBLISHED)
         check(test, result, lambda gone, index=index: alone(model, tensors, gone).softmax(0)[index], 2)
 
 
@@ -78,7 +78,7 @@ def test_some_methods_steps_and_one_order() -> None:
     result = explainers.explain(model, tensors, 1, SPECS)
     told: list[tuple[int, int]] = []
     test = explainers.deletion_test(
-        model, result, methods=SPECS[:2], fractions=evenly(4), orders=["most"], draws=1, progress=lambda *now: told.append(now)
+        model, result, methods=SPECS[:2], fractions=even_shares(4), orders=["most"], draws=1, progress=lambda *now: told.append(now)
     )
     assert test.counts == (0, 3, 6, 9, 12)
     assert [(one.method, one.order) for one in test.curves] == [(spec, "most") for spec in SPECS[:2]]
@@ -131,7 +131,7 @@ def test_a_value_is_read_in_its_own_unit() -> None:
     model, tensors = vit(output="regression", labels=["age", "weight", "height", "heat", "light"]), inputs("vit", 1)
     result = explainers.explain(model, tensors, "weight", SPECS)
     test = explainers.deletion_test(model, result)
-    assert test.read == "value"
+    assert test.explains == "value"
     assert set(test.curves[0].values) == {"value"}
     check(test, result, lambda gone: alone(model, tensors, gone)[1], 5)
     assert "NaN" not in json.dumps(test.to_json())
@@ -141,7 +141,7 @@ def test_a_contrast_is_read_by_the_difference() -> None:
     model, tensors = vit(), inputs("vit", 1)
     result = explainers.explain(model, tensors, explainers.Contrast(1, 3), SPECS)
     test = explainers.deletion_test(model, result)
-    assert test.read == "logit"
+    assert test.explains == "logit"
     check(test, result, lambda gone: alone(model, tensors, gone)[1] - alone(model, tensors, gone)[3], 5)
 
 
@@ -182,7 +182,7 @@ def test_what_does_not_go_says_so() -> None:
     with pytest.raises(ExplainerError, match="two different numbers"):
         explainers.deletion_test(model, result, fractions=[0.5])
     with pytest.raises(ExplainerError, match="at least 1"):
-        evenly(0)
+        even_shares(0)
     with pytest.raises(ExplainerError, match="no map"):
         explainers.deletion_test(model, replace(result, maps=[]))
     with pytest.raises(explainers.Cancelled):
@@ -192,12 +192,12 @@ def test_what_does_not_go_says_so() -> None:
 def test_each_number_of_tokens_is_asked_once_and_a_curve_has_an_end() -> None:
     model, tensors = vit(), inputs("vit", 1)
     result = explainers.explain(model, tensors, 1, ["rollout"])
-    many = explainers.deletion_test(model, result, fractions=evenly(1000), draws=1)
+    many = explainers.deletion_test(model, result, fractions=even_shares(1000), draws=1)
     assert many.counts == tuple(range(13))
     assert many.fractions[0] == 0
     assert many.fractions[-1] == 1
     assert many.notes == ("Of 12 tokens only 13 different numbers can be gone: 1001 shares were given, each number is asked once.",)
-    once = explainers.deletion_test(model, result, fractions=evenly(12), draws=1)
+    once = explainers.deletion_test(model, result, fractions=even_shares(12), draws=1)
     assert once.notes == ()
     assert [row.gap for row in many.ranking] == pytest.approx([row.gap for row in once.ranking])
     reader = text_model()
@@ -206,6 +206,6 @@ def test_each_number_of_tokens_is_asked_once_and_a_curve_has_an_end() -> None:
     assert "asked at 2 points" in str(word)
     assert word.notes[-1].startswith("Of 1 token only 2 different numbers can be gone: 11 shares")
     with pytest.raises(ExplainerError, match="ask for at most 1000"):
-        evenly(1001)
+        even_shares(1001)
     with pytest.raises(ExplainerError, match="1001 random orders ask the model too often"):
         explainers.deletion_test(model, result, draws=1001)

@@ -18,8 +18,8 @@ from tests.support.vocabularies import wordpiece
 GRADIENTS = [name for name, rule in RULES.items() if not rule.is_relevance]
 
 
-def mixed(name: str, readout: str, choices: dict[str, Any], target: Target = 1) -> explainers.Mix:
-    return mix(wrapped(name), inputs(name, 1), target, readout, choices)
+def mixed(name: str, method: str, choices: dict[str, Any], target: Target = 1) -> explainers.Mix:
+    return mix(wrapped(name), inputs(name, 1), target, method, choices)
 
 
 def explained(name: str, spec: str) -> explainers.Explanation:
@@ -90,7 +90,7 @@ def test_the_probability_of_a_prompt_is_shared_with_the_other_prompts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("readout", "choices", "said"),
+    ("method", "choices", "said"),
     [
         ("fullgrad_plus", {"attention": "relevance"}, "attention=relevance for relevance"),
         ("fullgrad_plus", {"softmax": "jacobian"}, "no 'softmax': there are attention, norm"),
@@ -103,9 +103,23 @@ def test_the_probability_of_a_prompt_is_shared_with_the_other_prompts() -> None:
         ("nothing", {}, "no method 'nothing'"),
     ],
 )
-def test_what_cannot_be_mixed_says_why(readout: str, choices: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_mixed_says_why(method: str, choices: dict[str, Any], said: str) -> None:
     with pytest.raises(ExplainerError, match=said):
-        mixed("vit", readout, choices)
+        mixed("vit", method, choices)
+
+
+def test_names_of_0_1_are_read_for_one_release() -> None:
+    ours = mix(wrapped("vit"), inputs("vit", 1), 1, readout="input_x_gradient", choices={})
+    assert ours.map.readout == ours.map.method_name == "input_x_gradient"
+    assert ours.map.method == "input_x_gradient"
+    assert explained("vit", "input_x_gradient").target.read == "logit"
+    listed = explainers.all_variants()[0]
+    assert listed.readout == listed.method_name == listed.to_json()["readout"]
+
+
+def test_a_mix_without_a_method_says_so() -> None:
+    with pytest.raises(ExplainerError, match="name one"):
+        mix(wrapped("vit"), inputs("vit", 1), 1)
 
 
 def test_the_declaration_is_whole() -> None:

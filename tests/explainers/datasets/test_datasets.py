@@ -320,9 +320,9 @@ def test_scenes_are_the_same_each_time() -> None:
 
 def test_inputs_are_drawn_with_a_seed() -> None:
     scenes = open_dataset("scenes")
-    assert scenes.chosen(5) == scenes.chosen(5)
-    assert scenes.chosen(5) != scenes.chosen(5, seed=1)
-    assert scenes.chosen(5) == scenes.chosen(8)[:5]
+    assert scenes.choose(5) == scenes.choose(5)
+    assert scenes.choose(5) != scenes.choose(5, seed=1)
+    assert scenes.choose(5) == scenes.choose(8)[:5]
 
 
 def test_names_of_classes_are_found_in_a_model(tmp_path: Path) -> None:

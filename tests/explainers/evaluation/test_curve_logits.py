@@ -16,29 +16,29 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.evaluation.curve_logits import CurveLogits, counts_of, keep_of
-from explainers.evaluation.sanity_maps import layers_of, shuffled
-from explainers.metrics import Curve
+from explainers.evaluation.sanity_maps import layers_of, shuffle_layers
+from explainers.metrics import RemovalCurve
 
 SCORES = torch.tensor([[0.1, -5.0, 3.0, 2.0]])
 
 
-def kept(curve: Curve, least: int = 0) -> list[list[int]]:
+def kept(curve: RemovalCurve, least: int = 0) -> list[list[int]]:
     return keep_of(curve, SCORES, least)[0].int().tolist()
 
 
 def test_what_is_kept_at_each_step() -> None:
     halves = (0.5, 1.0)
-    assert kept(Curve(fractions=halves)) == [[1, 1, 0, 0], [0, 0, 0, 0]]
-    assert kept(Curve(fractions=halves, keeps_first=True)) == [[0, 0, 1, 1], [1, 1, 1, 1]]
-    assert kept(Curve(fractions=halves, order="least")) == [[0, 0, 1, 1], [0, 0, 0, 0]]
-    assert kept(Curve(fractions=halves, order="smallest")) == [[0, 1, 1, 0], [0, 0, 0, 0]]
-    assert kept(Curve(fractions=(1.0,)), least=1) == [[0, 1, 0, 0]]
-    assert kept(Curve(fractions=(0.1,), keeps_first=True), least=1) == [[0, 0, 1, 0]]
+    assert kept(RemovalCurve(fractions=halves)) == [[1, 1, 0, 0], [0, 0, 0, 0]]
+    assert kept(RemovalCurve(fractions=halves, keeps_first=True)) == [[0, 0, 1, 1], [1, 1, 1, 1]]
+    assert kept(RemovalCurve(fractions=halves, order="least")) == [[0, 0, 1, 1], [0, 0, 0, 0]]
+    assert kept(RemovalCurve(fractions=halves, order="smallest")) == [[0, 1, 1, 0], [0, 0, 0, 0]]
+    assert kept(RemovalCurve(fractions=(1.0,)), least=1) == [[0, 1, 0, 0]]
+    assert kept(RemovalCurve(fractions=(0.1,), keeps_first=True), least=1) == [[0, 0, 1, 0]]
 
 
 def test_fractions_become_numbers_of_tokens() -> None:
-    assert counts_of(Curve(fractions=(0.1, 0.3, 0.7)), 10) == [1, 3, 7]
-    assert counts_of(Curve(fractions=(0.01, 0.3, 0.55), rounding="up"), 10) == [1, 3, 6]
+    assert counts_of(RemovalCurve(fractions=(0.1, 0.3, 0.7)), 10) == [1, 3, 7]
+    assert counts_of(RemovalCurve(fractions=(0.01, 0.3, 0.55), rounding="up"), 10) == [1, 3, 6]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,11 @@ def answers_of(model: explainers.Model, how: str | None) -> tuple[CurveLogits, T
 @pytest.mark.parametrize("how", [None, "zeroed", "black"])
 def test_methods_and_curves_share_their_answers(model: explainers.Model, how: str | None) -> None:
     asked, scores = answers_of(model, how)
-    curves = [Curve(fractions=(0.0, 0.5)), Curve(fractions=(0.5,), keeps_first=True), Curve(fractions=(0.25,), pixels=True)]
+    curves = [
+        RemovalCurve(fractions=(0.0, 0.5)),
+        RemovalCurve(fractions=(0.5,), keeps_first=True),
+        RemovalCurve(fractions=(0.25,), pixels=True),
+    ]
     together = asked.along(curves, scores)
     with torch.no_grad():
         whole = model.forward(asked.tensors)[0]
@@ -78,7 +82,7 @@ def test_methods_and_curves_share_their_answers(model: explainers.Model, how: st
 def test_pixels_turn_black_as_chefer_et_al_have_it(model: explainers.Model, order: Literal["most", "least"]) -> None:
     """The int(0.3 * 1024) pixels that come first in the map, enlarged bilinearly, are 0 before the normalisation, in every channel."""
     asked, scores = answers_of(model, None)
-    found = asked.along([Curve(fractions=(0.3,), order=order, pixels=True)], scores)[0][:, 0]
+    found = asked.along([RemovalCurve(fractions=(0.3,), order=order, pixels=True)], scores)[0][:, 0]
     sign = 1 if order == "most" else -1
     config = timm.data.resolve_data_config({}, model=model.module)
     black = -torch.tensor(config["mean"]) / torch.tensor(config["std"])
@@ -98,7 +102,7 @@ def test_weights_are_shuffled_layer_by_layer_and_put_back(model: explainers.Mode
     def changed() -> int:
         return sum(not torch.equal(value, before[name]) for name, value in model.module.state_dict().items())
 
-    with shuffled(model, seed=3) as steps:
+    with shuffle_layers(model, seed=3) as steps:
         seen = [changed() for _ in steps]
     assert len(seen) == len(layers_of(model)) == len(model.blocks) + 1
     assert seen == sorted(seen)

@@ -102,7 +102,7 @@ def alone(wanted: tuple[Model, Dataset, Plan], tmp_path_factory: pytest.TempPath
 
 def test_a_killed_worker_changes_no_row(wanted: tuple[Model, Dataset, Plan], alone: EvaluationRun, saved: Path, tmp_path: Path) -> None:
     """Killed while it measures the fifth input; a part that is there already is measured by nobody."""
-    indices = wanted[1].chosen(INPUTS)
+    indices = wanted[1].choose(INPUTS)
     folder, readings = tmp_path / "run", tmp_path / "readings"
     readings.mkdir()
     begun: list[int] = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explainers.evaluation.html import page_of
-from explainers.evaluation.marks import best_marked, cannot_tell
+from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.methods.registry import is_control
 from tests.support.made_up_run import report
 
@@ -38,7 +38,7 @@ def test_only_what_knows_nothing_is_a_control() -> None:
 def test_a_column_that_tells_marks_the_best() -> None:
     made = measured("higher", 0.1, tied=False)
     assert cannot_tell(*made) is None
-    assert best_marked(*made) == {"rollout", "fullgrad:libra"}
+    assert best_methods(*made) == {"rollout", "fullgrad:libra"}
 
 
 @pytest.mark.parametrize("control", [0.9, 0.8, 0.79])
@@ -47,7 +47,7 @@ def test_a_column_in_which_a_control_is_among_the_best_says_why_and_marks_nobody
     reason = cannot_tell(*made) or ""
     assert "random numbers does as well as the best, and 2 of 2 methods" in reason
     assert f"the answer stays in {control:.0%} of the cases" in reason
-    assert best_marked(*made) == set()
+    assert best_methods(*made) == set()
 
 
 def test_too_many_comparisons_are_another_reason_than_a_control_that_is_good() -> None:

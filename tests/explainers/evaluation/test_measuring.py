@@ -15,7 +15,7 @@ from embedded.evaluation import MODELS
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
-from explainers.evaluation.plan import Explained, make_plan
+from explainers.evaluation.plan import ExplainedTarget, make_plan
 from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
 from explainers.evaluation.sanity_maps import all_random_scores, randomised_scores
@@ -63,7 +63,7 @@ def test_inputs_of_classes_that_the_model_does_not_know_are_left_out_and_counted
     file = tmp_path / "texts.csv"
     file.write_text("text,label\nGood,joyful\nA good film,positive\nDull,\n")
     model, data = loaded("reviews-bert"), open_dataset("texts", file)
-    targets: tuple[Explained, ...] = ("gold", "each")
+    targets: tuple[ExplainedTarget, ...] = ("gold", "each")
     for target in targets:
         plan = make_plan(model, data, METHODS, ["mif"], target=target)
         done = run(model, data, plan, tmp_path / target)
@@ -134,11 +134,11 @@ def test_any_thing_of_a_scene_is_a_right_answer() -> None:
     """Of the 60 scenes that a run of the documents draws, the model names another thing than the largest in 16."""
     model, data = loaded("scenes-vit"), open_dataset("scenes")
     setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["positive_auc"], limit=60))
-    drawn = data.chosen(60)
+    drawn = data.choose(60)
     answers = {index: int(setup.answers(data[index].image).argmax()) for index in drawn}
     second = [index for index in drawn if model.labels[answers[index]] != data[index].labels[0]]
     assert len(second) == 16
-    assert all(answers[index] in setup.classes.right(data[index]) for index in drawn)
+    assert all(answers[index] in setup.classes.right_classes(data[index]) for index in drawn)
     # 0.05 is the half of the first trapezoid, of the whole picture alone
     assert all(rows_of(setup, index)[0]["positive_auc"] >= 0.05 - 1e-9 for index in second[:4])
 
@@ -146,7 +146,7 @@ def test_any_thing_of_a_scene_is_a_right_answer() -> None:
 def test_every_label_of_a_photo_is_right(tmp_path: Path) -> None:
     data, model = open_dataset("imagenet-hard", made_up("imagenet-hard", tmp_path)), loaded("photos-vit")
     setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["mif", "positive_auc"], target="gold"))
-    assert setup.classes.right(data[0]) == {7, 3}
+    assert setup.classes.right_classes(data[0]) == {7, 3}
     assert rows_of(setup, 0)[0]["target"] == model.labels[7]  # the first is explained
 
 
@@ -177,7 +177,7 @@ def test_a_group_of_classes_is_explained_as_one(tmp_path: Path) -> None:
     assert "neither a class nor a group of the name: unicorn (in 1)" in (tmp_path / "run/report.html").read_text("utf-8")
     gold = EvaluationSetup(model, data, make_plan(model, data, methods, ["mif"], target="gold"))
     assert {row["target"] for row in rows_of(gold, 1)} == {"any elephant"}
-    assert gold.classes.right(data[0]) == {model.labels.index("zebra"), *model.groups["elephant"]}
+    assert gold.classes.right_classes(data[0]) == {model.labels.index("zebra"), *model.groups["elephant"]}
 
 
 def test_a_kite_of_coco_is_no_bird(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_kite_of_coco_is_no_bird(tmp_path: Path) -> None:
     listing.write_text(listing.read_text("utf-8").replace('"zebra"', '"kite"'), "utf-8")
     data = open_dataset("coco", folder)
     setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["ap"], target="each"))
-    assert setup.classes.unknown(data[0]) == ["kite (toy)"]
+    assert setup.classes.unknown_labels(data[0]) == ["kite (toy)"]
     assert [row["target"] for row in rows_of(setup, 0)] == ["any elephant"]
 
 

@@ -18,11 +18,11 @@ from PIL import Image
 import explainers
 from explainers import ExplainerError
 from explainers.datasets import AnnotatedObject, Dataset, Sample, open_dataset
-from explainers.evaluation.examples import drawn, packed, unpacked
+from explainers.evaluation.examples import draw_example, pack_scores, unpack_scores
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
-from explainers.evaluation.plan import Plan, lacking, make_plan
+from explainers.evaluation.plan import Plan, make_plan, reason_against_metric
 from explainers.evaluation.reporting import write_reports
-from explainers.evaluation.rows import alone_in
+from explainers.evaluation.rows import lock_folder
 from explainers.evaluation.running import EvaluationRun, digest_of, run
 from explainers.metrics import METRICS
 from explainers.models.calibration import Calibration
@@ -80,7 +80,7 @@ def test_rows_hold_what_metrics_found(finished: tuple[Plan, EvaluationRun]) -> N
     done = finished[1]
     assert len(done.rows) == INPUTS * len(METHODS)
     assert [row["method"] for row in done.rows[: len(METHODS)]] == list(METHODS)
-    assert [row["index"] for row in done.rows[:: len(METHODS)]] == open_dataset("scenes").chosen(INPUTS)
+    assert [row["index"] for row in done.rows[:: len(METHODS)]] == open_dataset("scenes").choose(INPUTS)
     for row in done.rows:
         assert 0 <= row["mif"] <= 1
         assert row["srg"] == pytest.approx((sum(row["curve.left"]) - sum(row["curve.most"])) / 10)
@@ -173,7 +173,7 @@ def test_the_same_weights_with_other_probabilities_are_another_run(tmp_path: Pat
 
 
 def test_two_processes_do_not_measure_in_one_folder(tiny: Tiny, tmp_path: Path) -> None:
-    with alone_in(tmp_path), pytest.raises(ExplainerError, match="another process measures"):
+    with lock_folder(tmp_path), pytest.raises(ExplainerError, match="another process measures"):
         tiny(tmp_path)
     assert tiny(tmp_path).rows
 
@@ -255,7 +255,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(ExplainerError, match="no way to take tokens"):
         make_plan(model, scenes, ["random"], ["mif"], how="masked")
     every = make_plan(model, scenes, ["default"], ["all"])
-    assert {one for one in METRICS if lacking(METRICS[one], scenes, 2) is None} == set(every.metrics)
+    assert {one for one in METRICS if reason_against_metric(METRICS[one], scenes, 2) is None} == set(every.metrics)
     assert "random" in every.methods
 
 
@@ -273,7 +273,7 @@ def test_reports_say_what_the_rows_say(finished: tuple[Plan, EvaluationRun]) -> 
     best = examples["chosen"]["ap"]["rollout"]["best"]
     values = [row["ap"] for row in done.rows if row["method"] == "rollout" and row["ap"] is not None]
     assert best[0][1] == pytest.approx(max(values), rel=1e-5)
-    assert drawn(examples, "rollout", best[0][0], signed=False).startswith(b"\x89PNG")
+    assert draw_example(examples, "rollout", best[0][0], signed=False).startswith(b"\x89PNG")
     page = (done.folder / "report.html").read_text("utf-8")
     assert all(spec in page for spec in METHODS)
     assert 'src="data:image/png' in page
@@ -286,5 +286,5 @@ def test_reports_say_what_the_rows_say(finished: tuple[Plan, EvaluationRun]) -> 
 
 
 def test_scores_are_packed_to_127_steps() -> None:
-    assert unpacked(packed([0.5, -1.0, 2.0])).tolist() == pytest.approx([32 / 127, -64 / 127, 1.0])
-    assert unpacked(packed([0.0, 0.0])).tolist() == [0, 0]
+    assert unpack_scores(pack_scores([0.5, -1.0, 2.0])).tolist() == pytest.approx([32 / 127, -64 / 127, 1.0])
+    assert unpack_scores(pack_scores([0.0, 0.0])).tolist() == [0, 0]

@@ -28,14 +28,14 @@ def test_means_and_their_intervals() -> None:
 
 def test_pairs_are_told_apart_as_a_paired_test_tells_them() -> None:
     found = estimate(MEAN, VALUES, weights_of(INPUTS))
-    assert found.apart == pytest.approx(found.apart.T)
-    assert np.diag(found.apart).tolist() == [1, 1, 1]
+    assert found.p_of_pairs == pytest.approx(found.p_of_pairs.T)
+    assert np.diag(found.p_of_pairs).tolist() == [1, 1, 1]
     close = ttest_rel(VALUES[:, 0, 0], VALUES[:, 1, 0]).pvalue
-    assert found.apart[0, 1] == pytest.approx(close, abs=0.05)
-    assert found.apart[0, 2] < 0.002
-    assert found.tied("higher") == [True, True, False]
-    assert found.tied("lower") == [False, False, True]
-    assert found.tied(None) == [False, False, False]
+    assert found.p_of_pairs[0, 1] == pytest.approx(close, abs=0.05)
+    assert found.p_of_pairs[0, 2] < 0.002
+    assert found.find_ties("higher") == [True, True, False]
+    assert found.find_ties("lower") == [False, False, True]
+    assert found.find_ties(None) == [False, False, False]
 
 
 def test_what_has_no_value_is_left_out() -> None:
@@ -46,8 +46,8 @@ def test_what_has_no_value_is_left_out() -> None:
     assert found.counts.tolist() == [60, 30, 0]
     assert found.values[1] == pytest.approx(VALUES[30:, 1, 0].mean())
     assert np.isnan(found.values[2])
-    assert np.isnan(found.apart[2]).all()
-    assert found.tied("higher")[2] is False
+    assert np.isnan(found.p_of_pairs[2]).all()
+    assert found.find_ties("higher")[2] is False
 
 
 def test_classes_of_one_input_are_drawn_together() -> None:

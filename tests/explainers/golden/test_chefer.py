@@ -122,11 +122,11 @@ def test_generic_attention_of_clips_image_tower(start_layer: int, key: str) -> N
     ids = case.inputs["input_ids"]
     recording = Recording(case.model, {**case.inputs, "attention_mask": torch.ones_like(ids)})
     assert torch.allclose(recording.logits[0].detach(), case.published["logits"][0], atol=1e-5)
-    readout = METHODS["generic_attention"].function
+    method = METHODS["generic_attention"].function
     rows = []
     for prompt in range(3):
         trace = Trace(recording, resolved_class((str(prompt),), torch.tensor([prompt])), RULES["gradient"])
-        rows.append(readout(trace, start_layer=start_layer)[0, 1:])
+        rows.append(method(trace, start_layer=start_layer)[0, 1:])
     assert case.difference(torch.stack(rows), key) < TOLERANCE
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
-from explainers.methods.implementations.similarity import neighbourhood, patch_logits, scores_of, with_last
+from explainers.methods.implementations.similarity import neighbourhood, patch_logits, reweigh_last_block, scores_of
 from explainers.records.targets import Classes, Contrast, resolve, resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case
@@ -84,7 +84,7 @@ def test_ablations_and_the_model_as_it_is(name: str, after: str) -> None:
     """The same way to the prompts with attention that no method has."""
     for prompt in range(PROMPTS):
         trace = trace_of(prompt)
-        tokens = with_last(lambda parts, trace=trace: last_block(name, trace, parts), after)  # type: ignore[misc]
+        tokens = reweigh_last_block(lambda parts, trace=trace: last_block(name, trace, parts), after)  # type: ignore[misc]
         scores = scores_of(trace, patch_logits(trace, name, tokens))[0, trace.content[0]]
         assert float((scores - case().published[f"map|{name}"][0, prompt]).abs().max()) < TOLERANCE
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 import explainers
-from explainers.analysis.interactions.inputs import encoded
+from explainers.analysis.interactions.inputs import encode
 from explainers.models.encoders import encoder
 from tests.explainers.support.golden import GOLDEN
 
@@ -68,6 +68,6 @@ def test_zero_and_empty_are_different_paths_and_the_first_block_is_entered_behin
         module.encode_image(pixels["pixel_values"])
         module.encode_image(torch.zeros_like(pixels["pixel_values"]))
     handle.remove()
-    side = encoded(encoder(model(), "image"), model().prepare(pixels), "empty")
+    side = encode(encoder(model(), "image"), model().prepare(pixels), "empty")
     torch.testing.assert_close(side.tokens, seen[0][0])
     torch.testing.assert_close(side.start, seen[1][0])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.implementations.own_masks import causal_map, clustered_masks, mean_of_masks, probability_of, token_masks
+from explainers.methods.implementations.own_masks import causal_map, cluster_masks, mean_of_masks, probability_of, token_masks
 from explainers.methods.patch_features import PatchFeatures
 from explainers.models.removal.patches import patch_removal
 from explainers.records.targets import resolved_class
@@ -63,8 +63,8 @@ def test_tis(name: str, ratios: tuple[float, ...]) -> None:
 
 
 def test_vit_cx() -> None:
-    features = PatchFeatures(trace(), 0).taken(2)[0, 1:].T.unflatten(1, (4, 4))
-    masks = clustered_masks(features, (48, 48), 0.3)
+    features = PatchFeatures(trace(), 0).attention_input(2)[0, 1:].T.unflatten(1, (4, 4))
+    masks = cluster_masks(features, (48, 48), 0.3)
     theirs = case().published["vitcx|threshold0.3|masks"]
     order = [int(((masks - mask).abs().amax((1, 2))).argmin()) for mask in theirs]  # clusters have no order
     assert sorted(order) == list(range(len(theirs)))

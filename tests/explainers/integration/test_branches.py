@@ -193,7 +193,7 @@ def test_what_cannot_run_says_why() -> None:
     lacks = missing_requirements(wrapped("crossvit"))
     assert set(lacks) == {"attention", "residual", "parts", "positions", "patch_features"}
     assert "each branch attends to its own" in lacks["attention"]
-    able = {v.readout for v in variants(wrapped("crossvit")) if v.reason is None}
+    able = {v.method_name for v in variants(wrapped("crossvit")) if v.reason is None}
     assert {"fullgrad", "lrp", "decompx", "hirescam", "integrated_gradients", "rise"} <= able
     assert not {"rollout", "transformer_attribution", "legrad", "token_tm", "pa_lrp"} & able
     with pytest.raises(ExplainerError, match="each branch attends to its own"):

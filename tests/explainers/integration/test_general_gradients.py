@@ -120,7 +120,7 @@ def test_the_row_of_a_class_token_that_the_head_does_not_read(name: str) -> None
     close(result["raw_attention?row=class_token"].scores.double(), attention.mean(1)[0, 0])
     for one in result.maps:
         # what the head does not read has no gradient in the last block: those methods say that their map is empty
-        last = one.readout in ("gradcam_attention", "partial_lrp")
+        last = one.method_name in ("gradcam_attention", "partial_lrp")
         assert bool(one.scores[one.content].any()) != last
         assert any("zero everywhere" in note for note in one.notes) == last
         assert any("classification token, which the head of this model does not read" in note for note in one.notes), one.method

@@ -290,8 +290,8 @@ def test_attention_written_out_fused_and_of_torch_give_equal_signals(seed: int, 
 @given(models, seeds, st.sampled_from(sorted(RULES)))
 def test_a_rule_made_in_python_is_the_rule_with_a_name(which: Which, seed: int, name: str) -> None:
     own = replace(RULES[name], name="custom", title="custom rule", source=Citation())
-    readout = "lrp" if own.is_relevance else "fullgrad_plus"
-    result = explainers.explain(model_of(*which), input_of(which[0], seed), target=1, methods=[f"{readout}:{name}", (readout, own)])
+    method = "lrp" if own.is_relevance else "fullgrad_plus"
+    result = explainers.explain(model_of(*which), input_of(which[0], seed), target=1, methods=[f"{method}:{name}", (method, own)])
     named, made = result.maps
     assert made.rule == "custom"
     assert torch.equal(named.scores, made.scores)

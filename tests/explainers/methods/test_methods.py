@@ -270,9 +270,9 @@ FEWER = {"steps": 4, "draws": INNER_BATCH // 2 + 1}
 
 def specs_for(model: Model) -> list[str]:
     """Every variant that runs for the model, the slow ones with fewer steps and draws."""
-    listed = [v for v in explainers.variants(model) if v.reason is None and v.readout not in BLACK_BOXES]
+    listed = [v for v in explainers.variants(model) if v.reason is None and v.method_name not in BLACK_BOXES]
     fewer = {name: "&".join(f"{option}={FEWER[option]}" for option in FEWER if option in m.options) for name, m in METHODS.items()}
-    return [f"{v.spec}?{fewer[v.readout]}" if fewer[v.readout] else v.spec for v in listed]
+    return [f"{v.spec}?{fewer[v.method_name]}" if fewer[v.method_name] else v.spec for v in listed]
 
 
 BLACK_BOXES = {"random"} | {

@@ -91,7 +91,7 @@ def test_every_pair_runs_or_says_why_not() -> None:
     model = image_model()
     listed = explainers.all_variants(model)
     for name, method in METHODS.items():
-        own = [pair for pair in listed if pair.readout == name]
+        own = [pair for pair in listed if pair.method_name == name]
         assert {pair.rule for pair in own} == {*RULES, *([None] if method.rule is None else [])}
         assert len({pair.spec for pair in own}) == len(own)
     refused = [pair for pair in listed if pair.reason is not None]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Curve, Metric, metric, metrics_named
+from explainers.metrics import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Metric, RemovalCurve, find_metrics, metric
 
 MAPS, CLASSES, TOKENS, SIDE = 3, 4, 16, 16
 
@@ -44,7 +44,10 @@ def given(one: Metric) -> dict[str, Tensor]:
         "disturbed": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),
     }
     assert made.keys() == METRIC_NEEDS.keys()
-    return {name: probabilities(MAPS, len(need.fractions)) if isinstance(need, Curve) else made[need]() for name, need in one.takes.items()}
+    return {
+        name: probabilities(MAPS, len(need.fractions)) if isinstance(need, RemovalCurve) else made[need]()
+        for name, need in one.takes.items()
+    }
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -75,9 +78,9 @@ def test_a_metric_says_what_it_is(one: Metric) -> None:
 
 
 def test_names() -> None:
-    assert [one.name for one in metrics_named(["mif", "ap", "mif"])] == ["mif", "ap"]
+    assert [one.name for one in find_metrics(["mif", "ap", "mif"])] == ["mif", "ap"]
     with pytest.raises(ExplainerError, match="did you mean"):
-        metrics_named(["miff"])
+        find_metrics(["miff"])
     with pytest.raises(ExplainerError, match="already a metric mif"):
         metric("mif", title="", family="sanity", takes=["scores"], direction=None)(lambda scores: scores)
     with pytest.raises(ExplainerError, match="which nothing provides"):

@@ -110,7 +110,7 @@ def test_the_first_line_crossed_is_the_one_that_is_told() -> None:
     assert found is not None
     assert (found.kind, found.says, found.line) == ("no_opinion", "no opinion", 0.9)
     assert found.score == pytest.approx(float(LOGITS.softmax(0)[0]))
-    on_the_line = (replace(lines[0], line=0.5),)
+    on_the_line = (replace(lines[0], value=0.5),)
     assert abstention(evidence(calibration=Calibration(1.0, on_the_line), ids=[1, 5, UNKNOWN], **heard), "reviews") is None
     german = abstention(evidence(calibration=Calibration(1.0, lines), ids=[1, 5, UNKNOWN], **heard), "reviews")
     assert german is not None

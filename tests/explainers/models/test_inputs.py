@@ -55,9 +55,9 @@ def test_the_shape_of_an_attribution_of_an_image() -> None:
     assert one.content.dtype == torch.bool
     assert one.content.tolist() == [False] + [True] * 12
     assert one.patches == (4, 3)
-    assert (one.method, one.readout, one.rule, one.signed, one.class_specific) == ("rollout", "rollout", None, False, False)
+    assert (one.method, one.method_name, one.rule, one.signed, one.class_specific) == ("rollout", "rollout", None, False, False)
     other = result["input_x_gradient:libra"]
-    assert (other.readout, other.rule, other.signed, other.class_specific, other.target) == (
+    assert (other.method_name, other.rule, other.signed, other.class_specific, other.target) == (
         "input_x_gradient",
         "libra",
         True,

@@ -1,4 +1,4 @@
-"""What is explained where a model squashes its own output, and maps that are zero everywhere."""
+"""What is explained where a model ends in a softmax or a sigmoid, and maps that are zero everywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import transformers
 SPECS = ["fullgrad:libra", "input_x_gradient:attnlrp", "generic_attention:libra", "transformer_attribution", "occlusion"]
 
 
-class Squashed(nn.Module):
+class WithActivation(nn.Module):
     """A ViT of timm that ends in a function of its logits."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
@@ -63,11 +63,11 @@ REMAINING: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_numbers_before_the_last_squashing_are_explained(name: str) -> None:
+def test_the_numbers_before_the_final_activation_are_explained(name: str) -> None:
     function, kind = FUNCTIONS[name]
-    plain = explainers.wrap(Squashed(lambda z: z))
-    model = explainers.wrap(Squashed(function))
-    assert (plain.details["squashing"], model.details["squashing"]) == (None, kind)
+    plain = explainers.wrap(WithActivation(lambda z: z))
+    model = explainers.wrap(WithActivation(function))
+    assert (plain.details["final_activation"], model.details["final_activation"]) == (None, kind)
     tensors = FAMILIES["vit"].inputs(1)
     tensors = {"pixel_values": tensors["pixel_values"].double()}
     with torch.no_grad():
@@ -81,15 +81,15 @@ def test_the_numbers_before_the_last_squashing_are_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", REMAINING)
 def test_outputs_that_look_like_probabilities_say_so(name: str) -> None:
-    head = Squashed(REMAINING[name])
+    head = WithActivation(REMAINING[name])
     model = explainers.wrap(head)
-    assert model.details["squashing"] is None
+    assert model.details["final_activation"] is None
     result = explainers.explain(model, image(), 0, "input_x_gradient")
     with torch.no_grad():
         assert float(result.logits[0]) == pytest.approx(float(head(**image())[0, 0]))
     (note,) = [note for note in result.to_json()["notes"] if "look like probabilities" in note]
     assert 'output="regression"' in note
-    values = explainers.explain(explainers.wrap(Squashed(REMAINING[name]), output="regression"), image(), 0, "input_x_gradient")
+    values = explainers.explain(explainers.wrap(WithActivation(REMAINING[name]), output="regression"), image(), 0, "input_x_gradient")
     assert not values.notes
     assert values.target.logit == pytest.approx(result.target.logit)
 
@@ -98,11 +98,11 @@ def test_outputs_that_look_like_probabilities_say_so(name: str) -> None:
     "function", [lambda z: z, lambda z: z.sigmoid(), lambda z: z.sigmoid() @ torch.eye(z.shape[1], dtype=z.dtype)[:3].T]
 )
 def test_other_outputs_have_no_such_note(function: Callable[[Tensor], Tensor]) -> None:
-    assert not explainers.explain(explainers.wrap(Squashed(function)), image(), 0, "input_x_gradient").notes
+    assert not explainers.explain(explainers.wrap(WithActivation(function)), image(), 0, "input_x_gradient").notes
 
 
 def test_a_value_before_a_sigmoid_says_so() -> None:
-    result = explainers.explain(explainers.wrap(Squashed(torch.sigmoid), output="regression"), image(), 0, "input_x_gradient")
+    result = explainers.explain(explainers.wrap(WithActivation(torch.sigmoid), output="regression"), image(), 0, "input_x_gradient")
     assert any("ends in a sigmoid" in note and "not the value that the model returns" in note for note in result.notes)
 
 
@@ -116,10 +116,9 @@ def test_a_value_before_a_sigmoid_says_so() -> None:
     ],
 )
 def test_one_logit_of_any_shape_is_explained_as_a_column(column: Callable[[Tensor], Tensor]) -> None:
-    plain, squashed = Head(1), Head(1, column)
+    plain, other = Head(1), Head(1, column)
     expected, found = (
-        explainers.explain(explainers.wrap(head), image(), [0, 1], ["fullgrad:libra", "transformer_attribution"])
-        for head in (plain, squashed)
+        explainers.explain(explainers.wrap(head), image(), [0, 1], ["fullgrad:libra", "transformer_attribution"]) for head in (plain, other)
     )
     assert [t.probability for t in found.targets] == [t.probability for t in expected.targets]
     for ours, theirs in zip(found.maps, expected.maps, strict=True):
@@ -127,22 +126,22 @@ def test_one_logit_of_any_shape_is_explained_as_a_column(column: Callable[[Tenso
         torch.testing.assert_close(ours.scores, theirs.scores)
 
 
-def test_a_squashed_tensor_that_is_changed_afterwards_is_left_alone() -> None:
-    model = Squashed(lambda z: 2 * torch.sigmoid(z))
+def test_a_tensor_of_probabilities_that_is_changed_afterwards_is_left_alone() -> None:
+    model = WithActivation(lambda z: 2 * torch.sigmoid(z))
     tensors = {"pixel_values": FAMILIES["vit"].inputs(1)["pixel_values"].double()}
-    logits, squashing = logits_of(lambda given: model(**given), tensors)
-    assert squashing is None
+    logits, final_activation = logits_of(lambda given: model(**given), tensors)
+    assert final_activation is None
     assert not like_probabilities(logits, lambda given: model(**given), tensors)
 
 
 def test_a_softmax_on_the_way_is_none_of_the_head() -> None:
     """Also where its scores lie in another order of memory than what it gives, which is viewed: as attention may do it."""
-    model = explainers.wrap(Squashed(lambda z: z - z.T.contiguous().T.softmax(-1).view(-1).view(z.shape)))
-    assert (model.details["squashing"], model.head_activation.remaining) == (None, False)
+    model = explainers.wrap(WithActivation(lambda z: z - z.T.contiguous().T.softmax(-1).view(-1).view(z.shape)))
+    assert (model.details["final_activation"], model.head_activation.remaining) == (None, False)
 
 
 def test_a_map_that_is_zero_everywhere_says_so() -> None:
-    model = explainers.wrap(Squashed(lambda z: 2 * torch.sigmoid(z)).float())
+    model = explainers.wrap(WithActivation(lambda z: 2 * torch.sigmoid(z)).float())
     result = explainers.explain(model, picture(), target=0, methods=["fullgrad_plus:libra", "rollout"])
     empty, full = result.maps
     assert not empty.scores[empty.content].any()
@@ -211,10 +210,10 @@ def test_relevance_of_no_is_that_of_a_layer_with_the_opposite_weights() -> None:
 
 
 def test_a_single_sigmoid_is_taken_off_before_it_makes_two_classes() -> None:
-    model = explainers.wrap(Squashed(lambda z: torch.sigmoid(z[:, :1])), labels=["here", "gone"])
-    assert (model.output, model.details["squashing"], model.labels) == ("sigmoid", "sigmoid", ["here", "gone"])
+    model = explainers.wrap(WithActivation(lambda z: torch.sigmoid(z[:, :1])), labels=["here", "gone"])
+    assert (model.output, model.details["final_activation"], model.labels) == ("sigmoid", "sigmoid", ["here", "gone"])
     with torch.no_grad():
-        z = explainers.wrap(Squashed(lambda z: z)).forward(image())[:, :1]
+        z = explainers.wrap(WithActivation(lambda z: z)).forward(image())[:, :1]
         assert torch.equal(model.forward(image()), torch.cat([z, -z], 1))
 
 

@@ -127,7 +127,7 @@ def test_variants_without_a_model_have_no_reasons_and_unique_specs() -> None:
     listed = explainers.variants()
     assert all(v.reason is None for v in listed)
     assert len({v.spec for v in listed}) == len(listed)
-    assert {v.readout for v in listed} == set(METHODS)
+    assert {v.method_name for v in listed} == set(METHODS)
 
 
 # --- along the way --------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from explainers.rendering.colours import colours, limits, normalised, one_sign, one_sign_note, two_sided
+from explainers.rendering.colours import colours, is_two_sided, normalise, one_sign, one_sign_note, scale_ends
 from explainers.rendering.overlays import lay_over
 
 SLAB = np.linspace(-13.83, -10.64, 196)  # as GradCAM+ gave of a photo
@@ -14,10 +14,10 @@ SLAB = np.linspace(-13.83, -10.64, 196)  # as GradCAM+ gave of a photo
 
 @pytest.mark.parametrize("scores", [SLAB, -SLAB])
 def test_a_map_far_on_one_side_of_zero_is_drawn_over_its_own_range(scores: np.ndarray) -> None:
-    ends = limits(scores, signed=True)
+    ends = scale_ends(scores, signed=True)
     assert ends == pytest.approx(tuple(np.quantile(scores, (0.01, 0.99))))
-    assert not two_sided(ends, signed=True)
-    values = normalised(scores, ends, signed=True)
+    assert not is_two_sided(ends, signed=True)
+    values = normalise(scores, ends, signed=True)
     assert (values.min(), values.max()) == (0, 1)  # it spans the colours
     assert (np.diff(values[np.argsort(scores)]) >= 0).all()  # in order: the highest is the strongest
     grey = Image.new("RGB", (28, 28), "grey")
@@ -41,8 +41,8 @@ def test_a_map_far_on_one_side_of_zero_is_drawn_over_its_own_range(scores: np.nd
 )
 def test_any_other_keeps_its_sign(scores: np.ndarray) -> None:
     assert one_sign(scores) == 0
-    ends = limits(scores, signed=True)
-    assert two_sided(ends, signed=True)
+    ends = scale_ends(scores, signed=True)
+    assert is_two_sided(ends, signed=True)
     assert one_sign_note(scores, True) == ""
-    rgba = colours(normalised(scores, ends, True), two_sided(ends, True))
+    rgba = colours(normalise(scores, ends, True), is_two_sided(ends, True))
     assert (rgba[:, 0] >= rgba[:, 2])[scores > 0].all()  # red is for

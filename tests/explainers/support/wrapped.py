@@ -68,8 +68,8 @@ def specs_for(model: Model) -> list[str]:
     """One spec of every method that runs, under the rule that differs most from the ordinary gradient where it takes several."""
     specs = []
     for variant in explainers.variants(model):
-        method = METHODS[variant.readout]
-        runs = variant.reason is None and variant.readout != "random" and not (method.rule is None and method.slow)
+        method = METHODS[variant.method_name]
+        runs = variant.reason is None and variant.method_name != "random" and not (method.rule is None and method.slow)
         if runs and variant.rule in (None, "libra", *method.rules[-1:]):
             few = [f"{option}=2" for option in ("steps", "draws") if option in method.options]  # runs of the model
             specs.append("?".join([variant.spec, *few]))

@@ -25,7 +25,7 @@ def test_models_are_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["name"] for one in listed] == [entry.name for entry in CATALOGUE]
     assert all(entry.name in printed for entry in CATALOGUE)
     lines = [line for one in listed for line in one.get("calibration", {"lines": []})["lines"]]
-    assert [line["measured"] for line in lines] == [line.measured for entry in CATALOGUE for line in calibration_of(entry.name).lines]
+    assert [line["measured"] for line in lines] == [line.measured for entry in CATALOGUE for line in calibration_of(entry.name).thresholds]
     assert all(line["measured"] in printed and f"“{line['says']}”" in printed for line in lines)
     assert {one["kind"] for one in listed if one["recommended"]} == {"image", "clip"}
 

@@ -15,9 +15,9 @@ from server.schemas.base import study_events
 from server.schemas.explanations import Explanation
 from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
 from tests.server.conftest import Site, png
-from tests.server.made_up_run import texts, write_run
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
 from tests.server.support.tiny_models import TEXT, tiny_site
+from tests.support.made_up_run import texts, write_run
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
 METHODS = [
@@ -77,7 +77,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
         site.get(f"{of}/maps/{quote(spec, safe='')}.json")
     site.get(f"{of}/maps/{quote(METHODS[2], safe='')}.json?at=pixels")
     site.get(f"{root[prompts['id']]}/regions")
-    posted(site, f"{of}/mix", readout="input_x_gradient", rule={"attention": "constant"})
+    posted(site, f"{of}/mix", method="input_x_gradient", rule={"attention": "constant"})
     for quantity in ("attention", "gradient"):
         posted(site, f"{of}/layers", quantity=quantity, block=0)
     posted(site, f"{root[text['id']]}/layers", token=2)

@@ -205,7 +205,7 @@ def test_studies_follow_a_group(site: Site) -> None:
     curves = site.client.post(f"{where}/deletion-test", json=asked).json()["curves"][0]
     assert curves["logit"][0] == pytest.approx(target["logit"], abs=1e-4)
     assert curves["probability"][0] == pytest.approx(target["probability"], abs=1e-5)  # at the model's temperature
-    mixed = site.client.post(f"{where}/mix", json={"readout": "input_x_gradient", "rule": {}, "target": label}).json()
+    mixed = site.client.post(f"{where}/mix", json={"method": "input_x_gradient", "rule": {}, "target": label}).json()
     scores = next(one["scores"] for one in document["maps"] if one["target"] == label)
     assert mixed["map"]["scores"] == pytest.approx(scores, rel=1e-3, abs=1e-6)
 

@@ -73,10 +73,12 @@ def same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 def test_a_mixed_rule(site: Site, case: str) -> None:
     root, label = made(site, case), CASES[case][4]
     rule = {"attention": "constant", "norm": "constant", "activation": "gate", "bias": False}
-    ours = post(site, f"{root}/mix", readout="fullgrad_plus", rule=rule, target=label)
-    same(ours, explainers.mix(**asked_of(case), readout="fullgrad_plus", choices=rule).to_json())
+    ours = post(site, f"{root}/mix", method="fullgrad_plus", rule=rule, target=label)
+    same(ours, explainers.mix(**asked_of(case), method="fullgrad_plus", choices=rule).to_json())
     assert ours["rule"]["name"] == "custom"
     assert ours["rule"]["choices"] == {**RULES["gradient"].choices, **rule}
+    former = post(site, f"{root}/mix", readout="fullgrad_plus", rule=rule, target=label)  # its name in 0.1
+    assert former["map"]["scores"] == ours["map"]["scores"]
 
 
 @cases
@@ -106,7 +108,7 @@ def test_the_deletion_score_of_a_mix_is_that_of_the_same_map(site: Site, case: s
     asked, label = CASES[case][0], CASES[case][4]
     document = site.ask(methods=["fullgrad_plus:libra"], wait=True, **asked).json()
     root = f"/api/explanations/{document['id']}"
-    ours = post(site, f"{root}/mix", readout="fullgrad_plus", rule=dict(RULES["libra"].choices), target=label)
+    ours = post(site, f"{root}/mix", method="fullgrad_plus", rule=dict(RULES["libra"].choices), target=label)
     score = post(site, f"{root}/deletion-test/score", scores=ours["map"]["scores"], target=label)
     curves = post(site, f"{root}/deletion-test", target=label)
     (most,) = (one for one in curves["curves"] if one["order"] == "most")
@@ -116,7 +118,7 @@ def test_the_deletion_score_of_a_mix_is_that_of_the_same_map(site: Site, case: s
 
 def test_a_rule_that_carries_relevance(site: Site) -> None:
     root = made(site, "text")
-    ours = post(site, f"{root}/mix", readout="transformer_attribution", rule=dict(RULES["lrp"].choices))
+    ours = post(site, f"{root}/mix", method="transformer_attribution", rule=dict(RULES["lrp"].choices))
     assert ours["map"]["method"] == "transformer_attribution:lrp"
     assert ours["completeness_error"] is None
 
@@ -124,9 +126,9 @@ def test_a_rule_that_carries_relevance(site: Site) -> None:
 def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
     root = made(site, "class")
     for path, body, said in (
-        ("mix", {"readout": "fullgrad_plus", "rule": {"norm": "none"}}, "jacobian, constant"),
-        ("mix", {"readout": "fullgrad_plus", "rule": {"attention": "relevance"}}, "either gradients or relevance"),
-        ("mix", {"readout": "rollout", "rule": {}}, "no backward signal"),
+        ("mix", {"method": "fullgrad_plus", "rule": {"norm": "none"}}, "jacobian, constant"),
+        ("mix", {"method": "fullgrad_plus", "rule": {"attention": "relevance"}}, "either gradients or relevance"),
+        ("mix", {"method": "rollout", "rule": {}}, "no backward signal"),
         ("layers", {"quantity": "heat"}, "attention, gradient"),
         ("layers", {"token": 12}, "there are 12"),
         ("layers", {"block": [0, 9]}, "There is no block 9"),
@@ -140,7 +142,7 @@ def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
     refused(site.client.post(f"{root}/deletion-test/score", json={"scores": []}), 422, "invalid-request")
     refused(site.client.post(f"{root}/deletion-test/score", json={"scores": [1.0] * 12, "target": "class 2"}), 422, "no-such-target")
     refused(site.client.post(f"{root}/layers", json={"layer": 1}), 422, "invalid-request")
-    refused(site.client.post("/api/explanations/none/mix", json={"readout": "lrp", "rule": {}}), 404, "no-such-explanation")
+    refused(site.client.post("/api/explanations/none/mix", json={"method": "lrp", "rule": {}}), 404, "no-such-explanation")
     share = made(site, "share")
     detail = refused(site.client.post(f"{share}/layers", json={"quantity": "relevance"}), 422, "cannot-answer")["detail"]
     assert "explain the logit" in detail

@@ -9,7 +9,7 @@ import pytest
 from matplotlib import colormaps
 from numpy.typing import NDArray
 
-from explainers.rendering.colours import AGAINST, FOR, limits, one_sign, strength
+from explainers.rendering.colours import AGAINST, FOR, one_sign, scale_ends, strength
 from tests.support.node import compute, compute_all
 
 SIGN = """(scores) => script('core/colour.js').then(({ limits, oneSign, strengths }) =>
@@ -23,7 +23,7 @@ def test_the_scripts_and_python_draw_the_same_maps_as_strength() -> None:
         drawn.uniform(low, high, size).tolist() for low, high, size in ((2, 3, 50), (-9, -7, 50), (0.1, 3, 50), (-1, 1, 50), (5, 6, 8))
     ]
     for scores, (ends, sign, strongest) in zip(cases, compute_all(SIGN, cases), strict=True):
-        assert ends == pytest.approx(limits(scores, True))
+        assert ends == pytest.approx(scale_ends(scores, True))
         assert sign == one_sign(scores)
         assert strongest == np.argmax(scores if sign < 0 else np.abs(scores))
     assert [one_sign(scores) for scores in cases] == [1, -1, 0, 0, 0]

@@ -13,8 +13,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers
-from explainers.analysis.interactions.inputs import encoded
-from explainers.analysis.interactions.pairs import _along, _products, _way
+from explainers.analysis.interactions.inputs import encode
+from explainers.analysis.interactions.pairs import _along, _check_settings, _products
 from explainers.models.encoders import encoder
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
@@ -242,10 +242,10 @@ def test_units_pushed_forward_give_what_every_dimension_gives_going_back(clip: M
     """The same products, one pass a unit or one a dimension."""
     assert clip.prompt_inputs is not None
     read = clip.prompt_inputs([PROMPT])
-    side = encoded(encoder(clip, "text"), read)
+    side = encode(encoder(clip, "text"), read)
     units, width = len(side.units), len(side.embedding)
     assert units + 1 < width
-    way = _way(rule, steps, "zero", "first", "gauss_legendre", lambda: None)
+    way = _check_settings(rule, steps, "zero", "first", "gauss_legendre", lambda: None)
     by_unit = _products(side, way)
     with torch.enable_grad():
         by_dimension = _along(side, torch.eye(width), way).T
@@ -308,7 +308,7 @@ def test_an_empty_text_is_its_special_tokens_around_one_of_padding() -> None:
     model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
     module: Any = model.module.eval()
     prepared = model.prepare("a good film")
-    side = encoded(encoder(model, example=prepared.tensors), prepared, "empty")
+    side = encode(encoder(model, example=prepared.tensors), prepared, "empty")
     with torch.no_grad():
         embedded = module.bert.embeddings(torch.tensor([[CLASS, PADDING, SEPARATOR, PADDING, PADDING]]))[0]
     torch.testing.assert_close(side.start, embedded)

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 import explainers
 from explainers import ExplainerError
-from explainers.methods.implementations.blackbox import disagreement_of_hiding
+from explainers.methods.implementations.blackbox import describe_disagreement
 from explainers.models.removal.patches import patch_removal
 from tests.explainers.support.pair import TARGET
 from tests.explainers.support.wrapped import inputs, scores, wrapped
@@ -33,17 +33,17 @@ def test_occlusion_is_the_fall_when_one_patch_is_grey() -> None:
 def test_where_painting_and_taking_out_disagree_is_said() -> None:
     grid = (2, 3)
     painted = torch.tensor([3.5, 0.1, 0.2, 0.3, 0.05, -1.0])
-    assert disagreement_of_hiding(painted, 2 * painted, grid) == ""
+    assert describe_disagreement(painted, 2 * painted, grid) == ""
     turned = painted.clone()
     turned[0] = -0.9
-    note = disagreement_of_hiding(painted, turned, grid)
+    note = describe_disagreement(painted, turned, grid)
     rho = float(spearmanr(painted, turned).statistic)
     assert f"come in another order (rank correlation {rho:.2f})" in note
     assert "1 of 6 raise the answer in one way and lower it in the other: most of all row 1, column 1" in note
     assert "painting it changes the answer by -3.5 and taking it out by +0.9." in note
     small = painted.clone()
     small[4] = -0.05  # another sign of what does not count
-    assert "raise" not in disagreement_of_hiding(painted, small, grid)
+    assert "raise" not in describe_disagreement(painted, small, grid)
 
 
 def test_a_map_of_occlusion_says_where_taking_out_differs_from_painting() -> None:
@@ -51,7 +51,7 @@ def test_a_map_of_occlusion_says_where_taking_out_differs_from_painting() -> Non
     (attribution,) = explainers.explain(model, tensors, TARGET, ["occlusion"]).maps
     removal = patch_removal(model, tensors, (4, 3), "removed")
     values = removal.logits(torch.cat([torch.ones(1, 12, dtype=torch.bool), ~torch.eye(12, dtype=torch.bool)]))[:, TARGET]
-    expected = disagreement_of_hiding(attribution.scores[attribution.content], values[0] - values[1:], (4, 3))
+    expected = describe_disagreement(attribution.scores[attribution.content], values[0] - values[1:], (4, 3))
     assert [note for note in attribution.notes if "painted grey" in note] == ([expected] if expected else [])
     assert expected  # of a random model they differ
     for spec in ("occlusion?compare=False", "occlusion?window=2"):

@@ -7,7 +7,7 @@ import torch
 
 import explainers
 from explainers import ExplainerError
-from explainers.methods.implementations.own_masks import mean_of_masks, scaled, token_masks
+from explainers.methods.implementations.own_masks import mean_of_masks, scale_maps, token_masks
 from tests.explainers.support.explained import image_model, picture
 from tests.explainers.support.wrapped import wrapped
 
@@ -18,7 +18,7 @@ def test_masks_keep_the_largest_and_a_token_in_none_has_score_0() -> None:
     masks = token_masks(torch.tensor([[3.0, 1.0, 2.0, 0.0], [0.0, 1.0, 5.0, 5.0]]), (0.5,))
     assert masks.tolist() == [[True, False, True, False], [False, False, True, True]]
     assert mean_of_masks(torch.tensor([0.2, 0.6]), masks).tolist() == pytest.approx([0.2, 0.0, 0.4, 0.6])
-    assert len(scaled(torch.stack([torch.eye(3), torch.ones(3, 3)]))) == 1  # what is the same everywhere is no mask
+    assert len(scale_maps(torch.stack([torch.eye(3), torch.ones(3, 3)]))) == 1  # what is the same everywhere is no mask
 
 
 @pytest.mark.parametrize("spec", SPECS)

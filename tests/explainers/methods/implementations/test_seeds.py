@@ -79,8 +79,12 @@ def test_every_method_that_another_seed_changes_says_so_and_no_other() -> None:
         except explainers.ExplainerError:
             continue
     one, other = (explainers.explain(wrapped("vit"), inputs("vit", 1), TARGET, runnable, seed=seed) for seed in (0, 1))
-    changed = {a.readout for a, b in zip(one.maps, other.maps, strict=True) if not torch.equal(a.scores, b.scores)}
-    assert changed == {one.readout for one in one.maps if one.seed_correlation is not None} == {*small, "random"} - {"integrated_gradients"}
+    changed = {a.method_name for a, b in zip(one.maps, other.maps, strict=True) if not torch.equal(a.scores, b.scores)}
+    assert (
+        changed
+        == {one.method_name for one in one.maps if one.seed_correlation is not None}
+        == {*small, "random"} - {"integrated_gradients"}
+    )
 
 
 def test_a_map_of_noise_says_so_and_what_to_ask_for() -> None:

@@ -102,9 +102,13 @@ def test_a_calibration_is_read_in_the_order_of_its_lines(tmp_path: Path) -> None
     }
     found = read_calibration(write(tmp_path, calibration={"lines": lines}) / "calibration.json")
     assert found.temperature == 1
-    assert [line.kind for line in found.lines] == ["unreadable_words", "not_in_picture"]
-    assert found.lines[0] == AbstentionThreshold("unreadable_words", "share_unknown", 0.0, False, LINE["measured"])
-    assert (found.lines[0].is_crossed(0.0), found.lines[0].is_crossed(0.1), found.lines[1].is_crossed(1.4)) == (False, True, True)
+    assert [line.kind for line in found.thresholds] == ["unreadable_words", "not_in_picture"]
+    assert found.thresholds[0] == AbstentionThreshold("unreadable_words", "share_unknown", 0.0, False, LINE["measured"])
+    assert (found.thresholds[0].is_crossed(0.0), found.thresholds[0].is_crossed(0.1), found.thresholds[1].is_crossed(1.4)) == (
+        False,
+        True,
+        True,
+    )
     assert found.to_json()["lines"][0]["says"] == "words I don't read"
 
 
@@ -141,7 +145,7 @@ def test_the_calibration_of_an_embedded_model_is_read_without_loading_it(tmp_pat
 
 @pytest.mark.parametrize("name", catalogue.embedded_names())
 def test_the_calibrations_that_ship_can_be_read(name: str) -> None:
-    for line in calibration_of(name).lines:
+    for line in calibration_of(name).thresholds:
         assert len(line.measured.split()) > 5  # a sentence with its rates
 
 

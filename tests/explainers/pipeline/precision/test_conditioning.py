@@ -143,13 +143,13 @@ def test_the_estimate_bounds_what_rounding_does(shape: Shape) -> None:
         for spec in SPECS:
             request = parse(spec)
             estimate = estimate_rounding(session, session.trace(session.chosen[0], request.rule), request.read)
-            ours, share, theirs = estimate.output.scores, float(estimate.share), read_off(exact, spec)
+            ours, share, theirs = estimate.output.scores, float(estimate.share_of_all), read_off(exact, spec)
             error = difference(ours, theirs)
             if share < ILL_CONDITIONED:
                 assert error <= 4 * share, (spec, seed, error, share)
                 slack[spec].append(share / error)
-            if float(estimate.shown) < ILL_CONDITIONED:
-                assert difference(ours[:, 1:], theirs[:, 1:]) <= 4 * float(estimate.shown), (spec, seed)
+            if float(estimate.share_of_content) < ILL_CONDITIONED:
+                assert difference(ours[:, 1:], theirs[:, 1:]) <= 4 * float(estimate.share_of_content), (spec, seed)
     assert sorted(slack["transformer_attribution"])[len(slack["transformer_attribution"]) // 2] < 1000
 
 

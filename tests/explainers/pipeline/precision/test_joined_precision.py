@@ -32,7 +32,7 @@ def part(scores: list[float], errors: list[float], change: list[float] | None = 
         (WARNING,),
     )
     precision = MapPrecision("float32" if change is None else "float64", "Of a window.", 2e-5)
-    named = {"method": "lrp", "readout": "lrp", "rule": "lrp", "title": "LRP", "source": UNKNOWN, "target": "for"}
+    named = {"method": "lrp", "method_name": "lrp", "rule": "lrp", "title": "LRP", "source": UNKNOWN, "target": "for"}
     given = torch.tensor(scores, dtype=torch.float32)
     held = {"content": CONTENT, "patches": None, "text": None, "signed": True, "class_specific": True, "seconds": 0.0}
     notes = (OTHER, WARNING)

@@ -108,7 +108,7 @@ def test_a_contrast_and_a_probability_of_groups_name_them() -> None:
     assert (contrast.label, contrast.of, contrast.against) == ("any animal − any cutlery", "any:animal", "any:cutlery")
     logits = found.logits
     assert contrast.logit == pytest.approx(float(logits[MEMBERS].logsumexp(0) - logits[[2, 3]].logsumexp(0)), rel=1e-4)
-    assert (probability.label, probability.of, probability.read) == ("p(any animal)", "any:animal", "probability")
+    assert (probability.label, probability.of, probability.explains) == ("p(any animal)", "any:animal", "probability")
 
 
 @pytest.mark.parametrize(

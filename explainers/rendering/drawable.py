@@ -34,7 +34,7 @@ class DrawnWord(Protocol):
         """1 for a word of the second text of a pair, else 0."""
 
 
-class DrawnMap(Protocol):
+class DrawableMap(Protocol):
     """A map: scores over patches or words."""
 
     @property
@@ -81,7 +81,7 @@ class DrawnMap(Protocol):
         """The words of the text with their scores."""
 
 
-class Drawn(Protocol):
+class DrawableExplanation(Protocol):
     """An explanation: the input that its maps lie on."""
 
     @property
