@@ -117,11 +117,12 @@ def _fields(kind: type) -> str:
 
 
 def _class(kind: type) -> str:
-    """A class: what it is, and its public methods and properties."""
+    """A class: what it is, and its public methods and properties; what a class of the page says that it derives from is not said again."""
+    bases = [base for base in kind.__mro__[1:] if getattr(sys.modules["explainers"], base.__name__, None) is base]
     parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or "")) if part]
     for name, member in vars(kind).items():
         function = member.fget if isinstance(member, property) else member.__func__ if isinstance(member, classmethod) else member
-        if name.startswith("_") or not inspect.isfunction(function):
+        if name.startswith("_") or not inspect.isfunction(function) or any(name in vars(base) for base in bases):
             continue
         written = f"{name}`, a property" if isinstance(member, property) else f"{' '.join(signature(function).split())}`"
         parts.append(f"**`{written}**\n\n{markdown(inspect.getdoc(function) or '')}")
