@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse, Response
 
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
@@ -16,13 +17,13 @@ router = APIRouter(tags=["operations"], route_class=BodyRoute)
 
 
 @router.get("/healthz", response_model=Health)
-async def healthz() -> JSONResponse:
+async def healthz() -> DocumentResponse:
     """The event loop answers."""
-    return JSONResponse({"status": "ok"})
+    return DocumentResponse({"status": "ok"})
 
 
 @router.get("/readyz", response_model=Readiness)
-def readyz(services: Use) -> JSONResponse:
+def readyz(services: Use) -> Response:
     """The embedded models are loaded and the worker beats; 503 until then. Hub models do not count."""
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
     waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
@@ -30,13 +31,13 @@ def readyz(services: Use) -> JSONResponse:
         waiting.append("the worker does not beat")
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
-    return JSONResponse({"status": "ready", "models": states})
+    return DocumentResponse({"status": "ready", "models": states})
 
 
 @router.get("/api/limits", response_model=Limits)
-def what_is_taken(services: Use) -> JSONResponse:
+def what_is_taken(services: Use) -> DocumentResponse:
     """What one request may hold: ``most`` of each, and what is answered where there is more ({count} of {what})."""
-    return JSONResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
+    return DocumentResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
