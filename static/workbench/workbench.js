@@ -27,7 +27,7 @@ import { ToolStates } from "./toolstates.js";
 
 /**
  * @import { Sample } from "../core/schemas.js"
- * @import { ProblemFields, ScoreMap, Started, Wish } from "../core/types.js"
+ * @import { ProblemFields, ScoreMap, Started, Subject, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { ModelInfo, PageSteps, Question, TakenQuestion } from "./types.js"
@@ -97,12 +97,17 @@ export class Workbench {
     addDrawers(byId("drawers"), this);
     this.deletionBar = new DeletionBar(this);
     this.deletionBar.over.prepend(this.answering.mapProgress.node);
-    const stop = this.subject.follow(async ({ done }) => {
+    const compare = async (/** @type {Subject} */ { done }) => {
       if (!done || this.plateSet.all.length < 2) return; // a map alone is like no other
       stop();
-      const { MapSimilarity } = await import("./mapsimilarity.js");
-      new MapSimilarity(this).show();
-    });
+      try {
+        const { MapSimilarity } = await import("./mapsimilarity.js");
+        new MapSimilarity(this).show();
+      } catch {
+        stop = this.subject.follow(compare); // the server is away: with the next answer
+      }
+    };
+    let stop = this.subject.follow(compare);
     this.view.follow(() => this.write());
     this.removal.follow(() => this.#addressBar.soon(() => this.write()));
     this.focus.follow((now, before) => (now.locked || before.locked) && this.write());
