@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.node import compute_all
 
-REMAINING = "async (state) => (await script('progress/waiting.js')).remaining(state)"
+REMAINING = "async (state) => (await script('progress/waitingline.js')).remaining(state)"
 CASES = [
     ({"elapsed": 0.1}, ""),
     ({"elapsed": 3.2}, "3 s so far"),
