@@ -113,7 +113,7 @@ export class DeletionTest {
           this.progress = progress;
           onProgress();
         };
-        const path = `${explanationPath(this.id)}/perturbations`;
+        const path = `${explanationPath(this.id)}/deletion-test`;
         const answer = await asking.ask(path, { target: label }, signal, report);
         if (signal.aborted) return;
         this.answers.set(label, { ...answer, isContrast: Boolean(against) });

@@ -223,7 +223,7 @@ export class Edits {
     };
     const edited = this.removed.size + this.replaced.size;
     try {
-      const answer = await this.asking.ask(`${explanationPath(id)}/perturbations`, body, request.signal);
+      const answer = await this.asking.ask(`${explanationPath(id)}/deletion-test`, body, request.signal);
       if (request.signal.aborted) return;
       showProblem(this.problem, null);
       this.#show(answer, edited);

@@ -378,7 +378,7 @@ class Brush {
      * @returns {Promise<EditedAnswer>}
      */
     const ask = (way) =>
-      this.asking.ask(`${explanationPath(String(id))}/perturbations`, { target: target.label, remove: hidden, ...way });
+      this.asking.ask(`${explanationPath(String(id))}/deletion-test`, { target: target.label, remove: hidden, ...way });
     try {
       const answer = await ask(isPainted ? { how: "painted" } : {}); // taken out where the model allows it
       if (id === this.id) {

@@ -327,7 +327,7 @@ class Mixer {
    */
   async #score(from, mixed) {
     const { signal } = (this.#scoring = new AbortController());
-    const path = `${explanationPath(this.subject.id)}/deletion`;
+    const path = `${explanationPath(this.subject.id)}/deletion-test/score`;
     try {
       for (const mix of [from, mixed]) {
         if (!this.#scores.has(mix))

@@ -82,7 +82,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
 
     page.locator("#removed").fill("50")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
-    answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={}).json()
+    answer = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json={}).json()
     read = {"sigmoid": "probability", "regression": "value"}[output]
     assert answer["read"] == read
     axis = "probability" if output == "sigmoid" else answer["target"]

@@ -30,7 +30,7 @@ REVIEW = "A dull, boring film, but I loved the movie."  # words of one piece and
 
 def ask(visit: Visit, name: str | None = None, **body: Any) -> Any:
     """The deletion test of the explanation of this id, without one of the page's own."""
-    answer = HTTP.post(f"{visit.address}/api/explanations/{name or visit.id}/perturbations", json=body)
+    answer = HTTP.post(f"{visit.address}/api/explanations/{name or visit.id}/deletion-test", json=body)
     answer.raise_for_status()
     return answer.json()
 
@@ -68,7 +68,7 @@ def visit_caption(visit: Visit, deletion: Any) -> str:
 def test_the_slider_takes_away_what_each_map_names(desk: Visit) -> None:
     calls: list[str] = []
     desk.page.on(
-        "request", lambda request: calls.append(request.url) if request.url.endswith(("/perturbations", "deletionview.js")) else None
+        "request", lambda request: calls.append(request.url) if request.url.endswith(("/deletion-test", "deletionview.js")) else None
     )
     page = desk.open(FEW)
     assert not calls  # nothing is asked or loaded before the deletion bar is used
@@ -130,7 +130,7 @@ def test_the_figure_shows_every_curve_and_the_table_the_areas(desk: Visit) -> No
 def test_the_page_says_what_the_curves_wait_for_and_another_picture_is_whole(desk: Visit) -> None:
     page = desk.open(FEW)
     held: list[Any] = []
-    page.route("**/perturbations", lambda route: held.append(route))
+    page.route("**/deletion-test", lambda route: held.append(route))
     page.locator("#removed").fill("30")
     expect(page.locator(".curves .figure")).to_contain_text("All maps are there. The model now answers")
     for route in held:
@@ -138,7 +138,7 @@ def test_the_page_says_what_the_curves_wait_for_and_another_picture_is_whole(des
     use(page, 30)
     expect(page.locator(".curves .figure")).not_to_contain_text("All maps are there")
     expect(page.locator(".plate canvas[data-removed]").first).to_be_attached()
-    page.unroute("**/perturbations")
+    page.unroute("**/deletion-test")
     before = desk.id
     page.locator("#samples button[aria-pressed=false]").first.click()
     desk.next_maps(before)

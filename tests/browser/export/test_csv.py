@@ -41,7 +41,7 @@ def test_the_curves_of_the_deletion_test(desk: Visit) -> None:
     page.get_by_role("group", name="Export the whole figure").or_(page.locator("#export summary")).last.click()
     name, rows = saved(page, page.get_by_text("CSV of the deletion curves"))
     target = desk.document()["targets"][0]["label"]
-    asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"target": target}).json()
+    asked = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json={"target": target}).json()
     assert name.startswith(f"vitrine-{desk.id}-curves-")
     read = asked["read"]
     for curve in asked["curves"]:

@@ -28,7 +28,7 @@ THREE = "methods=fullgrad_plus:libra&methods=transformer_attribution&methods=rol
 
 def deletion(visit: Visit, **body: Any) -> Any:
     """What the API says of the tokens that go."""
-    answer = HTTP.post(f"{visit.address}/api/explanations/{visit.id}/perturbations", json=body)
+    answer = HTTP.post(f"{visit.address}/api/explanations/{visit.id}/deletion-test", json=body)
     return answer.raise_for_status().json()
 
 

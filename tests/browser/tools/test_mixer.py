@@ -175,7 +175,7 @@ def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
     desk.open(f"/image?id={explained(desk, 'image')}")
     held: list[Route] = []
     free = False
-    desk.page.route("**/deletion", lambda route: route.continue_() if free else held.append(route))
+    desk.page.route("**/deletion-test/score", lambda route: route.continue_() if free else held.append(route))
     before, _ = desk.shift()
     tool = desk.page.locator("#drawer-mixer")
     tool.locator("summary").click()
@@ -184,7 +184,7 @@ def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
     row = tool.locator("[data-number=deletion]")
     expect(row).to_have_attribute("aria-busy", "true")
     expect(row.locator("td")).to_have_text(["…", "…", "…"])
-    with desk.page.expect_request("**/deletion"):
+    with desk.page.expect_request("**/deletion-test/score"):
         choose(tool, "attention", "derivative")
     without = mixed(desk, LIBRA | {"attention": "jacobian"})
     check(tool, libra, without)  # nobody waits for the score of the mix before
@@ -208,7 +208,7 @@ def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_a
         else:
             route.continue_()
 
-    desk.page.route("**/deletion", answer)
+    desk.page.route("**/deletion-test/score", answer)
     desk.page.route("**/mix", answer)
     tool = desk.page.locator("#drawer-mixer")
     alert = tool.get_by_role("alert")

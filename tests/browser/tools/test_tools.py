@@ -158,7 +158,7 @@ def test_blinking_is_slow_and_ends_and_is_not_there_where_less_motion_is_asked_f
 
 
 def answer(desk: Visit, hidden: list[int], **way: str) -> Any:
-    response = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/perturbations", json={"remove": hidden, **way})
+    response = HTTP.post(f"{desk.address}/api/explanations/{desk.id}/deletion-test", json={"remove": hidden, **way})
     response.raise_for_status()
     return response.json()
 
@@ -175,8 +175,8 @@ def check_answer(desk: Visit, tool: Any, hidden: set[int]) -> None:
 def full_brush(desk: Visit) -> Any:
     """The brush, opened; its table is full before the first answer comes."""
     held: list[Route] = []
-    desk.page.route("**/perturbations", lambda route: held.append(route))
-    with desk.page.expect_request("**/perturbations"):
+    desk.page.route("**/deletion-test", lambda route: held.append(route))
+    with desk.page.expect_request("**/deletion-test"):
         tool = drawer(desk, "brush")
     expect(tool.locator("tbody th")).to_have_text([answer["label"] for answer in desk.document()["top"]])
     assert set(tool.locator("tbody td:last-child").all_inner_texts()) == {"0 points"}

@@ -152,7 +152,7 @@ def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
 def requests_of(page: Page) -> list[str]:
     """The explanations whose maps are tested from now on."""
     addresses: list[str] = []
-    page.on("request", lambda request: addresses.append(request.url) if request.url.endswith("/perturbations") else None)
+    page.on("request", lambda request: addresses.append(request.url) if request.url.endswith("/deletion-test") else None)
     return addresses
 
 
