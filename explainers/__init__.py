@@ -28,6 +28,7 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
+from explainers.models.report import Check, Guess, Report
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
 from explainers.pipeline.explain import explain
@@ -36,6 +37,7 @@ from explainers.records.result import Attribution, Explanation, MapPrecision
 from explainers.records.session import Cancelled, Session
 from explainers.records.targets import AnyOf, Contrast, Probability
 from explainers.records.trace import MethodOutput, Trace
+from explainers.self_check.opening import open  # noqa: A004  (the word for it)
 
 __all__ = [
     "KINDS",
@@ -48,12 +50,14 @@ __all__ = [
     "AnyOf",
     "Attribution",
     "Cancelled",
+    "Check",
     "Citation",
     "Contrast",
     "Crop",
     "DeletionTest",
     "ExplainerError",
     "Explanation",
+    "Guess",
     "Interaction",
     "MapPrecision",
     "MethodOutput",
@@ -63,6 +67,7 @@ __all__ = [
     "Probability",
     "Region",
     "Regions",
+    "Report",
     "Rule",
     "Session",
     "Strength",
@@ -88,6 +93,7 @@ __all__ = [
     "load",
     "method",
     "mix",
+    "open",
     "regions",
     "summarise",
     "variants",

@@ -21,7 +21,7 @@ from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
-from explainers.models.model import Model, Side, wrapped
+from explainers.models.model import Model, Side
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -32,6 +32,7 @@ from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, checker, content_of, whole_seed
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target
 from explainers.records.trace import MethodOutput, Trace
+from explainers.self_check.opening import model_of
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -62,7 +63,7 @@ def _version(package: str) -> str:
 
 
 def explain(
-    model: Model,
+    model: Any,
     inputs: Input | Prepared,
     target: Target | Sequence[Target] = None,
     methods: Methods | str | None = None,
@@ -79,6 +80,8 @@ def explain(
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
 
+    model     what :func:`explainers.load`, :func:`wrap` or :func:`open` gives, or anything that ``open`` takes: a torch module is opened
+              once, a name or a path at each call
     inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
               what ``model.prepare`` gives
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
@@ -105,7 +108,7 @@ def explain(
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
-    model, seed = wrapped(model).seen_from(side), whole_seed(seed)
+    model, seed = model_of(model).seen_from(side), whole_seed(seed)
     if long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if long_texts == "windows" and (read := read_windows(model, inputs)):
@@ -206,7 +209,7 @@ def _predictions(session: Session, requests: list[Request], spellings: dict[str,
             methods=[r.spec for r in requests],
             spellings=spellings,
             versions=versions(),
-            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
+            notes=[*_warnings(model), *notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
             prompted=model.kind == "clip",
             output=model.output,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
@@ -223,6 +226,11 @@ def _predictions(session: Session, requests: list[Request], spellings: dict[str,
         explanation.completeness_of = _completeness(model, session.prepared, i, labels, session.chosen)
         explanations.append(explanation)
     return explanations
+
+
+def _warnings(model: Model) -> tuple[str, ...]:
+    """The checks that failed when the model was opened."""
+    return () if model.report is None else model.report.warnings
 
 
 @dataclass(frozen=True, eq=False)

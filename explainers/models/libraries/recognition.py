@@ -265,14 +265,14 @@ def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple
     if library == "timm" and size is not None:
         return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
     if library == "transformers":
-        saved = _saved_with(module, "AutoImageProcessor", backend="pil")
+        saved = saved_with(module, "AutoImageProcessor", backend="pil")
         if saved is not None:
             return processor_preprocessing(saved), ()
         return _default_preprocessing(module, size)
     return None, ()
 
 
-def _saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
+def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
     """What lies beside the weights in the folder or the local cache that a transformers model was loaded from; None if it is not there."""
     import transformers
 
@@ -312,7 +312,7 @@ def tokenizer_of(module: nn.Module, passed: Any) -> Any:
     """``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
     if openclip.encodes(module):
         passed = openclip.tokenizer(module, passed)
-    tokenizer = passed if passed is not None else _saved_with(module, "AutoTokenizer")
+    tokenizer = passed if passed is not None else saved_with(module, "AutoTokenizer")
     if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
         if passed is None:
             return None
