@@ -13,7 +13,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Input
 from explainers.models.model import Model
 
-TEXT = "The film was slow at first, but I liked the end of it."
+TEXT = "A good film, and not too long."
 PROMPTS = ("a photo of a cat", "a drawing of a house")
 _SIZE = (320, 240)  # width and height of the picture, which no model takes as it is
 _COARSE = (8, 6)  # of the noise that it is made of

@@ -219,6 +219,8 @@ def channels_of(module: nn.Module) -> int:
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
     """(height, width) that the model declares."""
+    if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
+        return image_size(inner, "timm")
     if library == "transformers":
         config = vision_config(module)
         declared = getattr(config, "image_size", None)
@@ -265,6 +267,8 @@ def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple
     if library == "timm" and size is not None:
         return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
     if library == "transformers":
+        if size is not None and isinstance(inner := getattr(module, "timm_model", None), nn.Module):  # TimmWrapper
+            return timm_preprocessing(timm_config(inner), size), ()
         saved = saved_with(module, "AutoImageProcessor", backend="pil")
         if saved is not None:
             return processor_preprocessing(saved), ()

@@ -241,7 +241,8 @@ def _of_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
                 f"here has such: pass architecture=, {SPELLINGS}"
             )
         architecture = known[0]
-        alike = f", as they do {', '.join(known[1:4])}{' and more' if len(known) > 4 else ''}" if len(known) > 1 else ""
+        alike = f"; {', '.join(known[1:4])} {'have the same, and more' if len(known) > 4 else 'have the same'}" if len(known) > 1 else ""
+        alike += " (what weights do not show may differ: how pictures are prepared, activations, heads)" if alike else ""
         guesses.append(Guess(f"the architecture is {architecture}", f"names and shapes of the weights fit it{alike}", "architecture="))
     built = build(architecture, weights, ways.progress)
     how = dict(built.how)

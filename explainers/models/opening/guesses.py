@@ -79,10 +79,15 @@ def _of_timm(shapes: Shapes) -> list[str]:
     names = [name for name in _table().get(fingerprint(shapes), ()) if timm.is_model(name)]
     side = picture_side(shapes)
 
-    def unlikely(name: str) -> tuple[bool, bool, int, str]:
+    def has_size(name: str) -> bool:
         config = timm.get_pretrained_cfg(name)
-        return side not in (None, config.input_size[-1] if config else None), not (config and config.hf_hub_id), len(name), name
+        return side is None or (config is not None and config.input_size[-1] == side)
 
+    def unlikely(name: str) -> tuple[bool, int, str]:
+        config = timm.get_pretrained_cfg(name)
+        return not (config and config.hf_hub_id), len(name), name
+
+    names = [name for name in names if has_size(name)] or names
     return [f"timm/{name}" for name in sorted(names, key=unlikely)]
 
 
