@@ -10,7 +10,7 @@ from explainers.autograd.rules import Rule, rule_of
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
 from explainers.models.inputs.types import Input
-from explainers.models.model import Model, Side
+from explainers.models.model import Side
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
 from explainers.records.targets import Target
@@ -43,7 +43,7 @@ class Mix:
 
 
 def mix(
-    model: Model,
+    model: Any,
     inputs: Input,
     target: Target,
     readout: str,

@@ -171,13 +171,3 @@ class Model:
             digest.update(f"{name}{flat.dtype}{tuple(flat.shape)}".encode())
             digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
-
-
-def wrapped(model: object) -> Model:
-    """``model``, which is one that can be explained. Raises ExplainerError for anything else, such as a module of torch."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, nn.Module):
-        name = type(model).__name__
-        raise ExplainerError(f"A {name} is a module of torch: wrap it first, with model = explainers.wrap(module), and send this model.")
-    raise ExplainerError(f"A {type(model).__name__} is no model: send what explainers.load(name) or explainers.wrap(module) gives.")

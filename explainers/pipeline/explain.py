@@ -15,7 +15,7 @@ from torch import Tensor
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, circumstances
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
@@ -108,7 +108,41 @@ def explain(
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
-    model, seed = model_of(model).seen_from(side), whole_seed(seed)
+    opened = model_of(model)
+    with circumstances([], question=_question(inputs, target, methods), model=_facts(opened)):
+        side_model, whole = opened.seen_from(side), whole_seed(seed)
+        how = {"long_texts": long_texts, "observer": observer, "cancelled": cancelled, "precision": precision, "next_method": next_method}
+        return _explain(side_model, inputs, target, methods, prompts=prompts, seed=whole, **how)  # type: ignore[arg-type]
+
+
+def _question(inputs: object, target: object, methods: object) -> str:
+    """What was asked, in a line, without the input itself."""
+    count = f"{len(inputs)} inputs" if isinstance(inputs, list | tuple) else f"a {type(inputs).__name__}"
+    return (
+        f"explain({count}, target of type {type(target).__name__}, methods={methods if isinstance(methods, str | list | tuple) else None})"
+    )
+
+
+def _facts(model: Model) -> list[str]:
+    """What is known of the model, without names of its classes."""
+    facts = [] if model.report is None else [f"{fact.name}: {fact.value}" for fact in model.report.facts if fact.name != "labels"]
+    return facts or [f"{type(model.module).__name__}, {model.kind}, {len(model.blocks)} blocks"]
+
+
+def _explain(
+    model: Model,
+    inputs: Input | Prepared,
+    target: Target | Sequence[Target],
+    methods: Methods | str | None,
+    *,
+    prompts: Sequence[str] | None,
+    seed: int,
+    long_texts: LongTexts,
+    observer: Observer | None,
+    cancelled: Callable[[], bool] | None,
+    precision: Precision,
+    next_method: NextMethod | None,
+) -> Any:
     if long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if long_texts == "windows" and (read := read_windows(model, inputs)):

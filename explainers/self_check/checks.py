@@ -81,8 +81,8 @@ def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
     try:
         return Check(name, title, *ask())
     except Exception as problem:  # what fails here fails in an explanation too: it is said, and the others are asked
-        told = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
-        return Check(name, title, "failed", " ".join(told.split())[:500])
+        message = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
+        return Check(name, title, "failed", " ".join(message.split())[:500])
 
 
 def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
@@ -178,8 +178,8 @@ def _library(session: Session, sample: Sample) -> Outcome:
         return _timm(session, sample.source)
     if library == "transformers" and model.kind in ("image", "text"):
         return _pipeline(session, sample.source)
-    own = "a module of your own has no library to compare with"
-    return "not asked", own if library == "torch" else "prompts have no pipeline of their own"
+    reason = "a module of your own has no library to compare with"
+    return "not asked", reason if library == "torch" else "prompts have no pipeline of their own"
 
 
 def _timm(session: Session, picture: Image.Image) -> Outcome:
@@ -275,7 +275,7 @@ def _completeness(session: Session) -> Outcome:
 
 def _conservation(session: Session) -> Outcome:
     """Deep Taylor's relevance at the embedded tokens and constants, of 1 that starts at the logit."""
-    signals = session.trace(session.questions()[0][0], RULES["deep_taylor"], session.double).signals
+    signals = session.trace(session.questions()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
     assert signals.bias is not None
     assert signals.unplaced is not None
     arrived = signals.block_inputs[0].flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced

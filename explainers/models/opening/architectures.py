@@ -167,12 +167,12 @@ def _torchvision(name: str, weights: Weights) -> Built:
 def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[str, Tensor], int]:
     """The weights under the module's names, and how many classes they have: two skeletons differ where the head is."""
     with torch.device("meta"):
-        one, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
-    tensors = fitted(weights.tensors, one)
-    heads = [key for key, tensor in one.items() if tensor.shape != other[key].shape]
+        smaller, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
+    tensors = fitted(weights.tensors, smaller)
+    heads = [key for key, tensor in smaller.items() if tensor.shape != other[key].shape]
     for key in heads:
         if key in tensors:
-            axis = next(i for i, size in enumerate(one[key].shape) if size == _MANY_CLASSES[0])
+            axis = next(i for i, size in enumerate(smaller[key].shape) if size == _MANY_CLASSES[0])
             return tensors, int(tensors[key].shape[axis])
     raise ExplainerError(f"the file has no weights of a head ({', '.join(heads[:2])}): it gives features, not classes{_may_be(weights)}")
 
@@ -269,8 +269,8 @@ def _most_left(name: str, left_out: list[str], weights: Weights) -> str:
 
 
 def _may_be(weights: Weights) -> str:
-    found = suggestions(shapes_of(weights))
-    return f" By their names and shapes they may be of {' or '.join(found[:3])}." if found else ""
+    names = suggestions(shapes_of(weights))
+    return f" By their names and shapes they may be of {' or '.join(names[:3])}." if names else ""
 
 
 def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:

@@ -42,10 +42,10 @@ def names_in(text: str, name: str) -> list[str]:
     """The names in the text of a file called ``name``, whose ending says of which form it is."""
     if name.lower().endswith(".json"):
         try:
-            found = json.loads(text)
+            content = json.loads(text)
         except ValueError as problem:
             raise ExplainerError(f"{name} is not JSON: {problem}") from None
-        names = _of_json(found, name)
+        names = _of_json(content, name)
     elif name.lower().endswith((".csv", ".tsv")):
         names = _of_table(text, name, "\t" if name.lower().endswith(".tsv") else None)
     else:
@@ -55,19 +55,22 @@ def names_in(text: str, name: str) -> list[str]:
     return names
 
 
-def _of_json(found: Any, name: str) -> list[str]:
-    if isinstance(found, Mapping):
-        inner = next(
-            (found[key] for key in ("id2label", "labels", "classes", "names") if isinstance(found.get(key), list | Mapping)), found
-        )
+def _of_json(content: Any, name: str) -> list[str]:
+    if isinstance(content, Mapping):
+        keys = ("id2label", "labels", "classes", "names")
+        inner = next((content[key] for key in keys if isinstance(content.get(key), list | Mapping)), content)
         if isinstance(inner, Mapping):
             return _of_dict(inner, name)
-        found = inner
-    if isinstance(found, list) and all(isinstance(row, str) for row in found):
-        return list(found)
-    if isinstance(found, list) and all(isinstance(row, Mapping) and isinstance(row.get("label") or row.get("name"), str) for row in found):
-        return [str(row.get("label") or row["name"]) for row in found]
+        content = inner
+    if isinstance(content, list) and all(isinstance(row, str) for row in content):
+        return list(content)
+    if isinstance(content, list) and all(_has_name(row) for row in content):
+        return [str(row.get("label") or row["name"]) for row in content]
     raise ExplainerError(f"{name}: send a list of names, or an object of index to name")
+
+
+def _has_name(row: Any) -> bool:
+    return isinstance(row, Mapping) and isinstance(row.get("label") or row.get("name"), str)
 
 
 def _of_dict(names: Mapping[Any, Any], where: str) -> list[str]:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, circumstances, ran_out_of_memory
+from explainers.failure_report import structure
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.libraries.recognition import unwrapped
@@ -22,7 +23,7 @@ from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
 from explainers.models.opening.class_names import class_names
 from explainers.models.opening.folders import content_of
 from explainers.models.opening.guesses import suggestions
-from explainers.models.opening.kept import Opened, keep
+from explainers.models.opening.kept import Opened, keep, kept
 from explainers.models.opening.quantised import in_float32
 from explainers.models.opening.reporting import describe
 from explainers.models.opening.weights import Weights, read_weights, weights_in
@@ -59,10 +60,10 @@ class Ways:
     progress: DownloadProgress | None = None
     wrapping: Mapping[str, Any] = field(default_factory=dict)
 
-    def how(self, **found: Any) -> dict[str, Any]:
+    def how(self, **result: Any) -> dict[str, Any]:
         """What ``wrap`` and ``load`` are given: what was ``found``, and over it what was said."""
         labels = {} if self.labels is None else {"labels": self.labels}
-        return {"device": self.device, **{k: v for k, v in found.items() if v is not None}, **labels, **self.wrapping}
+        return {"device": self.device, **{k: v for k, v in result.items() if v is not None}, **labels, **self.wrapping}
 
 
 @with_gradients()
@@ -88,23 +89,67 @@ def open_model(
         progress=progress,
         wrapping={key: value for key, value in wrapping.items() if value is not None},
     )
-    if isinstance(anything, Model):
-        found = Found(anything, "a model that is wrapped already")
-    elif is_module:
-        found = _of_module(anything, ways)
-    elif isinstance(anything, Mapping):
-        found = _of_weights(weights_in(anything, weights), "a dict of tensors", "weights", ways)
-    elif isinstance(anything, list | tuple) and anything and all(isinstance(file, str | Path) for file in anything):
-        found = _of_parts([Path(file).expanduser() for file in anything], ways)
-    elif isinstance(anything, str | Path):
-        found = _of_name(anything, ways)
-    else:
-        raise ExplainerError(f"a {type(anything).__name__} cannot be opened as a model; send {ANYTHING}")
-    report = describe(found.model, found.opened, found.guesses, found.notes, said=frozenset(ways.how()))
-    opened = Opened(replace(found.model, report=report), found.twin)
+    with circumstances(_private(anything, ways), question=_question(anything, ways)):
+        result = _found(anything, ways)
+    report = describe(result.model, result.opened, result.guesses, result.notes, said=frozenset(ways.how()))
+    opened = Opened(replace(result.model, report=report), result.twin)
     if is_module:
         keep(anything, opened)
     return opened
+
+
+def unchecked_model_of(anything: Any) -> Model:
+    """``anything`` as a model: what it is, what it was opened as, or what :func:`open_model` makes of it."""
+    if isinstance(anything, Model):
+        return anything
+    known = kept(anything) if isinstance(anything, nn.Module) else None
+    return (known or open_model(anything)).model
+
+
+def _found(anything: Any, ways: Ways) -> Found:
+    """What is to be opened, by what it is. Raises ExplainerError for whatever goes wrong on the way, memory apart."""
+    try:
+        if isinstance(anything, Model):
+            return Found(anything, "a model that is wrapped already")
+        if isinstance(anything, nn.Module):
+            with circumstances([], found=structure(_shapes(anything))):
+                return _of_module(anything, ways)
+        if isinstance(anything, Mapping):
+            return _of_weights(weights_in(anything, ways.weights), "a dict of tensors", "weights", ways)
+        if isinstance(anything, list | tuple) and anything and all(isinstance(file, str | Path) for file in anything):
+            return _of_parts([Path(file).expanduser() for file in anything], ways)
+        if isinstance(anything, str | Path):
+            return _of_name(anything, ways)
+    except Exception as problem:
+        if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
+            raise
+        raise ExplainerError(f"it could not be opened: {type(problem).__name__}: {problem}") from problem
+    raise ExplainerError(f"a {type(anything).__name__} cannot be opened as a model; send {ANYTHING}")
+
+
+def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def _private(anything: Any, ways: Ways) -> list[str]:
+    """Paths and names of files, which a report leaves out."""
+    given = anything if isinstance(anything, list | tuple) else [anything]
+    places = [
+        Path(item) for item in (*given, ways.architecture, ways.base) if isinstance(item, str | Path) and Path(item).expanduser().exists()
+    ]
+    return [text for place in places for text in (str(place), place.name, place.stem.split(".")[0])]
+
+
+def _question(anything: Any, ways: Ways) -> str:
+    """What was asked, in a line."""
+    what = f"a {type(anything).__name__}"
+    if isinstance(anything, str | Path):
+        place = Path(anything).expanduser()
+        what = f"a file {place.suffix}" if place.is_file() else "a folder" if place.is_dir() else repr(str(anything))
+    named = {"architecture": ways.architecture, "weights": ways.weights, **ways.wrapping}
+    said = [f"{key}={value if isinstance(value, str) else type(value).__name__}" for key, value in named.items() if value is not None]
+    classes = [] if ways.labels is None else [f"labels={len(ways.labels)} names"]
+    return f"open({', '.join([what, *said, *classes])})"
 
 
 def _of_module(module: nn.Module, ways: Ways) -> Found:
@@ -120,9 +165,9 @@ def _of_module(module: nn.Module, ways: Ways) -> Found:
 def _of_scripted(module: Any, ways: Ways) -> Found:
     """The Python module that has the weights of a scripted one, whose own code cannot be followed."""
     weights = weights_in(dict(module.state_dict()))
-    found = _of_weights(weights, "a scripted module", "scripted", ways)
+    result = _of_weights(weights, "a scripted module", "scripted", ways)
     note = "The code of a scripted module cannot be followed: its weights are explained in the architecture, and both must answer alike."
-    return replace(found, notes=(note, *found.notes), twin=module)
+    return replace(result, notes=(note, *result.notes), twin=module)
 
 
 def _of_name(name: str | Path, ways: Ways) -> Found:
@@ -139,13 +184,13 @@ def _of_name(name: str | Path, ways: Ways) -> Found:
     content = content_of(place)
     guesses = () if content.guess is None else (Guess(content.guess, "a folder may hold several", "the path of the one to open"),)
     if content.adapter is not None:
-        found = _of_adapter(content.adapter, ways)
+        result = _of_adapter(content.adapter, ways)
     elif content.file is not None:
-        found = _of_file(content.file, ways)
+        result = _of_file(content.file, ways)
     else:
         assert content.folder is not None
-        found = _of_folder(content.folder, ways)
-    return replace(found, guesses=(*guesses, *found.guesses))
+        result = _of_folder(content.folder, ways)
+    return replace(result, guesses=(*guesses, *result.guesses))
 
 
 def _refuse_missing(name: str, place: Path) -> None:
@@ -183,9 +228,9 @@ def _of_adapter(folder: Path, ways: Ways) -> Found:
     module, base, title = adapters.merged(folder, ways.base, ways.progress)
     how: dict[str, Any] = {}
     for argument, auto_class in (("tokenizer", "AutoTokenizer"), ("preprocess", "AutoImageProcessor")):
-        how[argument] = next((found for place in (folder, base) if place and (found := _saved_in(place, auto_class)) is not None), None)
-    found = wrap(module, **ways.how(name=folder.resolve().name, **how))
-    return Found(found, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
+        how[argument] = next((result for place in (folder, base) if place and (result := _saved_in(place, auto_class)) is not None), None)
+    result = wrap(module, **ways.how(name=folder.resolve().name, **how))
+    return Found(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
 
 
 def _saved_in(folder: Path, auto_class: str) -> Any:
@@ -225,6 +270,11 @@ def _of_parts(files: Sequence[Path], ways: Ways) -> Found:
 
 
 def _of_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
+    with circumstances([], found=structure(weights.shapes)):
+        return _of_read_weights(weights, where, name, ways)
+
+
+def _of_read_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
     guesses: list[Guess] = []
     architecture = ways.architecture
     if weights.others and ways.weights is None:
@@ -262,12 +312,12 @@ def _of_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
     return Found(model, under + inside, tuple(guesses), tuple(notes))
 
 
-def _wrapped(module: nn.Module, how: dict[str, Any], found: Mapping[str, Any]) -> Model:
+def _wrapped(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:
     """The wrapped module; names in the file that are not as many as the classes are left out."""
     try:
         return wrap(module, **how)
     except ExplainerError as problem:
-        if "labels" in found and how.get("labels") is found["labels"] and "labels= holds" in str(problem):
+        if "labels" in result and how.get("labels") is result["labels"] and "labels= holds" in str(problem):
             return wrap(module, **{key: value for key, value in how.items() if key != "labels"})
         raise
 

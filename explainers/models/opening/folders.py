@@ -56,7 +56,7 @@ def content_of(folder: Path) -> Content:
 
 def _newest_checkpoint(folder: Path) -> Content | None:
     """The newest whole checkpoint of a run of transformers' Trainer."""
-    steps = {int(found[1]): place for place in folder.iterdir() if place.is_dir() and (found := _CHECKPOINT.fullmatch(place.name))}
+    steps = {int(match[1]): place for place in folder.iterdir() if place.is_dir() and (match := _CHECKPOINT.fullmatch(place.name))}
     whole = {
         step: place
         for step, place in steps.items()

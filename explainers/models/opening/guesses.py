@@ -115,14 +115,14 @@ def _of_openclip(shapes: Shapes) -> list[str]:
     layers = len({match[1] for name in shapes if (match := pattern.match(name))})
     positions = shapes["visual.positional_embedding"][0] - 1
     side = math.isqrt(positions) * patch[-1]
-    found: list[str] = []
+    names: list[str] = []
     for name in open_clip.list_models():
         config = open_clip.get_model_config(name)
         vision, words = config["vision_cfg"], config["text_cfg"]
         has = (vision.get("width"), vision.get("layers"), vision.get("patch_size"), vision.get("image_size"), words.get("width"))
         if has == (width[0], layers, patch[-1], side, text[1]) and words.get("vocab_size", text[0]) == text[0]:
-            found.append(f"openclip/{name}")
-    return sorted(found, key=len)
+            names.append(f"openclip/{name}")
+    return sorted(names, key=len)
 
 
 def _of_torchvision(shapes: Shapes) -> list[str]:

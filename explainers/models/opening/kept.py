@@ -50,5 +50,5 @@ def keep(module: nn.Module, opened: Opened) -> None:
 
 def kept(module: nn.Module) -> Opened | None:
     """What ``module`` was opened as, if its weights are the same since; else None."""
-    found = module.__dict__.get(_PLACE)
-    return found.opened if isinstance(found, _Kept) and found.state == _state(module) else None
+    holder = module.__dict__.get(_PLACE)
+    return holder.opened if isinstance(holder, _Kept) and holder.state == _state(module) else None

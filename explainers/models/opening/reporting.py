@@ -83,8 +83,8 @@ def _labels(labels: Sequence[str]) -> str:
     return ", ".join(labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
 
 
-def _counted(count: int, one: str, several: str | None = None) -> str:
-    return f"{count} {one if count == 1 else several or one + 's'}"
+def _counted(count: int, singular: str, several: str | None = None) -> str:
+    return f"{count} {singular if count == 1 else several or singular + 's'}"
 
 
 _MEANINGS = {

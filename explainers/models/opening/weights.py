@@ -102,18 +102,18 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
     """The weights in what a file holds, or in a dict of tensors. Raises ExplainerError where there are none, or not under ``key``."""
-    found = dict(_sets(tree))
-    if not found:
+    sets = dict(_sets(tree))
+    if not sets:
         raise ExplainerError(f"{name} holds {_summary(tree)} and no weights: save them with torch.save(model.state_dict(), 'weights.pth')")
-    if key is not None and key not in found:
-        raise ExplainerError(f"{name} has no weights under {key!r}; there are {', '.join(repr(k) for k in found)}")
-    chosen = key if key is not None else min(found, key=_rank)
-    tensors = found[chosen]
+    if key is not None and key not in sets:
+        raise ExplainerError(f"{name} has no weights under {key!r}; there are {', '.join(repr(k) for k in sets)}")
+    chosen = key if key is not None else min(sets, key=_rank)
+    tensors = sets[chosen]
     settings = tree if isinstance(tree, Mapping) else {}
     return Weights(
         tensors={name: _in_float(tensor) for name, tensor in _plain_names(tensors).items()},
         key=chosen,
-        others=tuple(k for k in found if k != chosen),
+        others=tuple(k for k in sets if k != chosen),
         architecture=_architecture(settings),
         labels=_first(settings, _CLASSES),
         stored=_stored(tensors),
