@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 from fastapi import FastAPI
@@ -67,8 +68,10 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller)
         worker.start()
         try:
-            for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
+            for name in (entry.name for entry in registry.all() if entry.embedded):
                 registry.ask(name, worker.load, trusted=True)
+            for name in settings.models:
+                registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
             yield
         finally:
             await run_in_threadpool(worker.stop)
@@ -84,6 +87,13 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         app.include_router(module.router)
     add_pages(app, settings)
     return app
+
+
+def _ways_of(name: str, settings: Settings) -> dict[str, Any]:
+    """How a model that the settings name is opened: what they say besides is about those that are files or folders."""
+    if not Path(name).expanduser().exists():
+        return {}
+    return {way: value for way, value in (("architecture", settings.architecture), ("labels", settings.labels)) if value}
 
 
 def _set_up_log(level: str) -> None:

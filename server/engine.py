@@ -22,7 +22,7 @@ class Engine:
     catalogue        known models, embedded ones first: objects with name, kind, title, description, embedded
     check_device     raises ExplainerError for a device that is not there; None is the engine's own choice
     fetch            gets the files of a hub model into the local cache; needs no device, so it may run beside the worker
-    load             name, device -> Model
+    load             name, device, and how it is opened as arguments of ``explainers.open`` -> Model, checked where it does not ship inside
     fit_threads      gives the thread that calls it as many CPU threads as the model can use and other processes leave; None: looks only
     explain          as ``explainers.explain``
     default_methods  Model -> specs
@@ -53,7 +53,7 @@ class Engine:
     catalogue: Sequence[Any]
     check_device: Callable[[str | None], None]
     fetch: Callable[[str, DownloadProgress], None]
-    load: Callable[[str, str | None], Any]
+    load: Callable[..., Any]
     fit_threads: Callable[[Any], None]
     explain: Callable[..., Any]
     default_methods: Callable[[Any], list[str]]

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,29 @@ from explainers.methods.about import line_of
 from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
-from explainers.models.catalogue import CATALOGUE
+from explainers.models.catalogue import CATALOGUE, embedded_names
 from explainers.models.inputs.types import ImageInput, TextInput, Token, Word
 from explainers.models.loading import card, device_named, fetch
 from explainers.models.threads import Threads
 from explainers.pipeline.explain import versions
 from explainers.plugins import plugin_sources
 from explainers.rendering.overlays import render_overlay
+from explainers.self_check.opening import check_model
 from server.engine import DownloadProgress, Engine
 from server.method_ranking import ranking_for, shown_first
 
 
 def engine() -> Engine:
     """``explainers`` as the server's engine."""
+    threads = Threads()
     return Engine(
         version=versions()["vitrine"],
         fingerprint=_fingerprint(),
         catalogue=CATALOGUE,
         check_device=_check_device,
         fetch=_fetch,
-        load=explainers.load,
-        fit_threads=Threads().fit,
+        load=partial(_load, threads),
+        fit_threads=threads.fit,
         explain=explainers.explain,
         default_methods=default_methods,
         variants=variants,
@@ -69,6 +71,15 @@ def engine() -> Engine:
         evaluate=evaluate,
         cancelled=explainers.Cancelled,
     )
+
+
+def _load(threads: Threads, name: str, device: str | None, **ways: Any) -> explainers.Model:
+    """The model, and but for one that ships inside its report and quick check: what fails is said with every map."""
+    if name in embedded_names():
+        return explainers.load(name, device)
+    model = explainers.open(name, device=device, check="none", **ways)
+    threads.fit(model)
+    return check_model(model)
 
 
 @cache  # a process keeps the source that it has imported

@@ -41,6 +41,10 @@ class Settings:
     device: str = _setting("auto", "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one.")
     home: Path = _setting(_default_home, "Folder of the stored explanations.")
     models: tuple[str, ...] = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
+    architecture: str = _setting(
+        "", "Of files of weights among the models, their architecture: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
+    )
+    labels: str = _setting("", "Of the models, a file with the names of their classes: .txt, .csv or .json.")
     max_upload_mb: float = _setting(20.0, "Largest upload, in megabytes (10^6 bytes).", 0.001)
     max_megapixels: float = _setting(40.0, "Largest image, in millions of pixels.", 0.001)
     max_text_chars: int = _setting(20_000, "Longest text, in characters.", 1)

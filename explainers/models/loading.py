@@ -298,7 +298,7 @@ def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: A
             f"has one: {argument}="
         )
     try:
-        return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
+        return auto_class.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
     except Exception as problem:  # tokenizers have errors of their own
         raise ExplainerError(f"{folder}: {auto_class.__name__} cannot read {files[0]}: {problem}") from problem
 

@@ -40,13 +40,14 @@ class ModelFacts:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
     calibration: Calibration = UNCALIBRATED
+    report: Mapping[str, Any] | None = None  # what was found and checked when it was opened
 
 
 def check_facts(facts: ModelFacts) -> None:
     """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
     classes = [label.to_json() for label in facts.classes]
     try:
-        json_text([facts.labels, facts.details, classes, facts.calibration.to_json()])
+        json_text([facts.labels, facts.details, classes, facts.calibration.to_json(), facts.report])
     except NotJsonError as error:
         raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None
 
@@ -66,6 +67,7 @@ class ModelEntry:
     megabytes: int | None = None  # of its download, where it is known
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
+    ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
     kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
     problem: Problem | None = None
@@ -132,11 +134,13 @@ class ModelRegistry:
         with self._lock:
             return list(self._entries.values())
 
-    def ask(self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False) -> ModelEntry:
+    def ask(
+        self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False, ways: Mapping[str, Any] | None = None
+    ) -> ModelEntry:
         """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
 
-        A hub name that the catalogue does not have is added; with ``trusted``, any name is. Raises Problem 422 for a name of neither
-        kind and 429 where too many are loading.
+        A hub name that the catalogue does not have is added; with ``trusted``, any name is, to be opened in these ``ways``. Raises Problem
+        422 for a name of neither kind and 429 where too many are loading.
         """
         with self._lock:
             if name not in self._entries:
@@ -150,6 +154,7 @@ class ModelRegistry:
             if entry.state in ("loading", "loaded"):
                 return entry
             entry.kept = entry.kept or trusted
+            entry.ways = entry.ways if ways is None else dict(ways)
             loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
             if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
                 wait = {"Retry-After": "30"}

@@ -228,7 +228,7 @@ class Worker(threading.Thread):
 
     def _load(self, entry: ModelEntry) -> None:
         try:
-            model = self._engine.load(entry.name, self._device)
+            model = self._engine.load(entry.name, self._device, **entry.ways)
             facts = self._facts(model)
             if model.kind == "clip":
                 with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
@@ -255,6 +255,7 @@ class Worker(threading.Thread):
             groups=model.groups,
             synonyms=model.synonyms,
             calibration=model.calibration,
+            report=None if model.report is None else model.report.to_json(),
         )
 
     def _load_failed(self, entry: ModelEntry, error: Exception) -> None:

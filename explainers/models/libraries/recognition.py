@@ -284,7 +284,7 @@ def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
     if not place:
         return None
     try:
-        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, **arguments)
+        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, trust_remote_code=False, **arguments)
     except (OSError, ValueError, KeyError, ImportError):
         return None
 

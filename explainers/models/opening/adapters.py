@@ -69,7 +69,7 @@ def _base_model(place: Path, said: dict[str, Any], file: Path) -> nn.Module:
     """The base model, with as many classes as the head that the adapter saved."""
     import transformers
 
-    config = transformers.AutoConfig.from_pretrained(place, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
     auto = _TASKS.get(said.get("task_type") or "") or (
         "AutoModelForImageClassification" if hasattr(config, "patch_size") else "AutoModelForSequenceClassification"
     )
@@ -82,7 +82,7 @@ def _base_model(place: Path, said: dict[str, Any], file: Path) -> nn.Module:
     classes = {"num_labels": rows[-1]} if rows else {}
     try:
         module: nn.Module = getattr(transformers, auto).from_pretrained(
-            place, dtype=torch.float32, local_files_only=True, ignore_mismatched_sizes=True, **classes
+            place, dtype=torch.float32, local_files_only=True, trust_remote_code=False, ignore_mismatched_sizes=True, **classes
         )
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"transformers cannot load the base model {place.name}: {problem}") from problem

@@ -186,7 +186,7 @@ def _from_config(folder: Path, name: str, weights: Weights) -> Built:
     said: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     if "architecture" in said:
         return _timm(said["architecture"], weights)
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     model_class = _classifier_class(config, said)
 
     def make(classes: int) -> nn.Module:
@@ -214,9 +214,11 @@ def _from_config(folder: Path, name: str, weights: Weights) -> Built:
         left_out = _put(module, tensors, name, weights)
     how: dict[str, Any] = {}
     if _has_any(folder, "preprocessor_config.json", "processor_config.json"):
-        how["preprocess"] = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True, backend="pil")
+        how["preprocess"] = transformers.AutoImageProcessor.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, backend="pil"
+        )
     if _has_any(folder, "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
-        how["tokenizer"] = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        how["tokenizer"] = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return Built(module, how, left_out)
 
 

@@ -207,6 +207,8 @@ def _of_folder(folder: Path, ways: Ways) -> Found:
             f"{folder.name} holds weights quantised by {method}: load it where that runs, call model.dequantize(), save it again with "
             "save_pretrained, and open that; or open the model that it was made from"
         )
+    for file in sorted(folder.glob("pytorch_model*.bin")):
+        read_weights(file)  # refuses what is more than weights, whatever the library does with it
     stored = config.get("dtype") or config.get("torch_dtype")
     notes = (f"The weights are {stored}; they are explained in float32.",) if stored in ("float16", "bfloat16") else ()
     library = "timm" if "architecture" in config else "transformers"
@@ -239,7 +241,7 @@ def _saved_in(folder: Path, auto_class: str) -> Any:
     if not any((folder / name).is_file() for name in _BESIDE[auto_class]):
         return None
     arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
-    return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, **arguments)
+    return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
 
 
 _BESIDE = {
