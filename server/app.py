@@ -22,6 +22,7 @@ from server.api import (
     interactions,
     leaderboard,
     models,
+    opening,
     operations,
     probes,
     runs,
@@ -32,6 +33,7 @@ from server.http.middleware import Surroundings
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.jobs.model_registry import ModelRegistry
+from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -40,7 +42,7 @@ from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
-API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, operations, leaderboard, runs, probes)
+API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, opening, operations, leaderboard, runs, probes)
 _DECODERS = 2  # uploads decoded at once
 
 
@@ -65,7 +67,10 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         worker = Worker(engine, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
         run_controller = RunController(engine, registry, worker, settings.home)
-        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller)
+        own_models = OwnModels(settings.home, settings.max_model_bytes)
+        app.state.services = Services(
+            settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models
+        )
         worker.start()
         try:
             for name in (entry.name for entry in registry.all() if entry.embedded):
@@ -76,6 +81,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
         finally:
             await run_in_threadpool(worker.stop)
             store.close()
+            own_models.close()
 
     # FastAPI's own documentation pages load scripts from elsewhere, which the content security policy forbids
     app = FastAPI(

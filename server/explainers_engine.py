@@ -73,9 +73,9 @@ def engine() -> Engine:
     )
 
 
-def _load(threads: Threads, name: str, device: str | None, **ways: Any) -> explainers.Model:
+def _load(threads: Threads, name: str | Path, device: str | None, **ways: Any) -> explainers.Model:
     """The model, and but for one that ships inside its report and quick check: what fails is said with every map."""
-    if name in embedded_names():
+    if str(name) in embedded_names():
         return explainers.load(name, device)
     model = explainers.open(name, device=device, check="none", **ways)
     threads.fit(model)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from explainers.errors import ExplainerError
@@ -68,6 +69,8 @@ class ModelEntry:
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
     ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
+    place: Path | None = None  # of a model that somebody brought: what is opened
+    failure: str | None = None  # where it could not be opened, a report to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
     problem: Problem | None = None
@@ -163,10 +166,25 @@ class ModelRegistry:
         start(entry)
         return entry
 
+    def free_name(self, wanted: str) -> str:
+        """``wanted``, or with a number where a model is called so."""
+        with self._lock:
+            return next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 10_000))) if name not in self._entries)
+
+    def bring(self, name: str, place: Path, ways: Mapping[str, Any], start: Callable[[ModelEntry], None]) -> ModelEntry:
+        """A model that somebody brought, its loading begun: it makes room for others as one of the hub does."""
+        with self._lock:
+            self._drop_failed()
+            entry = ModelEntry(name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, ways=dict(ways))
+            self._entries[name] = entry
+            self.begin_loading(entry)
+        start(entry)
+        return entry
+
     def begin_loading(self, entry: ModelEntry) -> ModelEntry:
         """Note that ``entry`` is loading, with a fresh story; returns it."""
         with self._lock:
-            entry.state, entry.problem, entry.feed, entry.events = "loading", None, Feed(), 0
+            entry.state, entry.problem, entry.feed, entry.events, entry.failure = "loading", None, Feed(), 0, None
         return entry
 
     def _drop_failed(self) -> None:
@@ -194,9 +212,10 @@ class ModelRegistry:
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
-    def failed(self, entry: ModelEntry, problem: Problem) -> None:
-        """``entry`` could not be loaded; asking again tries again."""
+    def failed(self, entry: ModelEntry, problem: Problem, failure: str | None = None) -> None:
+        """``entry`` could not be loaded, ``failure`` being a report of that; asking again tries again."""
         with self._lock:
+            entry.failure = failure
             entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()

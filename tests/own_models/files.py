@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tests.own_models.case import ARCHITECTURE, CLASSES, Case, Given, save_text, shaken, text_model, vit
 
-HOW = 'architecture="timm/<name>"'
+HOW = '`architecture="timm/<name>"`'
 
 
 def _renamed(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -218,11 +218,16 @@ FILES: list[Case] = [
     Case("old format", "a file of torch before 1.6", HOW, _legacy),
     Case("averaged weights", "weights of `AveragedModel`", HOW, _averaged),
     Case("apart", "backbone and head in two files (DINOv2)", "a list of both files", _apart),
-    Case("own class", "weights of a class of one's own", "architecture=MyNet(), an instance of it", _own_class),
+    Case("own class", "weights of a class of one's own", "`architecture=MyNet()`, an instance of it", _own_class),
     Case("beside config", "`last.pth` beside a `config.json`", "alone", _beside_config),
-    Case("text file", "`.pt` of a BERT", "architecture=, the folder or hub name of its base", _text_file, kind="text"),
+    Case("text file", "`.pt` of a BERT", "`architecture=` the folder or hub name of its base", _text_file, kind="text"),
     Case(
-        "openclip file", "`epoch_2.pt` of OpenCLIP's training", 'architecture="openclip/<model>"', _openclip, kind="clip", needs="open_clip"
+        "openclip file",
+        "`epoch_2.pt` of OpenCLIP's training",
+        '`architecture="openclip/<model>"`',
+        _openclip,
+        kind="clip",
+        needs="open_clip",
     ),
     Case("names inside", "class names in the file (`class_to_idx`)", HOW, _file("n.pth", _classes_inside), labels=NAMES),
 ]

@@ -13,6 +13,7 @@ from torch import nn
 
 from explainers import Preprocessing
 from tests.own_models.case import ARCHITECTURE, Case, Given, shaken, text_model, vit
+from tests.own_models.files import HOW
 from tests.vocabularies import wordpiece
 
 
@@ -110,5 +111,5 @@ OBJECTS: list[Case] = [
     Case("int8 of torchao", "int8 by torchao", "the module: a copy with the numbers its weights stand for", _torchao, needs="torchao"),
     Case("bfloat16 module", "a module in bfloat16", "the module: a copy in float32", _bfloat16),
     Case("own module", "a module of one's own", '`kind="image"` and `preprocess=`, where its forward does not say', _own),
-    Case("tensors", "a dict of tensors", HOW := 'architecture="timm/<name>"', _tensors),
+    Case("tensors", "a dict of tensors", HOW, _tensors),
 ]

@@ -12,6 +12,7 @@ import torch
 import explainers
 from explainers.self_check.sample import PROMPTS, TEXT, picture
 from tests.own_models import CASES
+from tests.own_models_table import PAGE, page
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
@@ -57,3 +58,10 @@ def _plain(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> torch.T
         for field in ("logits_per_image", "logits"):
             out = getattr(out, field, out)
         return out  # type: ignore[no-any-return]
+
+
+def test_the_page_has_every_case() -> None:
+    """``python -m tests.own_models_table`` writes it anew."""
+    text = PAGE.read_text("utf-8")
+    assert page(text) == text
+    assert all(case.have in text for case in CASES.values())
