@@ -73,7 +73,7 @@ def engine() -> Engine:
     )
 
 
-def _load(threads: Threads, name: str | Path, device: str | None, **ways: Any) -> explainers.Model:
+def _load(threads: Threads, name: str | Path, device: str | None, /, **ways: Any) -> explainers.Model:
     """The model, and but for one that ships inside its report and quick check: what fails is said with every map."""
     if str(name) in embedded_names():
         return explainers.load(name, device)

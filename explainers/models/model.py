@@ -93,7 +93,7 @@ class Model:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
         made = make(**copy.deepcopy({"module": self.module, **arguments}, memo))
-        known = ("labels", "classes", "calibration", "directions", "prompt_words", "report")
+        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 
     @cached_property

@@ -146,7 +146,7 @@ def _question(anything: Any, ways: Ways) -> str:
     if isinstance(anything, str | Path):
         place = Path(anything).expanduser()
         what = f"a file {place.suffix}" if place.is_file() else "a folder" if place.is_dir() else repr(str(anything))
-    named = {"architecture": ways.architecture, "weights": ways.weights, **ways.wrapping}
+    named = {"architecture": ways.architecture, "weights": ways.weights, **ways.wrapping, "name": None}
     said = [f"{key}={value if isinstance(value, str) else type(value).__name__}" for key, value in named.items() if value is not None]
     classes = [] if ways.labels is None else [f"labels={len(ways.labels)} names"]
     return f"open({', '.join([what, *said, *classes])})"
@@ -180,7 +180,7 @@ def _of_name(name: str | Path, ways: Ways) -> Found:
             raise ExplainerError(
                 f"architecture= goes with a file of weights, and {str(name)!r} is the name of a model with its own; leave it out"
             )
-        return Found(load(str(name), progress=ways.progress, **ways.how()), f"the name {name}")
+        return Found(_loaded(str(name), ways), f"the name {name}")
     content = content_of(place)
     guesses = () if content.guess is None else (Guess(content.guess, "a folder may hold several", "the path of the one to open"),)
     if content.adapter is not None:
@@ -191,6 +191,13 @@ def _of_name(name: str | Path, ways: Ways) -> Found:
         assert content.folder is not None
         result = _of_folder(content.folder, ways)
     return replace(result, guesses=(*guesses, *result.guesses))
+
+
+def _loaded(name: str | Path, ways: Ways) -> Model:
+    how = ways.how()
+    title = how.pop("name", None)
+    model = load(name, progress=ways.progress, **how)
+    return model if title is None else replace(model, name=title)
 
 
 def _refuse_missing(name: str, place: Path) -> None:
@@ -212,7 +219,7 @@ def _of_folder(folder: Path, ways: Ways) -> Found:
     stored = config.get("dtype") or config.get("torch_dtype")
     notes = (f"The weights are {stored}; they are explained in float32.",) if stored in ("float16", "bfloat16") else ()
     library = "timm" if "architecture" in config else "transformers"
-    return Found(load(folder, progress=ways.progress, **ways.how()), f"a folder of {library}", notes=notes)
+    return Found(_loaded(folder, ways), f"a folder of {library}", notes=notes)
 
 
 def _of_openclip_folder(folder: Path, ways: Ways) -> Found:
