@@ -11,7 +11,7 @@ from tests.browser.accessibility import no_violation
 from tests.browser.conftest import FEW, Visit, methods, model_path
 from tests.browser.pages.test_fonts import ALL_FONTS
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard")
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 350_000  # bytes
 
