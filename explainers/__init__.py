@@ -31,6 +31,7 @@ from explainers.models.model import Model
 from explainers.models.report import Check, Guess, Report
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
+from explainers.pipeline.batches import MapBatch
 from explainers.pipeline.explain import explain
 from explainers.plugins import load_plugins
 from explainers.records.result import Attribution, Explanation, MapPrecision
@@ -59,6 +60,7 @@ __all__ = [
     "Explanation",
     "Guess",
     "Interaction",
+    "MapBatch",
     "MapPrecision",
     "MethodOutput",
     "Mix",

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
@@ -24,6 +25,7 @@ from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInpu
 from explainers.models.model import Model, Side
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
+from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
@@ -64,7 +66,7 @@ def _version(package: str) -> str:
 
 def explain(
     model: Any,
-    inputs: Input | Prepared,
+    inputs: Input | Prepared | DataLoader[Any],
     target: Target | Sequence[Target] = None,
     methods: Methods | str | None = None,
     *,
@@ -83,7 +85,7 @@ def explain(
     model     what :func:`explainers.load`, :func:`wrap` or :func:`open` gives, or anything that ``open`` takes: a torch module is opened
               once, a name or a path at each call
     inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
-              what ``model.prepare`` gives
+              what ``model.prepare`` gives; a DataLoader of tensors, whose batches become :class:`MapBatch` one by one, with a bar
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
     methods   specs ``method[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
@@ -111,8 +113,26 @@ def explain(
     opened = model_of(model)
     with circumstances([], question=_question(inputs, target, methods), model=_facts(opened)):
         side_model, whole = opened.seen_from(side), whole_seed(seed)
-        how = {"long_texts": long_texts, "observer": observer, "cancelled": cancelled, "precision": precision, "next_method": next_method}
-        return _explain(side_model, inputs, target, methods, prompts=prompts, seed=whole, **how)  # type: ignore[arg-type]
+        how: dict[str, Any] = {
+            "long_texts": long_texts,
+            "observer": observer,
+            "cancelled": cancelled,
+            "precision": precision,
+            "next_method": next_method,
+        }
+
+        def ask(given: Any) -> Any:
+            return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
+
+        if not isinstance(inputs, DataLoader):
+            return ask(inputs)
+        if isinstance(target, list | tuple):
+            raise ExplainerError("over a DataLoader one target is explained at a time: send one, or None for each sample's top class")
+        return explain_batches(lambda tensors: _listed(ask(tensors)), side_model, inputs)
+
+
+def _listed(result: Explanation | list[Explanation]) -> list[Explanation]:
+    return result if isinstance(result, list) else [result]
 
 
 def _question(inputs: object, target: object, methods: object) -> str:
