@@ -94,6 +94,12 @@ def _other(**shape: Any) -> Callable[[Path], Given]:
     return make
 
 
+def _one_logit(folder: Path) -> Given:
+    module = vit(1, in_chans=1)
+    torch.save({"model": module.state_dict()}, folder / "scan.pth")
+    return Given(folder / "scan.pth", {"architecture": ARCHITECTURE, "labels": ["tumour"]})
+
+
 def _legacy(folder: Path) -> Given:
     module = vit()
     torch.save(module.state_dict(), folder / "old.pth", _use_new_zipfile_serialization=False)
@@ -112,6 +118,28 @@ def _apart(folder: Path) -> Given:
     torch.save(body, folder / "backbone.pth")
     torch.save({"head.weight": module.state_dict()["head.weight"], "head.bias": module.state_dict()["head.bias"]}, folder / "head.pth")
     return Given([folder / "backbone.pth", folder / "head.pth"], {"architecture": ARCHITECTURE}, module)
+
+
+def _dinov2(folder: Path) -> Given:
+    """As torch.hub has DINOv2: the backbone alone, and a linear head over the class token beside the mean of the patches."""
+    backbone = vit(0)
+    head = shaken(nn.Linear(128, 7), "head")
+    torch.save(backbone.state_dict(), folder / "pretrain.pth")
+    torch.save(head.state_dict(), folder / "linear_head.pth")
+    return Given([folder / "pretrain.pth", folder / "linear_head.pth"], {"architecture": ARCHITECTURE}, BackboneAndHead(backbone, head))
+
+
+class BackboneAndHead(nn.Module):
+    """DINOv2's classifier, written again."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        tokens = self.backbone.forward_features(pixel_values)  # type: ignore[operator]
+        out: Tensor = self.head(torch.cat([tokens[:, 0], tokens[:, 1:].mean(1)], 1))
+        return out
 
 
 class OwnNet(nn.Module):
@@ -212,12 +240,14 @@ FILES: list[Case] = [
     Case("float16", "`.safetensors` in float16", f"{HOW}; explained in float32", _safetensors(torch.float16, True)),
     Case("bfloat16", "`.pth` in bfloat16", f"{HOW}; explained in float32", _halves),
     Case("grey", "a model of 1 channel", f"{HOW}; channels are read from the first layer", _other(in_chans=1)),
+    Case("one logit", "grey pictures and one logit", f"{HOW}, `labels=` the name of yes", _one_logit, labels=("tumour", "no tumour")),
     Case("four channels", "a model of 4 channels", HOW, _other(in_chans=4)),
     Case("other size", "a model of another size of pictures", f"{HOW}; the size is read from its positions", _other(img_size=96)),
     Case("mean pooling", "a head over the mean (MAE fine-tuned)", f"{HOW}; seen from `fc_norm`", _other(global_pool="avg")),
     Case("old format", "a file of torch before 1.6", HOW, _legacy),
     Case("averaged weights", "weights of `AveragedModel`", HOW, _averaged),
     Case("apart", "backbone and head in two files (DINOv2)", "a list of both files", _apart),
+    Case("DINOv2", "DINOv2 of torch.hub: backbone and linear head apart", f"a list of both files, {HOW}", _dinov2),
     Case("own class", "weights of a class of one's own", "`architecture=MyNet()`, an instance of it", _own_class),
     Case("beside config", "`last.pth` beside a `config.json`", "alone", _beside_config),
     Case("text file", "`.pt` of a BERT", "`architecture=` the folder or hub name of its base", _text_file, kind="text"),

@@ -19,6 +19,7 @@ from explainers.errors import ExplainerError, not_installed
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
+from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.opening.guesses import picture_side, suggestions
 from explainers.models.opening.weights import Weights, fitted
 
@@ -27,6 +28,7 @@ SPELLINGS = (
     "timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, the path of a folder with config.json, or in Python a "
     "module of your own"
 )
+_HEADS_APART = ("", "linear.", "fc.", "classifier.", "head.")  # what stands before the names of a head in a file of its own
 _MANY_CLASSES = (7, 11)  # two skeletons with so many classes: where their shapes differ is the head
 _MOST_LEFT_OUT = 0.5  # of the numbers in a file
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, with which torchvision's weights were trained
@@ -84,6 +86,7 @@ def _timm(name: str, weights: Weights) -> Built:
     tensors = fitted(weights.tensors, skeleton.state_dict())
     config = dict(skeleton.pretrained_cfg)
     classifiers, convolutions = (_several(config.get(key)) for key in ("classifier", "first_conv"))
+    tensors = _with_head(tensors, classifiers)
     head = next((tensors[f"{part}.weight"] for part in classifiers if f"{part}.weight" in tensors), None)
     if head is None:
         raise ExplainerError(
@@ -91,6 +94,10 @@ def _timm(name: str, weights: Weights) -> Built:
             "it with its head: a list of both files, [backbone, head]"
         )
     shape: dict[str, Any] = {"num_classes": head.shape[0]}
+    beside_mean = head.dim() == 2 and head.shape[1] == 2 * skeleton.num_features
+    if beside_mean:  # DINOv2's linear classifiers
+        shape = {"num_classes": 0}
+        tensors = {key: tensor for key, tensor in tensors.items() if key.partition(".")[0] not in classifiers}
     first = next((tensors[f"{part}.weight"] for part in convolutions if f"{part}.weight" in tensors), None)
     if first is not None and first.dim() == 4:
         shape["in_chans"] = first.shape[1]
@@ -107,7 +114,43 @@ def _timm(name: str, weights: Weights) -> Built:
     wanted = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
     if any(key in wanted and tuple(t.shape) != wanted[key] for key, t in tensors.items()) or not wanted.keys() <= tensors.keys():
         tensors = _converted(architecture, tensors, module)
-    return Built(module, left_out=_put(module, tensors, f"timm/{architecture}", weights))
+    left_out = _put(module, tensors, f"timm/{architecture}", weights)
+    if not beside_mean:
+        return Built(module, left_out=left_out)
+    recipe, _ = preprocessing_of(module, "timm", None)
+    bias = _with_head(dict(weights.tensors), classifiers).get(f"{classifiers[0]}.bias")
+    return Built(ClassAndMean(module, head, bias).eval(), {"preprocess": recipe}, left_out)
+
+
+class ClassAndMean(nn.Module):
+    """A backbone and a linear head that reads its class token beside the mean of its patches, as DINOv2's classifiers do."""
+
+    def __init__(self, backbone: nn.Module, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+        with torch.no_grad():
+            self.head.weight.copy_(weight)
+            if bias is not None:
+                self.head.bias.copy_(bias)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Logits (batch, classes)."""
+        tokens = self.backbone.forward_features(pixel_values)  # type: ignore[operator]
+        patches = tokens[:, self.backbone.num_prefix_tokens :]
+        out: Tensor = self.head(torch.cat([tokens[:, 0], patches.mean(1)], -1))
+        return out
+
+
+def _with_head(tensors: dict[str, Tensor], classifiers: tuple[str, ...]) -> dict[str, Tensor]:
+    """``tensors``, a head that was saved apart under the name of the classifier: its file has a linear layer's own names."""
+    if not classifiers or any(f"{part}.weight" in tensors for part in classifiers):
+        return tensors
+    start = next((start for start in _HEADS_APART if f"{start}weight" in tensors and tensors[f"{start}weight"].dim() == 2), None)
+    if start is None:
+        return tensors
+    names = {f"{start}{part}": f"{classifiers[0]}.{part}" for part in ("weight", "bias")}
+    return {names.get(key, key): tensor for key, tensor in tensors.items()}
 
 
 def _several(names: Any) -> tuple[str, ...]:

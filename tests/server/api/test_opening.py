@@ -191,3 +191,20 @@ def test_questions_that_make_no_sense(wanted: Any, status: int, slug: str, sites
     with home(sites) as site:
         answer = site.client.post("/api/opening/open", json=wanted)
         assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (status, slug)
+
+
+def test_the_server_opens_what_it_is_named_in_the_ways_of_its_settings(sites: Sites, tmp_path: Path) -> None:
+    torch.save({"model": vit().state_dict()}, tmp_path / "best.pth")
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    class Listening(FakeEngine):
+        def load(self, name: str, device: str | None, /, **ways: Any) -> Any:
+            seen.append((name, ways))
+            return super().load(name, device, **ways)
+
+    best = str(tmp_path / "best.pth")
+    settings = {"models": (best, "timm/other"), "architecture": ARCHITECTURE, "labels": "names.txt"}
+    with sites(Listening(), **settings) as site:
+        site.wait_for_models(best, "timm/other")
+    assert (best, {"architecture": ARCHITECTURE, "labels": "names.txt"}) in seen
+    assert ("timm/other", {}) in seen
