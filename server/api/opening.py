@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +24,7 @@ from server.settings import environment_name
 
 router = APIRouter(prefix="/api/opening", tags=["opening"], route_class=JsonRoute)
 _SETTING = environment_name("own_models")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 class Allowed(BaseModel):
@@ -246,10 +249,23 @@ def _place(place: Place, request: Request, services: Services) -> tuple[Path, li
     _check(_allowed(request, services))
     upload = services.own_models.find(place.upload or "")
     services.own_models.unpack(upload)
+    if not _allowed(request, services).paths:
+        _refuse_paths_inside(upload.folder)
     inside = [path for path in upload.folder.iterdir() if not path.name.startswith(".")]
     if not inside:
         raise Problem(422, "nothing-to-open", "No file has arrived that could be read.", send="Send weights and what lies beside them.")
     return (inside[0] if len(inside) == 1 else upload.folder), upload.left_out
+
+
+def _refuse_paths_inside(folder: Path) -> None:
+    """Raise Problem 422 for an adapter whose base model is a path: who may not read folders here may not by way of a file."""
+    for file in folder.rglob("adapter_config.json"):
+        try:
+            base = json.loads(file.read_text("utf-8")).get("base_model_name_or_path")
+        except (ValueError, AttributeError):
+            raise Problem(422, "cannot-be-opened", "adapter_config.json is no JSON object.", send="Save the adapter again.") from None
+        if base and not (isinstance(base, str) and _HUB_NAME.fullmatch(base) and _is_a_name(base)):
+            raise Problem(422, "base-is-a-path", "The adapter names its base model by a path.", send="Name one of the hub in its config.")
 
 
 def _is_a_name(text: str) -> bool:

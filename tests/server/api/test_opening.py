@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -166,6 +167,15 @@ def test_a_zip_that_leads_elsewhere_or_grows_is_refused(tmp_path: Path) -> None:
     (upload.folder / "no.zip").write_bytes(b"no zip")
     with pytest.raises(Problem, match="The zip cannot be read"):
         store.unpack(upload)
+
+
+@pytest.mark.parametrize(
+    ("base", "status"), [("/etc", 422), ("../../models", 422), ("~/models/x", 422), ("google-bert/bert-base-uncased", 200)]
+)
+def test_an_adapter_from_elsewhere_names_no_folder_of_this_machine(base: str, status: int, sites: Sites) -> None:
+    with home(sites, host="0.0.0.0", own_models="uploads") as site:
+        upload = bring(site, {"a/adapter_config.json": json.dumps({"base_model_name_or_path": base}).encode()})
+        assert site.client.post("/api/opening/look", json={"upload": upload}).status_code == status
 
 
 def test_too_much_is_refused(sites: Sites) -> None:
