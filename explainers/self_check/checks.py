@@ -31,6 +31,7 @@ _OF_HALF = 3e-2  # in bfloat16 and float16
 #: How far probabilities may be from those of the library, whose preprocessing rounds in its own way.
 SAME_PROBABILITIES = 1e-5
 _SAME_PIXELS = 1e-6
+_PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
 #: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
 _LOST = 0.05
 #: Of methods that run the model often, a few runs show whether they run.
@@ -179,7 +180,33 @@ def _library(session: Session, sample: Sample) -> Outcome:
     if library == "transformers" and model.kind in ("image", "text"):
         return _pipeline(session, sample.source)
     reason = "a module of your own has no library to compare with"
-    return "not asked", reason if library == "torch" else "prompts have no pipeline of their own"
+    if library == "transformers" and isinstance(sample.source, Image.Image):
+        return _zero_shot(session, sample.source)
+    return "not asked", reason if library == "torch" else "OpenCLIP has no pipeline to compare with"
+
+
+def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
+    """Of a model of pictures and prompts: transformers' pipeline over the same prompts, whose sigmoid SigLIP's models have."""
+    import transformers
+
+    model, prompts = session.model, list(session.labels)
+    arguments = model.made_by[1] if model.made_by else {}
+    processor = arguments.get("preprocess") or lib.saved_with(model.module, "AutoImageProcessor", backend="pil")
+    tokenizer = arguments.get("tokenizer") or lib.saved_with(model.module, "AutoTokenizer")
+    if not hasattr(processor, "save_pretrained") or tokenizer is None:
+        return "not asked", "no processor and tokenizer of transformers go with the model"
+    config: Any = model.module.config
+    is_siglip = "siglip" in config.model_type
+    if is_siglip and (most := int(config.text_config.max_position_embeddings)) < _PADDED:
+        return "not asked", f"transformers' pipeline pads prompts to {_PADDED} tokens, and the model takes {most}"
+    with torch.no_grad(), evaluating(model.module):
+        named: Any = {"image_processor": processor, "tokenizer": tokenizer, "device": model.device}
+        pipe: Any = transformers.pipeline("zero-shot-image-classification", model=model.module, **named)
+        rows = pipe(picture, candidate_labels=prompts, hypothesis_template="{}")
+    by_prompt = {row["label"]: float(row["score"]) for row in rows}
+    theirs = torch.tensor([[by_prompt[prompt] for prompt in prompts]])
+    ours = probabilities(session.answers.detach().float().cpu(), "sigmoid" if is_siglip else "softmax")
+    return _alike(ours, theirs, "transformers' pipeline")
 
 
 def _timm(session: Session, picture: Image.Image) -> Outcome:
@@ -213,7 +240,11 @@ def _probable(model: Model, logits: Tensor) -> Tensor:
 
 
 def _same(model: Model, answers: Tensor, theirs: Tensor, whose: str) -> Outcome:
-    off = float((_probable(model, answers) - theirs).abs().max())
+    return _alike(_probable(model, answers), theirs, whose)
+
+
+def _alike(ours: Tensor, theirs: Tensor, whose: str) -> Outcome:
+    off = float((ours - theirs).abs().max())
     is_same = off <= SAME_PROBABILITIES * max(1.0, float(theirs.abs().max()))
     return ("passed" if is_same else "failed"), f"same as {whose}: {'yes' if is_same else 'no'}, off by {off:.1g}"
 
