@@ -28,14 +28,17 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
+from explainers.models.report import Check, Guess, Report
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
+from explainers.pipeline.batches import MapBatch
 from explainers.pipeline.explain import explain
 from explainers.plugins import load_plugins
 from explainers.records.result import Attribution, Explanation, MapPrecision
 from explainers.records.session import Cancelled, Session
 from explainers.records.targets import TARGETS, AnyOf, Contrast, NamedLogits, Probability, Target, add_target
 from explainers.records.trace import MethodOutput, Trace
+from explainers.self_check.opening import open  # noqa: A004  (the word for it)
 
 __all__ = [
     "KINDS",
@@ -49,13 +52,16 @@ __all__ = [
     "AnyOf",
     "Attribution",
     "Cancelled",
+    "Check",
     "Citation",
     "Contrast",
     "Crop",
     "DeletionTest",
     "ExplainerError",
     "Explanation",
+    "Guess",
     "Interaction",
+    "MapBatch",
     "MapPrecision",
     "MethodOutput",
     "Mix",
@@ -65,6 +71,7 @@ __all__ = [
     "Probability",
     "Region",
     "Regions",
+    "Report",
     "Rule",
     "Session",
     "Strength",
@@ -92,6 +99,7 @@ __all__ = [
     "load",
     "method",
     "mix",
+    "open",
     "regions",
     "summarise",
     "variants",

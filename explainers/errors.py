@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from explainers.failure_report import failure_report
+
 
 class ExplainerError(ValueError):
     """Something asked of the engine cannot be done; the message says what was wrong and what to send instead."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.circumstances: dict[str, Any] = {}
+        self.private: list[str] = []
+
+    def report(self) -> str:
+        """A text to send to somebody who can help: versions, what was asked, what was found, the error. It has no weights, no paths and
+        no pictures.
+        """
+        return failure_report(self, self.circumstances, self.private)
+
+
+@contextmanager
+def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
+    """What is ``known`` goes into the report of an ExplainerError that is raised inside, and ``private`` is left out of it."""
+    try:
+        yield
+    except ExplainerError as error:
+        error.circumstances = {**known, **error.circumstances}
+        error.private += private
+        raise
 
 
 #: What the allocators of torch, C++ and CUDA say, in small letters, where there is no memory; torch has an exception for the GPU's alone.

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 from fastapi import FastAPI
@@ -22,6 +23,7 @@ from server.api import (
     interactions,
     leaderboard,
     models,
+    opening,
     operations,
     probes,
     runs,
@@ -33,6 +35,7 @@ from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.model_source import ModelSource
+from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -41,7 +44,7 @@ from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
-API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, operations, leaderboard, runs, probes)
+API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, opening, operations, leaderboard, runs, probes)
 _DECODERS = 2  # uploads decoded at once
 
 
@@ -67,15 +70,19 @@ def create_app(settings: Settings, source: ModelSource | None = None, samples: I
         worker = Worker(source, registry, store, settings, metrics)
         decoders = anyio.CapacityLimiter(_DECODERS)
         run_controller = RunController(registry, worker, settings.home)
-        app.state.services = Services(settings, registry, store, worker, metrics, known_samples, decoders, run_controller)
+        own_models = OwnModels(settings.home, settings.max_model_bytes)
+        app.state.services = Services(settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models)
         worker.start()
         try:
-            for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
+            for name in (entry.name for entry in registry.all() if entry.embedded):
                 registry.ask(name, worker.load, trusted=True)
+            for name in settings.models:
+                registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
             yield
         finally:
             await run_in_threadpool(worker.stop)
             store.close()
+            own_models.close()
 
     # FastAPI's own documentation pages load scripts from elsewhere, which the content security policy forbids
     app = FastAPI(
@@ -88,6 +95,13 @@ def create_app(settings: Settings, source: ModelSource | None = None, samples: I
     add_pages(app, settings)
     complete_openapi(app)
     return app
+
+
+def _ways_of(name: str, settings: Settings) -> dict[str, Any]:
+    """How a model that the settings name is opened: what they say besides is about those that are files or folders."""
+    if not Path(name).expanduser().exists():
+        return {}
+    return {way: value for way, value in (("architecture", settings.architecture), ("labels", settings.labels)) if value}
 
 
 def _set_up_log(level: str) -> None:

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from server.http.metrics import Metrics
 from server.http.queries import refuse_unknown_parameters
 from server.jobs.model_registry import ModelRegistry
+from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -30,6 +31,7 @@ class Services:
     samples: dict[str, SampleInput]
     decoders: anyio.CapacityLimiter
     runs: RunController
+    own_models: OwnModels
 
 
 def _services(request: Request) -> Services:

@@ -19,6 +19,7 @@ PREFIX = "VITRINE_"
 #: A host as browsers name it: a name or an address, IPv6 in brackets, and a port.
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
+OWN_MODELS = ("local", "uploads", "all", "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -41,6 +42,16 @@ class Settings:
     device: str = _setting("auto", "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one.")
     home: Path = _setting(_default_home, "Folder of the stored explanations.")
     models: tuple[str, ...] = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
+    architecture: str = _setting(
+        "", "Of files of weights among the models, their architecture: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
+    )
+    labels: str = _setting("", "Of the models, a file with the names of their classes: .txt, .csv or .json.")
+    own_models: str = _setting(
+        "local",
+        "Who may bring a model to the page *Your model*: `local`, who sits at this machine; `uploads`, everybody, by uploading; `all`, "
+        "everybody, and by paths of this machine too; `off`, nobody.",
+    )
+    max_model_mb: float = _setting(4000.0, "Largest model that is uploaded, in megabytes (10^6 bytes).", 0.001)
     max_upload_mb: float = _setting(20.0, "Largest upload, in megabytes (10^6 bytes).", 0.001)
     max_megapixels: float = _setting(40.0, "Largest image, in millions of pixels.", 0.001)
     max_text_chars: int = _setting(20_000, "Longest text, in characters.", 1)
@@ -80,6 +91,8 @@ class Settings:
             for text in value if isinstance(value, tuple) else (str(value),):
                 if not can_be_encoded(text):  # every answer that named it would fail
                     raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
+        if self.own_models not in OWN_MODELS:
+            raise ValueError(f"own_models is {self.own_models!r}; it must be one of {', '.join(OWN_MODELS)}")
         if self.log_level not in LOG_LEVELS:
             raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
 
@@ -92,6 +105,11 @@ class Settings:
     def max_upload_bytes(self) -> int:
         """The upload limit in bytes."""
         return int(self.max_upload_mb * 1_000_000)
+
+    @property
+    def max_model_bytes(self) -> int:
+        """The limit of an uploaded model in bytes."""
+        return int(self.max_model_mb * 1_000_000)
 
     @property
     def max_pixels(self) -> int:

@@ -20,12 +20,12 @@ from explainers.analysis.target_output import ExplainedNumber, TargetOutput, tar
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput
-from explainers.models.model import Model, wrapped
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
 from explainers.records.result import Explanation
 from explainers.records.session import checker
 from explainers.rendering.plain import align
+from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,7 +165,7 @@ class DeletionTest:
 
 
 def deletion_test(
-    model: Model,
+    model: Any,
     result: Explanation,
     target: str | None = None,
     methods: Sequence[str] | None = None,
@@ -192,7 +192,8 @@ def deletion_test(
 
     Raises ExplainerError for another model, and for a target, a method or fractions that do not go.
     """
-    if wrapped(model).weights_digest != result.weights_digest:
+    model = model_of(model)
+    if model.weights_digest != result.weights_digest:
         raise ExplainerError(f"The result is of {result.model} with other weights: pass the model that was explained.")
     model = model.seen_from("text" if result.prompts else None)
     labels = [info.label for info in result.targets]

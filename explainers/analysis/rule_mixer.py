@@ -11,7 +11,7 @@ from explainers.errors import ExplainerError
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
 from explainers.models.inputs.types import Input
-from explainers.models.model import Model, Side
+from explainers.models.model import Side
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
 from explainers.records.targets import TargetLike
@@ -44,7 +44,7 @@ class Mix:
 
 
 def mix(
-    model: Model,
+    model: Any,
     inputs: Input,
     target: TargetLike,
     method: str | None = None,

@@ -24,7 +24,7 @@ from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.metrics.removal_curves import area, curves, removal_counts, removal_order
 from explainers.models.inputs.types import Crop, TextInput, TextPair
-from explainers.models.model import Model, wrapped
+from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.words import window_removal, word_removal
@@ -32,6 +32,7 @@ from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
 from explainers.records.session import check_seed
 from explainers.records.targets import Classes, TargetLike, as_targets, prompts_of, resolve
+from explainers.self_check.opening import model_of
 
 TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
@@ -116,7 +117,7 @@ class Summary:
 
 
 def summarise(
-    model: Model,
+    model: Any,
     inputs: Iterable[Any],
     target: TargetLike = None,
     method: str = "fullgrad_plus:libra",
@@ -128,6 +129,7 @@ def summarise(
 ) -> Summary:
     """Explain many inputs by one method, and sum up what it finds.
 
+    model     as :func:`explain` takes one
     inputs    a list (or another iterable) of images, paths or texts: what :func:`explain` takes, but for tensors
     target    one, as of :func:`explain`, the same for all; None: each input's own top class
     rows      a file of one line an input, to go on from: inputs that are in it are not explained again. None keeps nothing
@@ -137,6 +139,7 @@ def summarise(
     An input that cannot be read or explained is among ``problems``. Raises ExplainerError for a target or method that does not fit the
     model, before the first input; for no inputs, and for a file that is damaged or of another summary.
     """
+    model = model_of(model)
     _check(model, inputs, target, method)
     seed = check_seed(seed)
     settings = {"model": model.name, "weights": model.weights_digest, "target": repr(target), "method": method, "seed": seed}
@@ -166,7 +169,6 @@ def summarise(
 
 def _check(model: Model, inputs: Any, target: Any, method: Any) -> None:
     """Raise ExplainerError for what no input could be explained by."""
-    wrapped(model)
     if isinstance(inputs, str | bytes | Mapping | Tensor | Crop | TextPair) or not isinstance(inputs, Iterable):
         raise ExplainerError(f"inputs is a list of images, paths or texts, not a {type(inputs).__name__}; send [input] for a single one")
     if isinstance(target, list | tuple):

@@ -15,11 +15,11 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
-from explainers.models.model import Model, wrapped
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
 from explainers.records.targets import Target
 from explainers.rendering.plain import align
+from explainers.self_check.opening import model_of
 
 __all__ = ["SLOT", "FilledText", "WordProbe", "filled_texts", "word_probe"]
 
@@ -137,7 +137,7 @@ def filled_texts(template: str, groups: Mapping[str, Sequence[str]]) -> list[tup
 
 
 def word_probe(
-    model: Model,
+    model: Any,
     template: str,
     groups: Mapping[str, Sequence[str]],
     target: str | int | Target,
@@ -157,7 +157,8 @@ def word_probe(
     A text longer than the model takes is cut. Raises ExplainerError for a model that does not read texts, a template without exactly one
     slot, and a word that the model does not get to read.
     """
-    if wrapped(model).kind != "text":
+    model = model_of(model)
+    if model.kind != "text":
         raise ExplainerError(f"{model.name} does not read texts: choose a text model")
     filled_template = filled_texts(template, groups)
     results: list[Explanation] = []

@@ -50,6 +50,7 @@ def load(
     preprocess: Any = None,
     tokenizer: Any = None,
     progress: DownloadProgress | None = None,
+    **structure: Any,
 ) -> Model:
     """Load a model in eval mode, in float32, on ``device`` (None: CUDA if there is any, else the CPU), ready to explain.
 
@@ -57,6 +58,7 @@ def load(
               the extra openclip), or the path of a folder with config.json and weights, as timm or as transformers writes them
     labels, output, head  as :func:`explainers.wrap` takes them, where the files do not say it or say it wrongly
     preprocess, tokenizer  likewise, or the name of a folder or of the hub that one is taken from, where the model's own folder has none
+    structure  kind, blocks, entry and prefix, likewise
     progress  called with a text and the fraction done (None: unknown) while files are downloaded
 
     Raises ExplainerError for an unknown name or device, for a folder that lacks a file, and, within 5 seconds, when the hub is needed and
@@ -66,7 +68,7 @@ def load(
     text = str(name)
     said = {"labels": labels, "output": output, "head": head}
     said |= {"preprocess": _named(preprocess, "AutoImageProcessor"), "tokenizer": _named(tokenizer, "AutoTokenizer")}
-    how: dict[str, Any] = {"device": torch_device, **{key: value for key, value in said.items() if value is not None}}
+    how: dict[str, Any] = {"device": torch_device, **structure, **{key: value for key, value in said.items() if value is not None}}
     if text in embedded_names():
         return _from_folder(embedded_path(text), text, how)
     if text.startswith("openclip/"):
@@ -298,7 +300,7 @@ def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: A
             f"has one: {argument}="
         )
     try:
-        return auto_class.from_pretrained(folder, local_files_only=True, **arguments)
+        return auto_class.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
     except Exception as problem:  # tokenizers have errors of their own
         raise ExplainerError(f"{folder}: {auto_class.__name__} cannot read {files[0]}: {problem}") from problem
 

@@ -21,6 +21,7 @@ from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
+from explainers.models.report import Report
 
 ModelKind = Literal["image", "text", "clip"]
 Side = Literal["image", "text"]
@@ -52,6 +53,7 @@ class Model:
     calibration   how sure its probabilities may be, and where it should not be believed
     directions    text classifiers only: directions of features that scores of the calibration are made from
     prompt_words  CLIP only: the words that it was given; None where that is not known
+    report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
     made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
 
@@ -76,6 +78,7 @@ class Model:
     calibration: Calibration = UNCALIBRATED
     directions: Mapping[str, Tensor] = field(default_factory=dict)
     prompt_words: PromptWords | None = None
+    report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
@@ -90,7 +93,7 @@ class Model:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
         made = make(**copy.deepcopy({"module": self.module, **arguments}, memo))
-        known = ("labels", "classes", "calibration", "directions", "prompt_words")
+        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 
     @cached_property
@@ -111,7 +114,7 @@ class Model:
     @cached_property
     def _text_model(self) -> Model:
         assert self.text_side is not None
-        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words)
+        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words, report=self.report)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""
@@ -168,13 +171,3 @@ class Model:
             digest.update(f"{name}{flat.dtype}{tuple(flat.shape)}".encode())
             digest.update(flat.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
-
-
-def wrapped(model: object) -> Model:
-    """``model``, which is one that can be explained. Raises ExplainerError for anything else, such as a module of torch."""
-    if isinstance(model, Model):
-        return model
-    if isinstance(model, nn.Module):
-        name = type(model).__name__
-        raise ExplainerError(f"A {name} is a module of torch: wrap it first, with model = explainers.wrap(module), and send this model.")
-    raise ExplainerError(f"A {type(model).__name__} is no model: send what explainers.load(name) or explainers.wrap(module) gives.")

@@ -12,18 +12,20 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, circumstances
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
-from explainers.models.model import Model, Side, wrapped
+from explainers.models.model import Model, Side
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
+from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
@@ -32,6 +34,7 @@ from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, check_seed, checker, content_of
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target, TargetLike, resolved_class
 from explainers.records.trace import MethodOutput, Trace
+from explainers.self_check.opening import model_of
 
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
@@ -62,8 +65,8 @@ def _version(package: str) -> str:
 
 
 def explain(
-    model: Model,
-    inputs: Input | Prepared,
+    model: Any,
+    inputs: Input | Prepared | DataLoader[Any],
     target: TargetLike | Sequence[TargetLike] = None,
     methods: Methods | str | None = None,
     *,
@@ -79,8 +82,10 @@ def explain(
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
 
+    model     what :func:`explainers.load`, :func:`wrap` or :func:`open` gives, or anything that ``open`` takes: a torch module is opened
+              once, a name or a path at each call
     inputs    PIL image, path, :class:`Crop` of one, text, a list of these (a batch), a dict of tensors as ``model.tensors`` gives, or
-              what ``model.prepare`` gives
+              what ``model.prepare`` gives; a DataLoader of tensors, whose batches become :class:`MapBatch` one by one, with a bar
     target    None: the top class; a label, an index, :class:`Contrast`, :class:`Probability`; for CLIP a prompt; a list
               of these: several targets of each input
     methods   specs ``method[:rule][?option=value]``, a list or one text with commas between, or pairs of a spec without a rule and a
@@ -105,7 +110,59 @@ def explain(
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
-    model, seed = wrapped(model).seen_from(side), check_seed(seed)
+    opened = model_of(model)
+    with circumstances([], question=_question(inputs, target, methods), model=_facts(opened)):
+        side_model, whole = opened.seen_from(side), check_seed(seed)
+        how: dict[str, Any] = {
+            "long_texts": long_texts,
+            "observer": observer,
+            "cancelled": cancelled,
+            "precision": precision,
+            "next_method": next_method,
+        }
+
+        def ask(given: Any) -> Any:
+            return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
+
+        if not isinstance(inputs, DataLoader):
+            return ask(inputs)
+        if isinstance(target, list | tuple):
+            raise ExplainerError("over a DataLoader one target is explained at a time: send one, or None for each sample's top class")
+        return explain_batches(lambda tensors: _listed(ask(tensors)), side_model, inputs)
+
+
+def _listed(result: Explanation | list[Explanation]) -> list[Explanation]:
+    return result if isinstance(result, list) else [result]
+
+
+def _question(inputs: object, target: object, methods: object) -> str:
+    """What was asked, in a line, without the input itself."""
+    count = f"{len(inputs)} inputs" if isinstance(inputs, list | tuple) else f"a {type(inputs).__name__}"
+    return (
+        f"explain({count}, target of type {type(target).__name__}, methods={methods if isinstance(methods, str | list | tuple) else None})"
+    )
+
+
+def _facts(model: Model) -> list[str]:
+    """What is known of the model, without names of its classes."""
+    facts = [] if model.report is None else [f"{fact.name}: {fact.value}" for fact in model.report.facts if fact.name != "labels"]
+    return facts or [f"{type(model.module).__name__}, {model.kind}, {len(model.blocks)} blocks"]
+
+
+def _explain(
+    model: Model,
+    inputs: Input | Prepared,
+    target: TargetLike | Sequence[TargetLike],
+    methods: Methods | str | None,
+    *,
+    prompts: Sequence[str] | None,
+    seed: int,
+    long_texts: LongTexts,
+    observer: Observer | None,
+    cancelled: Callable[[], bool] | None,
+    precision: Precision,
+    next_method: NextMethod | None,
+) -> Any:
     if long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     if long_texts == "windows" and (windows_of_inputs := read_windows(model, inputs)):
@@ -206,7 +263,7 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             methods=[r.spec for r in requests],
             spellings=spellings,
             versions=versions(),
-            notes=[*notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
+            notes=[*_warnings(model), *notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
             prompted=model.kind == "clip",
             output=model.output,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
@@ -223,6 +280,11 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
         explanation.completeness_of = _make_completeness(model, session.prepared, i, labels, session.chosen)
         explanations.append(explanation)
     return explanations
+
+
+def _warnings(model: Model) -> tuple[str, ...]:
+    """The checks that failed when the model was opened."""
+    return () if model.report is None else model.report.warnings
 
 
 @dataclass(frozen=True, eq=False)

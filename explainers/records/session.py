@@ -21,7 +21,8 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.input_sizes import naming_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
 from explainers.models.layout import Layout
-from explainers.models.model import Model, Side, wrapped
+from explainers.models.model import Model, Side
+from explainers.models.opening.door import unchecked_model_of
 from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, prompts_of, refuse_repeated, resolve, resolved_class
 from explainers.records.trace import Answer, Trace
 
@@ -55,8 +56,9 @@ def check_seed(seed: object) -> int:
 class Session:
     """A batch of inputs, recorded once in the model's own precision, and the targets of which something is asked.
 
-    ``prompts`` are those that a CLIP model compares its images with, None for those that the targets name; only the probability of a
-    prompt depends on the others. ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
+    ``model`` is one, or anything that :func:`explainers.open` takes, which is then opened without a check. ``prompts`` are those that a
+    CLIP model compares its images with, None for those that the targets name; only the probability of a prompt depends on the others.
+    ``cancelled`` is asked before each pass; when true, :class:`Cancelled` is raised.
     ``precision`` is "double" where relevance is to be computed in float64 whatever its estimated error.
     Raises ExplainerError for what cannot be done.
 
@@ -70,7 +72,7 @@ class Session:
 
     def __init__(
         self,
-        model: Model,
+        model: Any,
         inputs: Input | Prepared,
         target: TargetLike | Sequence[TargetLike] = None,
         *,
@@ -85,7 +87,7 @@ class Session:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
         self.targets = as_targets(target)
-        self.model = model = wrapped(model).seen_from(side)
+        self.model = model = unchecked_model_of(model).seen_from(side)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)

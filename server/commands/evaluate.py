@@ -16,6 +16,7 @@ from tqdm import tqdm
 from server.commands import CommandError, Commands, Listed
 from server.commands.experiment import Experiment
 from server.commands.listing import text_table
+from server.commands.model import add_model, opened, ways_of
 
 if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
@@ -48,7 +49,7 @@ def add(commands: Commands) -> None:
         action=Experiment,
         help="options from a TOML file, by their long names, such as experiments/scenes-vit-on-scenes.toml; what is typed counts more",
     )
-    parser.add_argument("--model", metavar="NAME", help="whose answers are explained: a model as `vitrine explain` takes it")
+    add_model(parser, "whose answers are explained: a model as `vitrine explain` takes it")
     parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
     parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
     parser.add_argument(
@@ -99,7 +100,6 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"say {', '.join(lacking)} (or --list)")
     if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
         raise CommandError("--workers and --ray-address go with --engine ray")
-    import explainers
     from explainers.datasets import open_dataset
     from explainers.evaluation.measuring import EvaluationSetup
     from explainers.evaluation.plan import make_plan
@@ -110,7 +110,9 @@ def run(args: argparse.Namespace) -> None:
     data = open_dataset(args.dataset, args.data, args.split)
     if data.unread:
         print(unread_in_words(data.unread), file=sys.stderr)
-    model = explainers.load(args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
+    if args.engine != "local" and (ways := ways_of(args)):
+        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(ways)}")
+    model = opened(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
     plan = make_plan(
         model,
         data,

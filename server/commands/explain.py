@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from server.commands import CommandError, Commands, Listed, counted
 from server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
 from server.commands.listing import text_table
-from server.commands.progress import Loading, MapsBar
+from server.commands.model import add_model, opened
+from server.commands.progress import MapsBar
 from server.export.file_names import file_stem, folder_names
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
     )
     if takes_texts:
         _add_texts(parser)
-    parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
+    add_model(parser, "see 'vitrine models' (default: the embedded one for such an input)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument(
         "--target",
@@ -120,23 +121,12 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     name = args.model or default_model(args.image is not None, args.prompt)
     import explainers  # after the cheap checks: this imports torch
 
-    model = loaded(name, args.device)
+    model = opened(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
         how = {"side": args.side, "seed": args.seed, "long_texts": args.long_texts, "precision": args.precision}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result
-
-
-def loaded(name: str, device: str | None) -> Model:
-    """The model, its loading shown, and the threads of this process fitted to it."""
-    import explainers
-
-    threads = explainers.Threads()
-    with Loading() as loading:
-        model = explainers.load(name, device=device, progress=loading)
-    threads.fit(model)
-    return model
 
 
 def the_input(args: argparse.Namespace) -> Input:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from server.commands import Commands
+from server.commands.model import add_model, opened
 
 TEXT_WIDTH = 120  # columns of a text for reading
 
@@ -22,7 +23,7 @@ def add(commands: Commands) -> None:
     parser.set_defaults(run=run_models)
 
     parser = commands.add_parser("methods", help="list the attribution methods and the rules each can be read with")
-    parser.add_argument("--model", metavar="NAME", help="say which of them cannot run for this model, and why")
+    add_model(parser, "say which of them cannot run for this model, and why")
     parser.add_argument("--all", action="store_true", help="say all there is about each: paper, rules, options, needs, costs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -62,7 +63,7 @@ def run_methods(args: argparse.Namespace) -> None:
     if args.markdown:
         print(methods_markdown())
         return
-    model = explainers.load(args.model) if args.model else None
+    model = opened(args, args.model) if args.model else None
     if args.all:
         from server.registries import methods
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.explain import loaded
 from server.commands.files import check_out_file
+from server.commands.model import add_model, opened
 from server.commands.progress import Passes
 
 
@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--target", metavar="CLASS", required=True, help="name or number of a class, or any:GROUP for all of a group")
     parser.add_argument("--method", metavar="SPEC", help="whose map says how relevant the word is (default: that of the page)")
-    parser.add_argument("--model", metavar="NAME", default="reviews-bert", help="a model that reads texts (default: %(default)s)")
+    add_model(parser, "a model that reads texts (default: %(default)s)", "reviews-bert")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")
     parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     from explainers.analysis.word_probe import PROBE_METHOD
     from explainers.records.targets import parse_target
 
-    model = loaded(args.model, args.device)
+    model = opened(args, args.model, args.device)
     target = parse_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or PROBE_METHOD, progress=progress)

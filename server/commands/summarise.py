@@ -15,6 +15,7 @@ from server.commands import CommandError, Commands, PartialFailure, counted
 from server.commands.explain import default_model
 from server.commands.files import check_out_folder, read_text_file
 from server.commands.listing import text_table
+from server.commands.model import add_model, opened
 
 if TYPE_CHECKING:
     from explainers import Summary
@@ -36,7 +37,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("pictures", metavar="IMAGE", nargs="*", type=Path, help="image files, or folders of them")
     parser.add_argument("--texts", metavar="FILE", type=Path, help="a file of texts, one a line, in place of pictures")
     parser.add_argument("--names", action="store_true", help="of texts, rank the names alone: words with a capital inside a sentence")
-    parser.add_argument("--model", metavar="NAME", help="see 'vitrine models' (default: the embedded one for such an input)")
+    add_model(parser, "see 'vitrine models' (default: the embedded one for such an input)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--target", metavar="CLASS", help="name or number of a class, or any:GROUP (default: each input's own top class)")
     target.add_argument("--prompt", metavar="TEXT", help="what to look for, for a CLIP model")
@@ -57,9 +58,7 @@ def run(args: argparse.Namespace) -> None:
     import explainers
     from explainers.records.targets import parse_target
 
-    threads = explainers.Threads()
-    model = explainers.load(args.model or default_model(args.texts is None, args.prompt), device=args.device)
-    threads.fit(model)
+    model = opened(args, args.model or default_model(args.texts is None, args.prompt), args.device)
     if (model.kind == "text") != (args.texts is not None):
         raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
     target: Any = args.prompt if args.target is None else parse_target(args.target, model.labels)

@@ -45,7 +45,7 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
     lines = [
         *head,
         "",
-        f"model = explainers.load({_quoted(document['model'])})  # weights {document['weights_digest'][:12]}",
+        _model_line(document),
         *fetch,
         "result = explainers.explain(",
         "    model,",
@@ -100,6 +100,14 @@ def _options(document: Document) -> list[tuple[str, Any]]:
 def _prompted(document: Document) -> bool:
     """Whether prompts were explained; a contrast of two prompts does not say so itself."""
     return any(answer.get("prompt") is not None for answer in document["top"])
+
+
+def _model_line(document: Mapping[str, Any]) -> str:
+    """The line that makes the model; one that somebody brought has a name on this server alone."""
+    name, digest = document["model"], document["weights_digest"][:12]
+    if name.startswith("own/"):
+        return f'model = explainers.open("...")  # the files that were brought here as {name}, and how: weights {digest}'
+    return f"model = explainers.load({_quoted(name)})  # weights {digest}"
 
 
 def _quoted(text: str) -> str:

@@ -62,6 +62,12 @@ def is_loopback(name: str) -> bool:
         return name.rstrip(".") == "localhost"
 
 
+def is_local(scope: Scope, settings: Settings) -> bool:
+    """Whether the server listens for this machine alone, and was asked by a name of this machine and not through a proxy's."""
+    hosts = Headers(scope=scope).getlist("host")
+    return is_loopback(settings.host.lower()) and all(is_loopback(_without_port(host.lower())) for host in hosts)
+
+
 def _without_port(host: str) -> str:
     return _PORT.sub("", host).strip("[]")
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from explainers.errors import ExplainerError
@@ -41,6 +42,7 @@ class ModelFacts:
     groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
     calibration: Calibration = UNCALIBRATED
+    report: Mapping[str, Any] | None = None  # what was found and checked when it was opened
 
 
 def facts_of(model: Any) -> ModelFacts:
@@ -59,6 +61,7 @@ def facts_of(model: Any) -> ModelFacts:
         groups=model.groups,
         synonyms=model.synonyms,
         calibration=model.calibration,
+        report=None if model.report is None else model.report.to_json(),
     )
 
 
@@ -66,7 +69,7 @@ def check_facts(facts: ModelFacts) -> None:
     """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
     classes = [label.to_json() for label in facts.classes]
     try:
-        json_text([facts.labels, facts.details, classes, facts.calibration.to_json()])
+        json_text([facts.labels, facts.details, classes, facts.calibration.to_json(), facts.report])
     except NotJsonError as error:
         raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None
 
@@ -86,6 +89,9 @@ class ModelEntry:
     megabytes: int | None = None  # of its download, where it is known
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
+    ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
+    place: Path | None = None  # of a model that somebody brought: what is opened
+    failure: str | None = None  # where it could not be opened, a report to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
     problem: Problem | None = None
@@ -152,11 +158,13 @@ class ModelRegistry:
         with self._lock:
             return list(self._entries.values())
 
-    def ask(self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False) -> ModelEntry:
+    def ask(
+        self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False, ways: Mapping[str, Any] | None = None
+    ) -> ModelEntry:
         """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
 
-        A hub name that the catalogue does not have is added; with ``trusted``, any name is. Raises Problem 422 for a name of neither
-        kind and 429 where too many are loading.
+        A hub name that the catalogue does not have is added; with ``trusted``, any name is, to be opened in these ``ways``. Raises Problem
+        422 for a name of neither kind and 429 where too many are loading.
         """
         with self._lock:
             if name not in self._entries:
@@ -170,6 +178,7 @@ class ModelRegistry:
             if entry.state in ("loading", "loaded"):
                 return entry
             entry.kept = entry.kept or trusted
+            entry.ways = entry.ways if ways is None else dict(ways)
             loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
             if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
                 wait = {"Retry-After": "30"}
@@ -178,10 +187,25 @@ class ModelRegistry:
         start(entry)
         return entry
 
+    def free_name(self, wanted: str) -> str:
+        """``wanted``, or with a number where a model is called so."""
+        with self._lock:
+            return next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 10_000))) if name not in self._entries)
+
+    def bring(self, name: str, place: Path, ways: Mapping[str, Any], start: Callable[[ModelEntry], None]) -> ModelEntry:
+        """A model that somebody brought, its loading begun: it makes room for others as one of the hub does."""
+        with self._lock:
+            self._drop_failed()
+            entry = ModelEntry(name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, ways=dict(ways))
+            self._entries[name] = entry
+            self.begin_loading(entry)
+        start(entry)
+        return entry
+
     def begin_loading(self, entry: ModelEntry) -> ModelEntry:
         """Note that ``entry`` is loading, with a fresh story; returns it."""
         with self._lock:
-            entry.state, entry.problem, entry.feed, entry.events = "loading", None, Feed(), 0
+            entry.state, entry.problem, entry.feed, entry.events, entry.failure = "loading", None, Feed(), 0, None
         return entry
 
     def _drop_failed(self) -> None:
@@ -209,9 +233,10 @@ class ModelRegistry:
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
-    def failed(self, entry: ModelEntry, problem: Problem) -> None:
-        """``entry`` could not be loaded; asking again tries again."""
+    def failed(self, entry: ModelEntry, problem: Problem, failure: str | None = None) -> None:
+        """``entry`` could not be loaded, ``failure`` being a report of that; asking again tries again."""
         with self._lock:
+            entry.failure = failure
             entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()

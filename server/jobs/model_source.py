@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import explainers
-from explainers.models.catalogue import CATALOGUE, CatalogueEntry
+from explainers.models.catalogue import CATALOGUE, CatalogueEntry, embedded_names
 from explainers.models.loading import fetch
+from explainers.models.threads import Threads
+from explainers.self_check.opening import check_model
 
 #: Tells how far a download is: a line for a person, and the fraction done where it is known.
 DownloadProgress = Callable[[str, float | None], None]
+
+
+def load_model(name: str | Path, device: str | None, /, **ways: Any) -> explainers.Model:
+    """The model, and but for one that ships inside its report and quick check: what fails is said with every map.
+
+    ``ways`` are arguments of :func:`explainers.open`.
+    """
+    if str(name) in embedded_names():
+        return explainers.load(str(name), device)
+    model = explainers.open(name, device=device, check="none", **ways)
+    Threads().fit(model)
+    return check_model(model)
 
 
 @dataclass(frozen=True)
@@ -19,10 +34,10 @@ class ModelSource:
     """The models that a server lists, and how one is had by its name: those of ``explainers``, unless another source is given.
 
     catalogue  embedded ones first
-    load       name and device (None: the engine's own choice) -> the model
+    load       name or place, device (None: the engine's own choice), and how it is opened as arguments of ``explainers.open`` -> the model
     fetch      gets the files of a hub model into the local cache; needs no device, so it may run beside the worker
     """
 
     catalogue: Sequence[CatalogueEntry] = tuple(CATALOGUE)
-    load: Callable[[str, str | None], Any] = explainers.load
+    load: Callable[..., Any] = load_model
     fetch: Callable[[str, DownloadProgress], None] = fetch

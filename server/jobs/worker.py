@@ -38,6 +38,11 @@ _SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
 _MOST_SECONDS_OF_A_PASS = 120.0  # between two polls of the token; longer without one means that the worker hangs
 
 
+def _in_public(error: ExplainerError, entry: ModelEntry) -> str:
+    """What an error says, without the paths of a model that somebody brought."""
+    return str(error) if entry.place is None else str(error).replace(str(entry.place), entry.place.name)
+
+
 class Worker(threading.Thread):
     """The owner of one device. Web threads call ``submit``, ``study``, ``load``, ``cancel``, ``find``; nothing else touches a model."""
 
@@ -91,7 +96,7 @@ class Worker(threading.Thread):
 
     def load(self, entry: ModelEntry) -> None:
         """Fetch the files of ``entry`` in a thread of their own (embedded ones are there), then load it in this thread."""
-        if entry.embedded:
+        if entry.embedded or entry.place is not None:
             self._load_soon(entry)
         else:
             threading.Thread(target=self._fetch, args=(entry,), name=f"fetch {entry.name}", daemon=True).start()
@@ -231,7 +236,7 @@ class Worker(threading.Thread):
 
     def _load(self, entry: ModelEntry) -> None:
         try:
-            model = self._source.load(entry.name, self._device)
+            model = self._source.load(entry.name if entry.place is None else entry.place, self._device, **entry.ways)
             facts = facts_of(model)
             if model.kind == "clip":
                 with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
@@ -249,10 +254,11 @@ class Worker(threading.Thread):
             problem = out_of_memory(f"{entry.name} needs more memory than there is.", "Choose a smaller model, or try again later.")
         elif isinstance(error, ExplainerError):
             log.warning("%s could not be loaded: %s", entry.name, error)
-            problem = Problem(422, "model-failed", str(error), send="Choose another model, or try again.")
+            problem = Problem(422, "model-failed", _in_public(error, entry), send="Choose another model, or try again.")
         else:
             problem = unforeseen(error, f"Loading {entry.name}", "model-failed", send="Choose another model, or try again.")
-        self._registry.failed(entry, problem)
+        failure = error.report() if isinstance(error, ExplainerError) and entry.place is not None else None
+        self._registry.failed(entry, problem, failure)
         free_memory()
         with self._change:
             self._change.notify_all()  # the jobs that wait for it fail now

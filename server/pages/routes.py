@@ -29,6 +29,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "/history": ("history.html", "History"),
     "/methods": ("methods.html", "Methods"),
     "/models": ("models.html", "Models"),
+    "/your-model": ("your_model.html", "Your model"),
     "/leaderboard": ("leaderboard.html", "Leaderboard"),
 }
 

@@ -86,6 +86,19 @@ export interface Alikeness {
   other: string;
 }
 
+/** What this server takes of whoever asks. ``why``: where it takes nothing. */
+export interface Allowed {
+  uploads: boolean;
+  paths: boolean;
+  most_mb: number;
+  why?: string | null;
+}
+
+/** An upload that takes files. */
+export interface Begun {
+  id: string;
+}
+
 /** What a block adds to a map. */
 export interface BlockTerm {
   /** The sum over patches or words. */
@@ -592,6 +605,17 @@ export interface LoadedEvent {
   data: Blob;
 }
 
+/** What was found, before anything is opened. what in words: a folder of transformers, a file of weights, ... architectures that the weights may be of, the likeliest first; empty where none is needed or known needs_architecture whether one must be named classes how many the head has, where that is known guess which of several was taken left_out names of files that were not kept */
+export interface Looked {
+  what: string;
+  name: string;
+  architectures: string[];
+  needs_architecture: boolean;
+  classes: number | null;
+  guess: string | null;
+  left_out: string[];
+}
+
 /** What one method says about one target. */
 export interface Map {
   by: string;
@@ -883,6 +907,18 @@ export interface ModelDetails {
   logit_bias?: number;
 }
 
+/** What a model is, as ``Model.report`` has it in Python. */
+export interface ModelReport {
+  name: string;
+  opened: string;
+  facts: ReportFact[];
+  reading: string;
+  guesses: ReportGuess[];
+  notes: string[];
+  checks: ReportCheck[];
+  seconds: number;
+}
+
 /** A model to load. */
 export interface ModelRequest {
   name: string;
@@ -891,6 +927,13 @@ export interface ModelRequest {
 /** Every model. */
 export interface Models {
   models: Model[];
+}
+
+/** A model that is being opened: ``events`` tells how far. */
+export interface Opening {
+  name: string;
+  state: "loading" | "loaded";
+  events: string;
 }
 
 /** A kind of operators, and the choices that a rule has for them. */
@@ -954,8 +997,14 @@ export interface PixelMap {
   scores: number[][];
 }
 
+/** What is looked at: an upload, or a path of the server's machine. */
+export interface Place-Input {
+  upload?: string | null;
+  path?: string | null;
+}
+
 /** The place of a method in a run. */
-export interface Place {
+export interface Place-Output {
   rank: number;
   of: number;
   value: number;
@@ -1200,6 +1249,13 @@ export interface Readiness {
   models: { [name: string]: "available" | "loading" | "loaded" | "failed" };
 }
 
+/** How much of an upload has arrived; ``left_out``: names of files that are never read. */
+export interface Received {
+  files: number;
+  bytes: number;
+  left_out: string[];
+}
+
 /** Patches that touch and are won by the same label. */
 export interface Region {
   /** In pixels of the upright original; null where they lie in padding. */
@@ -1218,6 +1274,36 @@ export interface Regions {
   crop: [number, number, number, number];
   labels: LabelRegions[];
   none: WonPatches;
+}
+
+/** ``report`` of a model that is open, ``failure``, a text to send to others, of one that could not be opened. */
+export interface ReportAnswer {
+  name: string;
+  state: string;
+  kind?: string | null;
+  report?: ModelReport | null;
+  failure?: string | null;
+}
+
+/** One check on a sample. */
+export interface ReportCheck {
+  name: string;
+  title: string;
+  state: "passed" | "failed" | "not asked";
+  detail: string;
+}
+
+/** Something that was found of a model. */
+export interface ReportFact {
+  name: string;
+  value: string;
+}
+
+/** Something that nobody said, and the argument that says otherwise. */
+export interface ReportGuess {
+  what: string;
+  why: string;
+  argument: string;
 }
 
 /** The lines that make an explanation again. */
@@ -1488,7 +1574,7 @@ export interface Standing {
   /** What random scores have. */
   random: number | null;
   random_second: number | null;
-  ranks: { [name: string]: Place };
+  ranks: { [name: string]: Place-Output };
   /** Whether it was measured on this very model. */
   here: boolean;
 }
@@ -1715,6 +1801,19 @@ export interface Variant {
   reason: string | null;
   /** Options with one of which it can all the same. */
   remedies: string[];
+}
+
+/** What is opened, and how; ``labels`` is the text of a list of names and ``labels_name`` the name of its file, whose ending counts. */
+export interface Wanted {
+  upload?: string | null;
+  path?: string | null;
+  name?: string;
+  architecture?: string | null;
+  labels?: string | null;
+  labels_name?: string;
+  base?: string | null;
+  tokenizer?: string | null;
+  output?: "softmax" | "sigmoid" | "regression" | null;
 }
 
 /** The patches that one label wins, or none. */

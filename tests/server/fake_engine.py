@@ -101,7 +101,7 @@ class FakeEngine:
         if self.errors.get(key):
             raise self.errors[key].pop(0)
 
-    def load(self, name: str, device: str | None) -> Any:
+    def load(self, name: str, device: str | None, /, **ways: Any) -> Any:
         assert threading.current_thread().name == "worker"
         self._at(f"load {name}")
         kind = KINDS.get(name, "image")
@@ -119,6 +119,7 @@ class FakeEngine:
         model.classes = self.classes.get(name, ())
         model.groups, model.synonyms = places_of(model.classes, "groups"), places_of(model.classes, "synonyms")
         model.calibration = self.calibrations.get(name, Calibration())
+        model.report = None
         model.seen_from, model.side, model.prompt_inputs = lambda side: model, "image", None
         model.stand_in = self
         model.prepare = lambda source: SimpleNamespace(tensors=given(source))

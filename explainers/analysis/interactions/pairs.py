@@ -43,9 +43,9 @@ from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
 from explainers.models.inputs.types import ImageInput, TextInput
-from explainers.models.model import Model, wrapped
 from explainers.records.result import input_json
 from explainers.records.session import Check, checker, rerunner
+from explainers.self_check.opening import model_of
 
 SOURCE = Citation(
     authors="Moeller et al.",
@@ -131,7 +131,7 @@ class Interaction:
 
 
 def interaction(
-    model: Model,
+    model: Any,
     image: Any,
     prompt: str,
     *,
@@ -156,7 +156,8 @@ def interaction(
 
     Raises ExplainerError for what cannot be done.
     """
-    if wrapped(model).kind != "clip" or model.prompt_inputs is None:
+    model = model_of(model)
+    if model.kind != "clip" or model.prompt_inputs is None:
         raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
     words, picture = encoder(model, "text"), encoder(model, "image")
@@ -166,7 +167,7 @@ def interaction(
 
 
 def alike(
-    model: Model,
+    model: Any,
     first: Any,
     second: Any,
     *,
@@ -184,8 +185,9 @@ def alike(
             ends in .jpg, .png, .heic, ...)
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
+    model = model_of(model)
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
-    texts = [wrapped(model).kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
+    texts = [model.kind == "clip" and isinstance(item, str) and not is_picture_name(item) for item in (first, second)]
     if texts[0] != texts[1]:
         raise ExplainerError("A picture and a text are compared by interaction(); send two pictures or two texts.")
     sides = []

@@ -72,6 +72,33 @@ def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress 
         raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
 
 
+def fetch_config(repository: str, progress: DownloadProgress | None = None) -> Path:
+    """The folder with ``config.json`` of ``repository`` and what lies beside it, without its weights. Raises as :func:`fetch` does."""
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        config = try_to_load_from_cache(repository, "config.json")
+    except HFValidationError:
+        raise ExplainerError(f"{repository!r} is not the name of a model on the hub; send hf/<organisation>/<name>") from None
+    if isinstance(config, str):
+        return Path(config).parent
+    if constants.is_offline_mode():
+        raise ExplainerError(_OFFLINE.format(repository))
+    tell = progress or (lambda text, fraction: None)
+    tell(f"asking the hub for {repository}", None)
+    sizes = _listing(repository)
+    side = [name for name in sizes if "/" not in name and name.endswith(_SIDE_FILES) and name not in _WEIGHTS]
+    if "config.json" not in side:
+        raise ExplainerError(f"{repository} holds no config.json; send another model")
+    bar = _bar(tell, repository, sum(sizes[name] for name in side))
+    try:
+        paths = {name: hf_hub_download(repository, name, tqdm_class=bar) for name in side}
+    except (HfHubHTTPError, OSError, RuntimeError) as problem:
+        raise ExplainerError(_BROKE_OFF.format(repository, problem)) from problem
+    return Path(paths["config.json"]).parent
+
+
 def missing_weights(folder: Path) -> list[str]:
     """Names of the weight files that ``folder`` lacks, the shards that an index names included."""
     present = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)

@@ -219,6 +219,8 @@ def channels_of(module: nn.Module) -> int:
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
     """(height, width) that the model declares."""
+    if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
+        return image_size(inner, "timm")
     if library == "transformers":
         config = vision_config(module)
         declared = getattr(config, "image_size", None)
@@ -265,14 +267,16 @@ def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple
     if library == "timm" and size is not None:
         return timm_preprocessing(timm_config(module), size), () if hasattr(module, "pretrained_cfg") else (_GUESS.format("timm"),)
     if library == "transformers":
-        saved = _saved_with(module, "AutoImageProcessor", backend="pil")
+        if size is not None and isinstance(inner := getattr(module, "timm_model", None), nn.Module):  # TimmWrapper
+            return timm_preprocessing(timm_config(inner), size), ()
+        saved = saved_with(module, "AutoImageProcessor", backend="pil")
         if saved is not None:
             return processor_preprocessing(saved), ()
         return _default_preprocessing(module, size)
     return None, ()
 
 
-def _saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
+def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
     """What lies beside the weights in the folder or the local cache that a transformers model was loaded from; None if it is not there."""
     import transformers
 
@@ -280,7 +284,7 @@ def _saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
     if not place:
         return None
     try:
-        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, **arguments)
+        return getattr(transformers, auto_class).from_pretrained(place, local_files_only=True, trust_remote_code=False, **arguments)
     except (OSError, ValueError, KeyError, ImportError):
         return None
 
@@ -312,7 +316,7 @@ def tokenizer_of(module: nn.Module, passed: Any) -> Any:
     """``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
     if openclip.encodes(module):
         passed = openclip.tokenizer(module, passed)
-    tokenizer = passed if passed is not None else _saved_with(module, "AutoTokenizer")
+    tokenizer = passed if passed is not None else saved_with(module, "AutoTokenizer")
     if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
         if passed is None:
             return None

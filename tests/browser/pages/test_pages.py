@@ -11,7 +11,7 @@ from tests.browser.support.accessibility import no_violation
 from tests.browser.support.typefaces import ALL_FONTS
 from tests.browser.support.visit import FEW, Visit, methods, model_path
 
-PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/history", "/leaderboard")
+PAGES = ("/", "/image", "/prompt", "/text", "/methods", "/models", "/your-model", "/history", "/leaderboard")
 WITH_MAPS = ("/image", "/prompt", "/text")
 FIRST_LOAD = 350_000  # bytes
 
@@ -94,7 +94,7 @@ def test_the_models_and_their_cards(desk: Visit) -> None:
         assert card.locator("details[open]").count() == 0  # numbers and doubts are folded
     tops = desk.page.locator(".card").evaluate_all("(all) => all.map((card) => card.getBoundingClientRect()).map((b) => [b.top, b.height])")
     assert len({tuple(place) for place in tops[:3]}) == 1  # of a row, all alike
-    expect(desk.page.locator(".load")).to_contain_text("config.json and model.safetensors")
+    expect(desk.page.locator(".load")).to_contain_text("a folder, a run or an adapter of your own: your model")
     assert desk.page.locator(".card .line").count() >= 4
     for name in ("scenes-vit", "photos-vit", "clip", "reviews-bert"):
         for line in desk.page.locator(f'.card[data-name="{name}"] .line').all_text_contents():

@@ -16,7 +16,7 @@ from typing import Any
 import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.inputs.images import Preprocessing
-from server.jobs.model_source import ModelSource
+from server.jobs.model_source import ModelSource, load_model
 from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_loaded
 from tests.families import FAMILIES
 from tests.server.conftest import png
@@ -28,8 +28,10 @@ PROMPTS = ["a good film", "a bad movie"]
 WORDS = 40  # word pieces that the tiny text model reads
 
 
-def load(name: str, device: str | None = None) -> explainers.Model:
-    """A tiny random model in the place of an embedded one; two of images, which answer differently."""
+def load(name: str | Path, device: str | None = None, /, **ways: Any) -> explainers.Model:
+    """A tiny random model in the place of an embedded one; two of images, which answer differently. A model of one's own is opened."""
+    if isinstance(name, Path):
+        return load_model(name, device, **ways)
     if name == FOR_PHOTOS:
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
         labels = [entry.label for entry in CLASSES]

@@ -181,10 +181,13 @@ def test_a_seed_is_a_whole_number() -> None:
             explain(image_model(), picture(), methods="random", seed=wrong)
 
 
-def test_a_module_that_is_not_wrapped_is_told_how() -> None:
+def test_a_module_is_opened_and_what_is_none_is_told_how() -> None:
     module: Any = image_model().module
-    for ask in (explain, explainers.Session, lambda module, image: summarise(module, [image])):
-        with pytest.raises(ExplainerError, match=r"is a module of torch: wrap it first, with model = explainers.wrap\(module\)"):
-            ask(module, picture())
-    with pytest.raises(ExplainerError, match="A str is no model"):
-        explain("scenes-vit", picture())  # type: ignore[arg-type]
+    opened, wrapped = (explain(model, picture(), methods="random") for model in (module, image_model()))
+    assert torch.equal(opened.logits, wrapped.logits)
+    assert torch.equal(explainers.Session(module, picture()).answers, explainers.Session(image_model(), picture()).answers)
+    assert summarise(module, [picture()], method="saliency").model == explainers.open(module).name
+    with pytest.raises(ExplainerError, match="a int cannot be opened as a model; send a name"):
+        explain(3, picture())
+    with pytest.raises(ExplainerError, match="there is no model 'scene-vit'"):
+        explain("scene-vit", picture())

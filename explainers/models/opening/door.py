@@ -1,0 +1,338 @@
+"""One door: whatever people have of a model becomes a :class:`Model` with a report of what was found and what was guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError, circumstances, ran_out_of_memory
+from explainers.failure_report import structure
+from explainers.models.eval_mode import with_gradients
+from explainers.models.libraries.hub import DownloadProgress
+from explainers.models.libraries.recognition import unwrapped
+from explainers.models.loading import device_named, load
+from explainers.models.model import Model
+from explainers.models.opening import adapters
+from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
+from explainers.models.opening.class_names import class_names
+from explainers.models.opening.folders import content_of
+from explainers.models.opening.guesses import suggestions
+from explainers.models.opening.kept import Opened, keep, kept
+from explainers.models.opening.quantised import in_float32
+from explainers.models.opening.reporting import describe
+from explainers.models.opening.weights import Weights, read_weights, weights_in
+from explainers.models.report import Guess
+from explainers.models.wrapping import wrap
+
+#: What ``open`` takes in Python.
+ANYTHING = (
+    "a name (scenes-vit, timm/..., hf/..., openclip/...), the path of a folder or of a file of weights, a list of files (a backbone and "
+    "its head), a dict of tensors, or a torch module"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A model and how one came to it; ``twin``: what it must answer alike, where that is another object than its module."""
+
+    model: Model
+    opened: str
+    guesses: tuple[Guess, ...] = ()
+    notes: tuple[str, ...] = ()
+    twin: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The arguments of :func:`open_model` that say how, None where nobody did."""
+
+    architecture: str | Path | nn.Module | None = None
+    labels: Any = None
+    base: str | Path | nn.Module | None = None
+    weights: str | None = None
+    device: torch.device | None = None
+    progress: DownloadProgress | None = None
+    wrapping: Mapping[str, Any] = field(default_factory=dict)
+
+    def how(self, **result: Any) -> dict[str, Any]:
+        """What ``wrap`` and ``load`` are given: what was ``found``, and over it what was said."""
+        labels = {} if self.labels is None else {"labels": self.labels}
+        return {"device": self.device, **{k: v for k, v in result.items() if v is not None}, **labels, **self.wrapping}
+
+
+@with_gradients()
+def open_model(
+    anything: Any,
+    *,
+    architecture: str | Path | nn.Module | None = None,
+    labels: Any = None,
+    base: str | Path | nn.Module | None = None,
+    weights: str | None = None,
+    device: str | torch.device | None = None,
+    progress: DownloadProgress | None = None,
+    **wrapping: Any,
+) -> Opened:
+    """``anything`` as a model with its report, not yet checked: see :func:`explainers.open`."""
+    is_module = isinstance(anything, nn.Module)
+    ways = Ways(
+        architecture=architecture,
+        labels=None if labels is None else class_names(labels),
+        base=base,
+        weights=weights,
+        device=None if is_module and device is None else device_named(device),
+        progress=progress,
+        wrapping={key: value for key, value in wrapping.items() if value is not None},
+    )
+    with circumstances(_private(anything, ways), question=_question(anything, ways)):
+        result = _found(anything, ways)
+    report = describe(result.model, result.opened, result.guesses, result.notes, said=frozenset(ways.how()))
+    opened = Opened(replace(result.model, report=report), result.twin)
+    if is_module:
+        keep(anything, opened)
+    return opened
+
+
+def unchecked_model_of(anything: Any) -> Model:
+    """``anything`` as a model: what it is, what it was opened as, or what :func:`open_model` makes of it."""
+    if isinstance(anything, Model):
+        return anything
+    known = kept(anything) if isinstance(anything, nn.Module) else None
+    return (known or open_model(anything)).model
+
+
+def _found(anything: Any, ways: Ways) -> Found:
+    """What is to be opened, by what it is. Raises ExplainerError for whatever goes wrong on the way, memory apart."""
+    try:
+        if isinstance(anything, Model):
+            return Found(anything, "a model that is wrapped already")
+        if isinstance(anything, nn.Module):
+            with circumstances([], found=structure(_shapes(anything))):
+                return _of_module(anything, ways)
+        if isinstance(anything, Mapping):
+            return _of_weights(weights_in(anything, ways.weights), "a dict of tensors", "weights", ways)
+        if isinstance(anything, list | tuple) and anything and all(isinstance(file, str | Path) for file in anything):
+            return _of_parts([Path(file).expanduser() for file in anything], ways)
+        if isinstance(anything, str | Path):
+            return _of_name(anything, ways)
+    except Exception as problem:
+        if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
+            raise
+        raise ExplainerError(f"it could not be opened: {type(problem).__name__}: {problem}") from problem
+    raise ExplainerError(f"a {type(anything).__name__} cannot be opened as a model; send {ANYTHING}")
+
+
+def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+
+
+def _private(anything: Any, ways: Ways) -> list[str]:
+    """Paths and names of files, which a report leaves out."""
+    given = anything if isinstance(anything, list | tuple) else [anything]
+    places = [
+        Path(item) for item in (*given, ways.architecture, ways.base) if isinstance(item, str | Path) and Path(item).expanduser().exists()
+    ]
+    return [text for place in places for text in (str(place), place.name, place.stem.split(".")[0])]
+
+
+def _question(anything: Any, ways: Ways) -> str:
+    """What was asked, in a line."""
+    what = f"a {type(anything).__name__}"
+    if isinstance(anything, str | Path):
+        place = Path(anything).expanduser()
+        what = f"a file {place.suffix}" if place.is_file() else "a folder" if place.is_dir() else repr(str(anything))
+    named = {"architecture": ways.architecture, "weights": ways.weights, **ways.wrapping, "name": None}
+    said = [f"{key}={value if isinstance(value, str) else type(value).__name__}" for key, value in named.items() if value is not None]
+    classes = [] if ways.labels is None else [f"labels={len(ways.labels)} names"]
+    return f"open({', '.join([what, *said, *classes])})"
+
+
+def _of_module(module: nn.Module, ways: Ways) -> Found:
+    kind = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        return _of_scripted(module, ways)
+    inside = unwrapped(module)
+    opened = f"a {kind}" if inside is module else f"a {type(inside).__name__} inside a {kind}"
+    plain, note = in_float32(inside)
+    return Found(wrap(plain, **ways.how()), opened, notes=() if note is None else (note,))
+
+
+def _of_scripted(module: Any, ways: Ways) -> Found:
+    """The Python module that has the weights of a scripted one, whose own code cannot be followed."""
+    weights = weights_in(dict(module.state_dict()))
+    result = _of_weights(weights, "a scripted module", "scripted", ways)
+    note = "The code of a scripted module cannot be followed: its weights are explained in the architecture, and both must answer alike."
+    return replace(result, notes=(note, *result.notes), twin=module)
+
+
+def _of_name(name: str | Path, ways: Ways) -> Found:
+    place = Path(name).expanduser()
+    if place.is_file():
+        return _of_file(place, ways)
+    if not place.is_dir():
+        _refuse_missing(str(name), place)
+        if ways.architecture is not None:
+            raise ExplainerError(
+                f"architecture= goes with a file of weights, and {str(name)!r} is the name of a model with its own; leave it out"
+            )
+        return Found(_loaded(str(name), ways), f"the name {name}")
+    content = content_of(place)
+    guesses = () if content.guess is None else (Guess(content.guess, "a folder may hold several", "the path of the one to open"),)
+    if content.adapter is not None:
+        result = _of_adapter(content.adapter, ways)
+    elif content.file is not None:
+        result = _of_file(content.file, ways)
+    else:
+        assert content.folder is not None
+        result = _of_folder(content.folder, ways)
+    return replace(result, guesses=(*guesses, *result.guesses))
+
+
+def _loaded(name: str | Path, ways: Ways) -> Model:
+    how = ways.how()
+    title = how.pop("name", None)
+    model = load(name, progress=ways.progress, **how)
+    return model if title is None else replace(model, name=title)
+
+
+def _refuse_missing(name: str, place: Path) -> None:
+    if place.suffix in (".pth", ".pt", ".ckpt", ".safetensors", ".tar", ".bin") or name.startswith(("/", "./", "../", "~")):
+        raise ExplainerError(f"there is no file or folder {name!r}; send {ANYTHING}")
+
+
+def _of_folder(folder: Path, ways: Ways) -> Found:
+    if (folder / "open_clip_config.json").is_file():
+        return _of_openclip_folder(folder, ways)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    if (method := (config.get("quantization_config") or {}).get("quant_method")) is not None:
+        raise ExplainerError(
+            f"{folder.name} holds weights quantised by {method}: load it where that runs, call model.dequantize(), save it again with "
+            "save_pretrained, and open that; or open the model that it was made from"
+        )
+    for file in sorted(folder.glob("pytorch_model*.bin")):
+        read_weights(file)  # refuses what is more than weights, whatever the library does with it
+    stored = config.get("dtype") or config.get("torch_dtype")
+    notes = (f"The weights are {stored}; they are explained in float32.",) if stored in ("float16", "bfloat16") else ()
+    library = "timm" if "architecture" in config else "transformers"
+    return Found(_loaded(folder, ways), f"a folder of {library}", notes=notes)
+
+
+def _of_openclip_folder(folder: Path, ways: Ways) -> Found:
+    import open_clip
+
+    name = f"local-dir:{folder}"
+    try:
+        module, tokenizer = open_clip.create_model(name), open_clip.get_tokenizer(name)
+    except Exception as problem:  # each format of weights has errors of its own
+        raise ExplainerError(f"open_clip cannot load {folder.name}: {problem}") from problem
+    return Found(wrap(module.eval(), **ways.how(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP")
+
+
+def _of_adapter(folder: Path, ways: Ways) -> Found:
+    module, base, title = adapters.merged(folder, ways.base, ways.progress)
+    how: dict[str, Any] = {}
+    for argument, auto_class in (("tokenizer", "AutoTokenizer"), ("preprocess", "AutoImageProcessor")):
+        how[argument] = next((result for place in (folder, base) if place and (result := _saved_in(place, auto_class)) is not None), None)
+    result = wrap(module, **ways.how(name=folder.resolve().name, **how))
+    return Found(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
+
+
+def _saved_in(folder: Path, auto_class: str) -> Any:
+    import transformers
+
+    if not any((folder / name).is_file() for name in _BESIDE[auto_class]):
+        return None
+    arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
+    return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
+
+
+_BESIDE = {
+    "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
+    "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
+}
+
+
+def _of_file(path: Path, ways: Ways) -> Found:
+    is_of_folder = path.name == "config.json" or (ways.architecture is None and path.name in ("model.safetensors", "pytorch_model.bin"))
+    if is_of_folder and (path.parent / "config.json").is_file():
+        return _of_folder(path.parent, ways)
+    if path.name.startswith("adapter_model") and (path.parent / adapters.CONFIG).is_file():
+        return _of_adapter(path.parent, ways)
+    if ways.architecture is None and (path.parent / "config.json").is_file():
+        ways = replace(ways, architecture=path.parent)
+    return _of_weights(read_weights(path, ways.weights), "a file", path.name.split(".")[0], ways)
+
+
+def _of_parts(files: Sequence[Path], ways: Ways) -> Found:
+    """A backbone and its head, which were saved apart: their weights together."""
+    tensors: dict[str, Tensor] = {}
+    parts = [read_weights(file, ways.weights) for file in files]
+    for part in parts:
+        tensors |= part.tensors
+    first = parts[0]
+    return _of_weights(replace(first, tensors=tensors, others=()), f"{len(files)} files", files[0].name.split(".")[0], ways)
+
+
+def _of_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
+    with circumstances([], found=structure(weights.shapes)):
+        return _of_read_weights(weights, where, name, ways)
+
+
+def _of_read_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
+    guesses: list[Guess] = []
+    architecture = ways.architecture
+    if weights.others and ways.weights is None:
+        others = ", ".join(repr(other) for other in weights.others)
+        guesses.append(Guess(f"the weights under {weights.key!r} are read", f"the file has others under {others}", "weights="))
+    if architecture is None and weights.architecture is not None:
+        architecture = weights.architecture
+        guesses.append(Guess(f"the architecture is {architecture}", "the file names it", "architecture="))
+    if architecture is None:
+        known = suggestions(shapes_of(weights))
+        if not known:
+            raise ExplainerError(
+                f"the file holds {len(weights.tensors)} tensors, such as {next(iter(weights.tensors))}, and no architecture that is known "
+                f"here has such: pass architecture=, {SPELLINGS}"
+            )
+        architecture = known[0]
+        alike = f"; {', '.join(known[1:4])} {'have the same, and more' if len(known) > 4 else 'have the same'}" if len(known) > 1 else ""
+        alike += " (what weights do not show may differ: how pictures are prepared, activations, heads)" if alike else ""
+        guesses.append(Guess(f"the architecture is {architecture}", f"names and shapes of the weights fit it{alike}", "architecture="))
+    built = build(architecture, weights, ways.progress)
+    how = dict(built.how)
+    if ways.labels is None and weights.labels is not None:
+        how["labels"] = _names_in_file(weights.labels)
+    notes = []
+    if weights.stored in ("float16", "bfloat16"):
+        notes.append(f"The weights are {weights.stored}; they are explained in float32.")
+    if built.left_out:
+        notes.append(
+            f"{len(built.left_out)} tensors of the file have no place in the model and were left out, such as {built.left_out[0]}."
+        )
+    title = architecture if isinstance(architecture, str) else type(architecture).__name__ if isinstance(architecture, nn.Module) else ""
+    inside = f", in {title}" if title and not Path(title).expanduser().exists() else ""
+    under = f"the weights under {weights.key!r} of {where}" if weights.key else f"the weights of {where}"
+    model = _wrapped(built.module, ways.how(name=name, **how), how)
+    return Found(model, under + inside, tuple(guesses), tuple(notes))
+
+
+def _wrapped(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:
+    """The wrapped module; names in the file that are not as many as the classes are left out."""
+    try:
+        return wrap(module, **how)
+    except ExplainerError as problem:
+        if "labels" in result and how.get("labels") is result["labels"] and "labels= holds" in str(problem):
+            return wrap(module, **{key: value for key, value in how.items() if key != "labels"})
+        raise
+
+
+def _names_in_file(labels: Any) -> list[str] | None:
+    try:
+        return class_names(labels)
+    except ExplainerError:  # something else under that name
+        return None

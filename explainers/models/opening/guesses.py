@@ -1,0 +1,144 @@
+"""Which architectures weights may belong to, by the names and shapes of their tensors: a guess, which loading puts to the test."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+Shapes = Mapping[str, Sequence[int]]
+
+#: A row for each architecture of timm, written by ``python -m tools.timm_shapes``: what :func:`fingerprint` makes of its weights.
+TABLE = "timm_shapes.json"
+_HEADS = frozenset(("head", "head_dist", "heads", "fc", "classifier", "last_linear"))
+_BY_SIZE = re.compile(r"pos_embed|relative_position|rel_pos|rope|attn_mask|attention_bias|num_batches_tracked|coords_table")
+_FEW_CHANNELS = 16  # no more than a picture has
+
+#: transformers' models that people fine-tune, by what their weights are called and how large they are: prefix, words or patch, width.
+_HUB: tuple[tuple[str, int, int, str], ...] = (
+    ("bert.", 30522, 768, "google-bert/bert-base-uncased"),
+    ("bert.", 30522, 1024, "google-bert/bert-large-uncased"),
+    ("bert.", 28996, 768, "google-bert/bert-base-cased"),
+    ("bert.", 119547, 768, "google-bert/bert-base-multilingual-cased"),
+    ("bert.", 105879, 768, "google-bert/bert-base-multilingual-uncased"),
+    ("bert.", 21128, 768, "google-bert/bert-base-chinese"),
+    ("distilbert.", 30522, 768, "distilbert/distilbert-base-uncased"),
+    ("distilbert.", 28996, 768, "distilbert/distilbert-base-cased"),
+    ("roberta.", 50265, 768, "FacebookAI/roberta-base"),
+    ("roberta.", 50265, 1024, "FacebookAI/roberta-large"),
+    ("roberta.", 250002, 768, "FacebookAI/xlm-roberta-base"),
+    ("roberta.", 250002, 1024, "FacebookAI/xlm-roberta-large"),
+    ("deberta.", 128100, 768, "microsoft/deberta-v3-base"),
+    ("deberta.", 128100, 384, "microsoft/deberta-v3-small"),
+    ("albert.", 30000, 128, "albert/albert-base-v2"),
+    ("electra.", 30522, 768, "google/electra-base-discriminator"),
+    ("vit.", 16, 768, "google/vit-base-patch16-224"),
+    ("vit.", 16, 1024, "google/vit-large-patch16-224"),
+    ("deit.", 16, 768, "facebook/deit-base-patch16-224"),
+    ("beit.", 16, 768, "microsoft/beit-base-patch16-224"),
+    ("dinov2.", 14, 384, "facebook/dinov2-small-imagenet1k-1-layer"),
+    ("dinov2.", 14, 768, "facebook/dinov2-base-imagenet1k-1-layer"),
+)
+
+
+def fingerprint(shapes: Shapes) -> str:
+    """A short hash of names and shapes, of all but what depends on the number of classes, of channels, and on the size of pictures."""
+    digest = hashlib.sha256()
+    for name in sorted(shapes):
+        if name.split(".")[0] in _HEADS or _BY_SIZE.search(name):
+            continue
+        shape = list(shapes[name])
+        if len(shape) == 4 and shape[1] <= _FEW_CHANNELS:
+            shape[1] = 0
+        digest.update(f"{name}{shape}".encode())
+    return digest.hexdigest()[:10]
+
+
+@cache
+def _table() -> dict[str, list[str]]:
+    """Names of timm's architectures by their fingerprint."""
+    rows: dict[str, str] = json.loads((files("explainers.models.opening") / TABLE).read_text("utf-8"))
+    table: dict[str, list[str]] = {}
+    for name, key in rows.items():
+        table.setdefault(key, []).append(name)
+    return table
+
+
+def suggestions(shapes: Shapes) -> list[str]:
+    """Names that ``architecture=`` takes and whose weights are called and shaped like these, the likeliest first; may be empty."""
+    return _of_timm(shapes) or _of_openclip(shapes) or _of_torchvision(shapes) or _of_transformers(shapes)
+
+
+def _of_timm(shapes: Shapes) -> list[str]:
+    import timm
+
+    names = [name for name in _table().get(fingerprint(shapes), ()) if timm.is_model(name)]
+    side = picture_side(shapes)
+
+    def has_size(name: str) -> bool:
+        config = timm.get_pretrained_cfg(name)
+        return side is None or (config is not None and config.input_size[-1] == side)
+
+    def unlikely(name: str) -> tuple[bool, int, str]:
+        config = timm.get_pretrained_cfg(name)
+        return not (config and config.hf_hub_id), len(name), name
+
+    names = [name for name in names if has_size(name)] or names
+    return [f"timm/{name}" for name in sorted(names, key=unlikely)]
+
+
+def picture_side(shapes: Shapes) -> int | None:
+    """Side of the square pictures that position embeddings of a ViT are for; None where they do not tell."""
+    positions, patch = shapes.get("pos_embed"), shapes.get("patch_embed.proj.weight")
+    if positions is None or patch is None or len(positions) != 3 or len(patch) != 4:
+        return None
+    tokens = positions[1]
+    prefix = next((few for few in (1, 0, 2, 5) if math.isqrt(max(0, tokens - few)) ** 2 == tokens - few), None)
+    return None if prefix is None else math.isqrt(tokens - prefix) * patch[-1]
+
+
+def _of_openclip(shapes: Shapes) -> list[str]:
+    width = shapes.get("visual.class_embedding")
+    patch = shapes.get("visual.conv1.weight")
+    text = shapes.get("token_embedding.weight") or shapes.get("text.token_embedding.weight")
+    if width is None or patch is None or text is None:
+        return []
+    try:
+        import open_clip
+    except ImportError:
+        return []
+    pattern = re.compile(r"visual\.transformer\.resblocks\.(\d+)\.")
+    layers = len({match[1] for name in shapes if (match := pattern.match(name))})
+    positions = shapes["visual.positional_embedding"][0] - 1
+    side = math.isqrt(positions) * patch[-1]
+    names: list[str] = []
+    for name in open_clip.list_models():
+        config = open_clip.get_model_config(name)
+        vision, words = config["vision_cfg"], config["text_cfg"]
+        has = (vision.get("width"), vision.get("layers"), vision.get("patch_size"), vision.get("image_size"), words.get("width"))
+        if has == (width[0], layers, patch[-1], side, text[1]) and words.get("vocab_size", text[0]) == text[0]:
+            names.append(f"openclip/{name}")
+    return sorted(names, key=len)
+
+
+def _of_torchvision(shapes: Shapes) -> list[str]:
+    patch = shapes.get("conv_proj.weight")
+    size = {768: "b", 1024: "l", 1280: "h"}.get(patch[0]) if patch is not None else None
+    if patch is None or size is None or "class_token" not in shapes:
+        return []
+    return [f"torchvision/vit_{size}_{patch[-1]}"]
+
+
+def _of_transformers(shapes: Shapes) -> list[str]:
+    words = next((s for name, s in shapes.items() if name.endswith("word_embeddings.weight")), None)
+    patch = next((s for name, s in shapes.items() if name.endswith("patch_embeddings.projection.weight")), None)
+    size, width = (words[0], words[1]) if words else (patch[-1], patch[0]) if patch else (0, 0)
+    return [
+        f"hf/{name}"
+        for prefix, wanted, across, name in _HUB
+        if (size, width) == (wanted, across) and any(key.startswith(prefix) for key in shapes)
+    ]

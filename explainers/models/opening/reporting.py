@@ -1,0 +1,126 @@
+"""The report of a model: what was found of it, how its output is read and why, and what nobody said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from torch import nn
+
+from explainers.models.libraries import recognition as lib
+from explainers.models.model import Model
+from explainers.models.report import Fact, Guess, Report
+
+_UNNAMED = re.compile(r"(no )?class \d+")
+_SHOWN = 5  # names of classes
+
+
+def describe(model: Model, opened: str, guesses: Sequence[Guess], notes: Sequence[str], said: Collection[str]) -> Report:
+    """What is known of ``model``; ``said``: the arguments that somebody gave, about which nothing was guessed."""
+    reading, guessed = _reading(model, said)
+    return Report(
+        name=model.name,
+        opened=opened,
+        facts=tuple(Fact(name, value) for name, value in _facts(model).items() if value),
+        reading=reading,
+        guesses=(*guesses, *guessed, *_further_guesses(model, said)),
+        notes=tuple(notes),
+    )
+
+
+def _facts(model: Model) -> dict[str, str]:
+    details = model.details
+    return {
+        "family": f"{type(model.module).__name__} of {_LIBRARIES[details['library']]}, {details['parameters']:,} parameters",
+        "blocks": _blocks(model),
+        "tokens": _tokens(model),
+        "inputs": _inputs(model),
+        "outputs": _outputs(model),
+        "labels": _labels(model.labels),
+    }
+
+
+_LIBRARIES = {"timm": "timm", "transformers": "transformers", "open_clip": "OpenCLIP", "torch": "your own"}
+
+
+def _blocks(model: Model) -> str:
+    heads, width = model.details.get("heads"), model.details["width"]
+    inside = f", {heads} heads" if heads else ", without attention heads"
+    place = _name_of(model.module, model.blocks[0]).rpartition(".")[0]
+    return f"{len(model.blocks)}{f' in {place}' if place else ''}, {width} wide{inside}"
+
+
+def _name_of(module: nn.Module, part: nn.Module) -> str:
+    return next((name for name, inner in module.named_modules() if inner is part), "")
+
+
+def _tokens(model: Model) -> str:
+    grid, details = model.details.get("grid"), model.details
+    if grid is None:
+        most = details.get("max_tokens")
+        return f"up to {most} word pieces" if most else "word pieces, any number of them"
+    prefix = "a class token and " if details.get("class_token") else ""
+    return f"{prefix}{grid[0]} x {grid[1]} patches"
+
+
+def _inputs(model: Model) -> str:
+    if model.kind == "text":
+        return "texts"
+    height, width = model.details["input"]
+    pictures = f"pictures of {height} x {width} pixels, {_counted(model.details['channels'], 'channel')}"
+    return f"{pictures}, and prompts" if model.kind == "clip" else pictures
+
+
+def _outputs(model: Model) -> str:
+    if model.kind == "clip":
+        return "how well each prompt fits"
+    if model.output == "regression":
+        return _counted(len(model.labels), "value")
+    return _counted(len(model.labels), "class", "classes")
+
+
+def _labels(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
+
+
+def _counted(count: int, singular: str, several: str | None = None) -> str:
+    return f"{count} {singular if count == 1 else several or singular + 's'}"
+
+
+_MEANINGS = {
+    "softmax": "one class of several: probabilities are a softmax of the logits",
+    "sigmoid": "a label each, yes or no: probabilities are a sigmoid of each logit",
+    "regression": "values, which have no probabilities",
+}
+
+
+def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
+    """How the output is read and why; and what of that was a guess."""
+    meaning = _MEANINGS[model.output]
+    if model.kind == "clip":
+        return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []
+    if "output" in said:
+        return f"{meaning}, as output= says", []
+    if model.head_activation.kind is not None:
+        return f"{meaning}; the module's last function is a {model.head_activation.kind}, and the numbers before it are explained", []
+    if getattr(getattr(model.module, "config", None), "problem_type", None):
+        return f"{meaning}, as its configuration says (problem_type)", []
+    count = 1 if model.output == "sigmoid" and len(model.labels) == 2 else len(model.labels)
+    why = f"a head of {_counted(count, 'number')} without softmax or sigmoid says no more"
+    others = [f'output="{other}"' for other in _MEANINGS if other != model.output]
+    return meaning, [Guess(f"the output is read as {model.output}", why, " or ".join(others))]
+
+
+def _further_guesses(model: Model, said: Collection[str]) -> list[Guess]:
+    guesses: list[Guess] = []
+    if model.kind != "text" and "preprocess" not in said:
+        arguments = model.made_by[1] if model.made_by else {}
+        recipe, notes = lib.preprocessing_of(model.module, model.details["library"], arguments.get("preprocess"))
+        if notes:
+            guesses.append(Guess("how pictures are prepared", notes[0].partition(": ")[2].partition(". Pass")[0], "preprocess="))
+        elif recipe is None:
+            why = "neither the model nor its files say it; until then only tensors can be sent"
+            guesses.append(Guess("how pictures are prepared is not known", why, "preprocess="))
+    if model.labels and all(_UNNAMED.fullmatch(label) for label in model.labels) and model.output != "regression":
+        guesses.append(Guess("classes have numbers for names", "no file names them", "labels="))
+    return guesses

@@ -1,0 +1,90 @@
+"""Maps of all that a DataLoader gives, batch by batch, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+from tqdm.auto import tqdm
+
+from explainers.errors import ExplainerError
+from explainers.models.libraries.recognition import TENSOR_NAMES
+from explainers.models.model import Model
+from explainers.records.result import Explanation
+
+Explain = Callable[[dict[str, Tensor]], list[Explanation]]
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatch:
+    """The maps of one batch.
+
+    maps     by spec, float32: of pictures (batch, rows, columns); of texts (batch, tokens), not a number where a text is shorter
+    logits   (batch, classes)
+    targets  for each sample the label of what is explained
+    beside   what else the loader gave with it, such as the classes of the samples
+    """
+
+    maps: dict[str, NDArray[np.float32]]
+    logits: NDArray[np.float32]
+    targets: list[str]
+    beside: Any = None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+
+def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> Iterator[MapBatch]:
+    """``explain`` each batch of ``loader``, with a bar in a terminal or a notebook.
+
+    A batch is a tensor, a dict with the names that the model takes, or a tuple that begins with one of these; the rest is handed on.
+    """
+    is_notebook = "notebook" in tqdm.__module__
+    total = len(loader) if hasattr(loader.dataset, "__len__") else None
+    with tqdm(loader, total=total, unit="batch", leave=False, disable=False if is_notebook else None) as bar:
+        for batch in bar:
+            tensors, beside = _parts(batch, model)
+            results = explain(tensors)
+            yield MapBatch(_maps(results), _array([r.logits for r in results]), [r.target.label for r in results], beside)
+
+
+def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
+    """The tensors that the model takes, and the rest."""
+    if isinstance(batch, list | tuple) and batch:
+        tensors, inside = _parts(batch[0], model)
+        rest = batch[1] if len(batch) == 2 else list(batch[1:])
+        return tensors, rest if inside is None else [inside, rest]
+    if isinstance(batch, Mapping):
+        known = {str(name): tensor for name, tensor in batch.items() if name in TENSOR_NAMES and isinstance(tensor, Tensor)}
+        if known:
+            return known, {name: value for name, value in batch.items() if name not in known} or None
+    if isinstance(batch, Tensor):
+        return {"input_ids" if model.kind == "text" else "pixel_values": batch}, None
+    names = "input_ids and attention_mask" if model.kind == "text" else "pixel_values"
+    raise ExplainerError(
+        f"a batch of the loader is a {type(batch).__name__}: let it be a tensor, a dict with {names}, or a tuple of one and more"
+    )
+
+
+def _maps(results: list[Explanation]) -> dict[str, NDArray[np.float32]]:
+    specs = dict.fromkeys(attribution.method for attribution in results[0].maps)
+    maps = {}
+    for spec in specs:
+        rows = [result[spec] for result in results]
+        if rows[0].patches is not None:
+            maps[spec] = _array([row.scores[row.content].view(row.patches or (-1,)) for row in rows])
+        else:
+            padded = torch.nn.utils.rnn.pad_sequence([row.scores for row in rows], batch_first=True, padding_value=torch.nan)
+            maps[spec] = padded.numpy()
+    return maps
+
+
+def _array(tensors: list[Tensor]) -> NDArray[np.float32]:
+    array: NDArray[np.float32] = torch.stack(tensors).float().numpy()
+    return array

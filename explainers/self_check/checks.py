@@ -1,0 +1,323 @@
+"""The checks themselves. Each compares what the engine has with what somebody else computes: the plain module, its library, torch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from explainers.autograd.rules import RULES
+from explainers.errors import ExplainerError
+from explainers.methods import METHODS, Request, parse
+from explainers.methods.requirements import lacks_of, reason_against
+from explainers.models.eval_mode import evaluating
+from explainers.models.libraries import recognition as lib
+from explainers.models.model import Model
+from explainers.models.outputs import probabilities
+from explainers.models.report import Check, CheckState
+from explainers.records.session import Session
+from explainers.self_check.sample import Sample
+
+#: How far two ways to the same number may be apart, relative to the largest: rounding in float32 over the layers of a large model.
+ROUNDING = 1e-4
+_OF_HALF = 3e-2  # in bfloat16 and float16
+#: How far probabilities may be from those of the library, whose preprocessing rounds in its own way.
+SAME_PROBABILITIES = 1e-5
+_SAME_PIXELS = 1e-6
+_PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
+#: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
+_LOST = 0.05
+#: Of methods that run the model often, a few runs show whether they run.
+_FEW_RUNS = {
+    "integrated_gradients": "steps=2",
+    "smoothgrad": "draws=2",
+    "rise": "samples=8",
+    "tis": "masks=8",
+    "vit_cx": "distance=0.5",
+    "kernel_shap": "samples=8",
+    "lime": "samples=8",
+}
+
+#: What the quick checks read of a way back.
+_OF_GRADIENT, _OF_ACCOUNT = frozenset(("pixels", "block_inputs[0]")), frozenset(("block_inputs[0]", "bias"))
+
+Outcome = tuple[CheckState, str]
+
+
+def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
+    """Logits, probabilities, the gradient and Libra's account, on one recording."""
+    plain = cache(lambda: _plain(session))
+    session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], _OF_ACCOUNT)])
+    return [
+        _asked("logits", "Logits equal the plain model's", lambda: _logits(session, plain(), twin)),
+        _asked("library", "Probabilities equal its library's own", lambda: _library(session, sample)),
+        _asked("gradient", "The gradient equals torch's", lambda: _gradient(session, plain())),
+        _asked("completeness", "FullGrad under Libra adds up to the logit", lambda: _completeness(session)),
+    ]
+
+
+def all_checks(session: Session) -> Iterator[Check]:
+    """Relevance in float64, and each method once."""
+    lacks = lacks_of(session.recording)
+    requests = {name: parse(f"{name}?{_FEW_RUNS[name]}" if name in _FEW_RUNS else name) for name in METHODS}
+    session.plan(read for request in requests.values() for read in request.fields.items())
+    yield _asked("conservation", "Relevance under deep Taylor is conserved", lambda: _conservation(session))
+    for name, method in METHODS.items():
+        request = requests[name]
+        reason = reason_against(method, lacks, request.options)
+        if reason is not None:
+            yield Check(name, f"{method.title} runs", "not asked", reason)
+            continue
+        yield _asked(name, f"{method.title} runs", lambda request=request: _runs(session, request))  # type: ignore[misc]
+
+
+def _asked(name: str, title: str, ask: Callable[[], Outcome]) -> Check:
+    try:
+        return Check(name, title, *ask())
+    except Exception as problem:  # what fails here fails in an explanation too: it is said, and the others are asked
+        message = str(problem) if isinstance(problem, ExplainerError) else f"{type(problem).__name__}: {problem}"
+        return Check(name, title, "failed", " ".join(message.split())[:500])
+
+
+def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcome:
+    """Whether two tensors are the same, relative to the largest number of theirs."""
+    if ours.shape != theirs.shape:
+        return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
+    off = float((ours.double() - theirs.double()).abs().max())
+    relative = off / max(float(theirs.double().abs().max()), 1e-12)
+    if off == 0:
+        return "passed", "to the last digit"
+    return ("passed" if relative <= tolerance else "failed"), f"off by {off:.1g}, {relative:.1g} of the largest of {of}"
+
+
+def _tolerance(model: Model) -> float:
+    return ROUNDING if model.dtype in (torch.float32, torch.float64) else _OF_HALF
+
+
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    """One pass of the plain module and torch's own way back. ``gradient``: of the explained number, at the pixels or at the embedded
+    tokens; None where ``reason`` says why torch's is not known.
+    """
+
+    logits: Tensor
+    gradient: Tensor | None
+    reason: str = ""
+
+
+def _plain(session: Session) -> _Plain:
+    model, tensors = session.model, session.tensors
+    seed = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
+    taken: list[Tensor] = []
+
+    def start(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if taken or not args or not isinstance(args[0], Tensor):
+            return None
+        taken.append(args[0].detach().clone().requires_grad_())
+        return (taken[0], *args[1:]), kwargs
+
+    handle = None
+    if session.recording.pixels is not None:
+        taken.append(tensors["pixel_values"].detach().clone().requires_grad_())
+        tensors = {**tensors, "pixel_values": taken[0]}
+    else:
+        handle = model.entry.register_forward_pre_hook(start, with_kwargs=True)
+    try:
+        with torch.enable_grad(), evaluating(model.module):
+            logits = model.forward(tensors)
+            if not taken:
+                return _Plain(logits.detach(), None, "the embedded tokens are handed on by name, where torch's gradient is not fetched")
+            (gradient,) = torch.autograd.grad((logits * seed).sum(), taken[0])
+    finally:
+        if handle is not None:
+            handle.remove()
+    return _Plain(logits.detach(), gradient)
+
+
+def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
+    """The recorded logits against what the module returns when it is called plainly, or its twin does."""
+    model = session.model
+    ours = session.recording.logits.detach()
+    if twin is not None:
+        with torch.no_grad(), evaluating(twin):
+            theirs = lib.logits_of(twin(*session.tensors.values()), len(ours))
+    elif model.head_activation.kind is None and not (model.output == "sigmoid" and len(model.labels) == 2):
+        theirs = plain.logits
+    else:  # what it returns is not what is explained
+        theirs = _returned(model, session.tensors)
+    if model.output == "sigmoid" and theirs.shape[-1] == 1:  # yes and no are made of one
+        ours = ours[:, :1]
+    if model.head_activation.kind is not None:
+        ours = probabilities(ours, model.head_activation.kind)
+        if bool((theirs <= 0).all()):
+            ours = ours.log()
+    return _compared(ours, theirs, _tolerance(model), "logits")
+
+
+def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
+    """What the module returns for these tensors, with whatever function it ends in."""
+    arguments = model.made_by[1] if model.made_by else {}
+    forward = lib.forward_of(model.module, model.details["library"], model.side, arguments.get("head"))
+    with torch.no_grad(), evaluating(model.module):
+        return forward(tensors)
+
+
+def _library(session: Session, sample: Sample) -> Outcome:
+    """Probabilities against transformers' pipeline, or those after timm's own eval transform."""
+    model = session.model
+    library = model.details["library"]
+    if sample.source is None:
+        return "not asked", "how its pictures are prepared is not known"
+    if library == "timm" and isinstance(sample.source, Image.Image):
+        return _timm(session, sample.source)
+    if library == "transformers" and model.kind in ("image", "text"):
+        return _pipeline(session, sample.source)
+    reason = "a module of your own has no library to compare with"
+    if library == "transformers" and isinstance(sample.source, Image.Image):
+        return _zero_shot(session, sample.source)
+    return "not asked", reason if library == "torch" else "OpenCLIP has no pipeline to compare with"
+
+
+def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
+    """Of a model of pictures and prompts: transformers' pipeline over the same prompts, whose sigmoid SigLIP's models have."""
+    import transformers
+
+    model, prompts = session.model, list(session.labels)
+    arguments = model.made_by[1] if model.made_by else {}
+    processor = arguments.get("preprocess") or lib.saved_with(model.module, "AutoImageProcessor", backend="pil")
+    tokenizer = arguments.get("tokenizer") or lib.saved_with(model.module, "AutoTokenizer")
+    if not hasattr(processor, "save_pretrained") or tokenizer is None:
+        return "not asked", "no processor and tokenizer of transformers go with the model"
+    config: Any = model.module.config
+    is_siglip = "siglip" in config.model_type
+    if is_siglip and (most := int(config.text_config.max_position_embeddings)) < _PADDED:
+        return "not asked", f"transformers' pipeline pads prompts to {_PADDED} tokens, and the model takes {most}"
+    with torch.no_grad(), evaluating(model.module):
+        named: Any = {"image_processor": processor, "tokenizer": tokenizer, "device": model.device}
+        pipe: Any = transformers.pipeline("zero-shot-image-classification", model=model.module, **named)
+        rows = pipe(picture, candidate_labels=prompts, hypothesis_template="{}")
+    by_prompt = {row["label"]: float(row["score"]) for row in rows}
+    theirs = torch.tensor([[by_prompt[prompt] for prompt in prompts]])
+    ours = probabilities(session.answers.detach().float().cpu(), "sigmoid" if is_siglip else "softmax")
+    return _alike(ours, theirs, "transformers' pipeline")
+
+
+def _timm(session: Session, picture: Image.Image) -> Outcome:
+    from timm.data.transforms_factory import create_transform
+
+    model = session.model
+    if model.made_by is not None and model.made_by[1].get("preprocess") is not None:
+        return "not asked", "preprocess= was passed in place of timm's own"
+    if not getattr(model.module, "pretrained_cfg", None):
+        return "not asked", "the module says nothing of how its pictures are prepared"
+    if model.details["channels"] != 3:
+        return "not asked", f"timm's transform makes 3 channels, and the model takes {model.details['channels']}"
+    config = {**lib.timm_config(model.module), "input_size": (3, *model.details["input"])}
+    keys = ("input_size", "mean", "std", "interpolation", "crop_pct", "crop_mode")
+    transform: Any = create_transform(is_training=False, **{key: config[key] for key in keys if key in config})
+    pixels = transform(picture).unsqueeze(0).to(model.device, model.dtype)
+    off = (
+        float((pixels - session.tensors["pixel_values"]).abs().max()) if pixels.shape == session.tensors["pixel_values"].shape else math.inf
+    )
+    if off <= _SAME_PIXELS:
+        return "passed", f"same as timm's eval transform: yes, pixels off by {off:.1g}"
+    with torch.no_grad(), evaluating(model.module):
+        theirs = model.forward({"pixel_values": pixels})
+    return _same(model, session.answers, _probable(model, theirs), "timm's eval transform")
+
+
+def _probable(model: Model, logits: Tensor) -> Tensor:
+    """Probabilities, of a regression its values."""
+    logits = logits.detach().float().cpu()
+    return logits if model.output == "regression" else probabilities(logits, model.output)
+
+
+def _same(model: Model, answers: Tensor, theirs: Tensor, whose: str) -> Outcome:
+    return _alike(_probable(model, answers), theirs, whose)
+
+
+def _alike(ours: Tensor, theirs: Tensor, whose: str) -> Outcome:
+    off = float((ours - theirs).abs().max())
+    is_same = off <= SAME_PROBABILITIES * max(1.0, float(theirs.abs().max()))
+    return ("passed" if is_same else "failed"), f"same as {whose}: {'yes' if is_same else 'no'}, off by {off:.1g}"
+
+
+def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
+    import transformers
+
+    model = session.model
+    arguments = model.made_by[1] if model.made_by else {}
+    auto, argument, beside = (
+        ("AutoTokenizer", "tokenizer", "tokenizer") if model.kind == "text" else ("AutoImageProcessor", "preprocess", "image_processor")
+    )
+    prepares = arguments.get(argument)
+    if prepares is None:
+        prepares = lib.saved_with(model.module, auto, **({} if model.kind == "text" else {"backend": "pil"}))
+    if prepares is None or not hasattr(prepares, "save_pretrained"):
+        return "not asked", f"no {argument} of transformers goes with the model"
+    function = {"softmax": "softmax", "sigmoid": "sigmoid", "regression": "none"}[model.output]
+    task: Any = "text-classification" if model.kind == "text" else "image-classification"
+    config: Any = model.module.config
+    count = int(config.num_labels)
+    if model.output == "sigmoid" and count == 1:
+        return "not asked", "a pipeline has no second class of one logit"
+    with torch.no_grad(), evaluating(model.module):
+        pipe: Any = transformers.pipeline(task, model=model.module, device=model.device, **{beside: prepares})
+        rows = pipe(source, top_k=count, function_to_apply=function, **({"truncation": True} if model.kind == "text" else {}))
+    names: dict[int, str] = dict(config.id2label)
+    if len(set(names.values())) < count:
+        return "not asked", "its configuration calls two classes alike"
+    by_name = {row["label"]: float(row["score"]) for row in rows}
+    theirs = torch.tensor([[by_name[names[index]] for index in range(count)]])
+    return _same(model, session.answers, theirs, "transformers' pipeline")
+
+
+def _gradient(session: Session, plain: _Plain) -> Outcome:
+    """The ordinary gradient at the pixels, or at the embedded tokens, against torch's over the plain module."""
+    if plain.gradient is None:
+        return "not asked", plain.reason
+    trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"])
+    at_pixels = session.recording.pixels is not None
+    ours = trace.pixel_grads if at_pixels else trace.block_input_grads[0]
+    if ours.shape != plain.gradient.shape:
+        return "not asked", "the tokens lie in another way in the module"
+    where = "gradients at the pixels" if at_pixels else "gradients at the tokens"
+    return _compared(ours, plain.gradient, 10 * _tolerance(session.model), where)
+
+
+def _completeness(session: Session) -> Outcome:
+    """Libra's terms of tokens and biases against the logit that they account for."""
+    trace = session.trace(session.targets_and_rows()[0][0], RULES["libra"])
+    terms = METHODS["fullgrad"].read(trace).scores.sum(1) + trace.unplaced
+    whole = trace.account()
+    missing = trace.signals.missing
+    off = float((whole - terms).abs().max())
+    if missing is None or not bool(missing.any()):
+        return "passed", f"{float(whole[0]):.4g}, missed by {off:.1g}, which is rounding"
+    return "failed", "; ".join(dict.fromkeys(trace.notes_on(0))) or f"{float(whole[0]):.4g} is missed by {off:.1g}"
+
+
+def _conservation(session: Session) -> Outcome:
+    """Deep Taylor's relevance at the embedded tokens and constants, of 1 that starts at the logit."""
+    signals = session.trace(session.targets_and_rows()[0][0], RULES["deep_taylor"], session.double).signals_with("bias")
+    assert signals.bias is not None
+    assert signals.unplaced is not None
+    arrived = signals.block_inputs[0].flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced
+    off = float((arrived - 1).abs().max())
+    return ("passed" if off <= _LOST else "failed"), f"{float(arrived[0]):.4g} of 1 arrives"
+
+
+def _runs(session: Session, request: Request) -> Outcome:
+    started = time.perf_counter()
+    recording = session.double if request.rule is not None and request.rule.is_relevance else None
+    output = request.read(session.trace(session.targets_and_rows()[0][0], request.rule, recording))
+    if not bool(output.scores.isfinite().all()):
+        return "failed", "its numbers are not finite"
+    return "passed", f"{request.spec}, {time.perf_counter() - started:.2f} s"

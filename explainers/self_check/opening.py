@@ -1,0 +1,114 @@
+"""``explainers.open``: one door for whatever people have of a model, which ends in a report and a check."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import with_gradients
+from explainers.models.libraries.hub import DownloadProgress
+from explainers.models.model import Model, ModelKind
+from explainers.models.opening.door import open_model
+from explainers.models.opening.kept import Opened, keep, kept
+from explainers.models.outputs import Output
+from explainers.models.report import Check
+from explainers.records.session import Session
+from explainers.self_check.checks import all_checks, quick_checks
+from explainers.self_check.sample import sample_of
+
+CheckLevel = Literal["quick", "all", "none"]
+CHECK_LEVELS: tuple[CheckLevel, ...] = ("quick", "all", "none")
+
+
+def open(  # noqa: A001  (the word for it; in this package files are opened by pathlib)
+    anything: Any,
+    *,
+    architecture: str | Path | nn.Module | None = None,
+    labels: Any = None,
+    base: str | Path | nn.Module | None = None,
+    weights: str | None = None,
+    name: str | None = None,
+    kind: ModelKind | None = None,
+    blocks: str | Sequence[nn.Module] | None = None,
+    entry: str | nn.Module | None = None,
+    prefix: int | None = None,
+    preprocess: Any = None,
+    tokenizer: Any = None,
+    output: Output | None = None,
+    head: str | int | None = None,
+    device: str | torch.device | None = None,
+    check: CheckLevel = "quick",
+    progress: DownloadProgress | None = None,
+) -> Model:
+    """Open whatever there is of a model, ready to explain, with a report in its ``report``.
+
+    anything  a name, as :func:`explainers.load` takes it; a folder of timm, transformers or OpenCLIP, of a run (its newest checkpoint), of
+              an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone and its head); a
+              dict of tensors; a torch module, also compiled, scripted, parallel, averaged, with adapters or quantised
+    architecture  for weights alone: ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>``, ``torchvision/<name>``, a folder
+              with config.json, or a module, which is copied. None: guessed from the names and shapes of the weights, and said so
+    labels    names of the classes, in the order of the logits: a list, a dict, or a .txt, .csv or .json file
+    base      of an adapter, its base model, where what it names is not found: a folder, a name of the hub, a module
+    weights   where a file has several sets of weights, the key of the one to read
+    check     ``quick``: logits, probabilities, gradient and account on a sample; ``all``: conservation and each method too; ``none``
+    others    as :func:`explainers.wrap` takes them; preprocess and tokenizer also by the name of a folder or of the hub
+
+    Files are read as weights alone: nothing in them is executed. Weights of half precision and quantised ones are explained in float32; of
+    a module, a copy is. A module is opened once: what it became is kept with it until a weight of it changes. A check that fails is said
+    in the notes of every explanation.
+    Raises ExplainerError, whose ``report()`` can be sent to others, where it cannot be opened.
+    """
+    if check not in CHECK_LEVELS:
+        raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
+    ways = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
+    ways |= {"tokenizer": tokenizer, "output": output, "head": head}
+    opened = open_model(
+        anything, architecture=architecture, labels=labels, base=base, weights=weights, device=device, progress=progress, **ways
+    )
+    if check != "none":
+        opened = replace(opened, model=check_model(opened.model, opened.twin, every=check == "all"))
+        if isinstance(anything, nn.Module):
+            keep(anything, opened)
+    return opened.model
+
+
+def model_of(anything: Any) -> Model:
+    """What is explained where ``anything`` was given as a model: a model as it is, a module as it was opened last, else what ``open``
+    makes of it.
+    """
+    if isinstance(anything, Model):
+        return anything
+    if isinstance(anything, nn.Module) and (known := kept(anything)) is not None:
+        return known.model
+    return open(anything)
+
+
+@with_gradients()
+def check_model(model: Model, twin: nn.Module | None = None, *, every: bool = False) -> Model:
+    """The model with the checks in its report: the quick ones, or ``every`` one."""
+    assert model.report is not None
+    started = time.perf_counter()
+    checks = _checks(model, twin, every)
+    return replace(model, report=model.report.checked(checks, time.perf_counter() - started))
+
+
+def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:
+    try:
+        if model.kind == "clip" and model.prompt_inputs is None:
+            return [Check("sample", "A sample is explained", "not asked", "without a tokenizer there are no prompts: pass tokenizer=")]
+        sample = sample_of(model)
+        session = Session(model, sample.inputs, sample.target, pixels=model.kind != "text")
+    except ExplainerError as problem:
+        return [Check("sample", "A sample is explained", "failed", str(problem))]
+    checks = quick_checks(session, sample, twin)
+    return [*checks, *all_checks(session)] if every else checks
+
+
+__all__ = ["CHECK_LEVELS", "CheckLevel", "Opened", "check_model", "model_of", "open"]

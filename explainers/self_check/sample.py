@@ -1,0 +1,48 @@
+"""The input that a model is checked with: a picture of soft colours, or a sentence; the same at every opening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import Input
+from explainers.models.model import Model
+
+TEXT = "A good film, and not too long."
+PROMPTS = ("a photo of a cat", "a drawing of a house")
+_SIZE = (320, 240)  # width and height of the picture, which no model takes as it is
+_COARSE = (8, 6)  # of the noise that it is made of
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """``source``: the picture or the text, None where only tensors can be sent; ``inputs``: what the model is asked with."""
+
+    source: Image.Image | str | None
+    inputs: Input
+    target: Any = None
+
+
+def picture() -> Image.Image:
+    """Soft spots of colour on a grid."""
+    noise = np.random.default_rng(0).integers(0, 256, (_COARSE[1], _COARSE[0], 3), dtype=np.uint8)
+    return Image.fromarray(noise).resize(_SIZE, Image.Resampling.BICUBIC)
+
+
+def sample_of(model: Model) -> Sample:
+    """A sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
+    if model.kind == "text":
+        return Sample(TEXT, TEXT)
+    target = list(PROMPTS) if model.kind == "clip" and model.prompt_inputs is not None else None
+    source = picture()
+    try:
+        model.prepare(source)
+    except ExplainerError:
+        pixels = torch.randn(1, model.details["channels"], *model.details["input"], generator=torch.Generator().manual_seed(0))
+        return Sample(None, {"pixel_values": pixels}, target)
+    return Sample(source, source, target)

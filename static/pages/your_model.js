@@ -1,0 +1,276 @@
+// The page "Your model": files are brought, looked at and opened, and the report of what they are is shown.
+
+import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
+import { byId, count, el, say } from "../core/dom.js";
+import { reportProblem, showProblem } from "../core/problems.js";
+
+/**
+ * A file and its path inside the folder that it is from.
+ * @typedef {{file: File, name: string}} Brought
+ */
+
+const ASKS = {
+  image: ["/image", "Explain a picture with it"],
+  clip: ["/prompt", "Ask it about a picture"],
+  text: ["/text", "Explain a text with it"],
+};
+const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };
+const MOST_FILES = 2000;
+
+/** Where the model is: `{upload: id}` or `{path: text}`. */
+let place = {};
+let namesFile = "names.txt";
+/** Goes up with each new start: what an earlier one still waits for is dropped. */
+let turn = 0;
+
+/**
+ * All files in what was dropped, folders gone through.
+ * @param {DataTransfer} transfer
+ * @returns {Promise<Brought[]>}
+ */
+async function dropped(transfer) {
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  const found = [];
+  const walk = async (entry, path) => {
+    if (found.length > MOST_FILES) return;
+    if (entry.isFile) {
+      const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+      found.push({ file, name: path + entry.name });
+      return;
+    }
+    const reader = entry.createReader();
+    for (;;) {
+      const inside = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+      if (!inside.length) return;
+      for (const child of inside) await walk(child, `${path}${entry.name}/`);
+    }
+  };
+  for (const entry of entries) await walk(entry, "");
+  return found;
+}
+
+/**
+ * Send one file; `tell` hears how many bytes have gone.
+ * @param {string} upload
+ * @param {Brought} brought
+ * @param {(bytes: number) => void} tell
+ * @returns {Promise<void>}
+ */
+const sendFile = (upload, { file, name }, tell) =>
+  new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest(); // fetch says nothing of how far it is
+    request.open("PUT", `/api/opening/${upload}/file?name=${encodeURIComponent(name)}`);
+    request.upload.addEventListener("progress", (event) => tell(event.loaded));
+    request.addEventListener("error", () =>
+      reject(new Problem({ title: "The connection was lost", send: "Try again in a moment." })),
+    );
+    request.addEventListener("load", () => {
+      if (request.status < 300) resolve();
+      else reject(new Problem({ ...JSON.parse(request.responseText), status: request.status }));
+    });
+    request.send(file);
+  });
+
+/** @param {Brought[]} files */
+async function bring(files) {
+  const mine = startAnew();
+  const total = files.reduce((sum, { file }) => sum + file.size, 0);
+  if (!files.length) return;
+  const bar = el("progress", { max: total || 1, value: 0, "aria-label": "Sending files" });
+  byId("progress").replaceChildren(bar, el("span", { class: "quiet" }, `sending ${count(files.length, "file")}`));
+  try {
+    const { id } = await sendJSON("/api/opening", {});
+    let gone = 0;
+    for (const brought of files) {
+      await sendFile(id, brought, (bytes) => {
+        bar.value = gone + bytes;
+      });
+      gone += brought.file.size;
+      if (mine !== turn) {
+        await send(`/api/opening/${id}`, "DELETE");
+        return;
+      }
+    }
+    await look({ upload: id }, mine);
+  } catch (problem) {
+    if (mine === turn) reportProblem(problem, byId("progress"));
+  }
+}
+
+/** Forget what was shown of an earlier model. */
+function startAnew() {
+  showProblem(byId("progress"), null);
+  byId("progress").replaceChildren();
+  byId("how").hidden = byId("result").hidden = true;
+  return ++turn;
+}
+
+async function look(where, mine) {
+  const seen = await sendJSON("/api/opening/look", where);
+  if (mine !== turn) return;
+  place = where;
+  byId("progress").replaceChildren();
+  const classes = seen.classes ? `, ${count(seen.classes, "class", "classes")}` : "";
+  const left = seen.left_out.length ? ` Left out, as they are no weights: ${seen.left_out.join(", ")}.` : "";
+  byId("seen").textContent = `It is ${seen.what}${classes}.${seen.guess ? ` ${seen.guess}.` : ""}${left}`;
+  byId("name").value = seen.name;
+  const isFile = seen.architectures.length > 0 || seen.needs_architecture;
+  byId("architecture-field").hidden = !isFile;
+  byId("architecture").value = seen.architectures[0] ?? "";
+  byId("architecture").required = seen.needs_architecture;
+  byId("architectures").replaceChildren(...seen.architectures.map((value) => el("option", { value })));
+  byId("architecture-note").textContent = seen.needs_architecture
+    ? "It is not known here by its names and shapes: say it, as timm/<name>, hf/<organisation>/<name> or openclip/<model>."
+    : seen.architectures.length > 1
+      ? `Guessed from names and shapes. ${seen.architectures.slice(1, 4).join(", ")} have the same; they may differ in how pictures are prepared.`
+      : "Guessed from names and shapes of the weights, or named by the file.";
+  byId("how").hidden = false;
+  byId("how").scrollIntoView({ block: "nearest" });
+  say("status", "It was looked at: say what is known of it");
+}
+
+/** The fields that hold something. */
+const filled = () =>
+  Object.fromEntries(
+    ["name", "architecture", "labels", "base", "tokenizer", "output"]
+      .map((id) => [id, byId(id).value.trim()])
+      .filter(([id, value]) => value && !(id === "architecture" && byId("architecture-field").hidden)),
+  );
+
+async function openIt() {
+  const mine = turn;
+  byId("result").hidden = false;
+  byId("report").replaceChildren(
+    el("progress", { "aria-label": "Opening" }),
+    el("span", { class: "quiet" }, "opening and checking"),
+  );
+  say("status", "opening and checking");
+  try {
+    const { name, events } = await sendJSON("/api/opening/open", { ...place, ...filled(), labels_name: namesFile });
+    const end = async (data) => {
+      if (mine !== turn) return;
+      const answer = await getJSON(`/api/opening/report?name=${encodeURIComponent(name)}`);
+      if (answer.report) showReport(answer);
+      else showFailure(answer, data.problem ?? data);
+    };
+    const ended = (data) => end(data).catch((problem) => reportProblem(problem, byId("report")));
+    follow(events, { loaded: ended, failed: ended }, ["loaded", "failed"], ended);
+  } catch (problem) {
+    reportProblem(problem, byId("report"));
+  }
+}
+
+function showReport({ name, kind, report }) {
+  const [page, text] = ASKS[kind];
+  const failed = report.checks.filter(({ state }) => state === "failed").length;
+  const facts = report.facts.flatMap((fact) => [el("dt", {}, fact.name), el("dd", {}, fact.value)]);
+  byId("report").replaceChildren(
+    el("p", {}, el("strong", { class: "num" }, name), ` is open: ${report.opened}.`),
+    el("dl", { class: "found" }, facts),
+    el("p", {}, `Its output: ${report.reading}.`),
+    ...report.notes.map((note) => el("p", {}, note)),
+    el("h3", {}, failed ? "A check failed: its maps say so" : "Checked on a sample"),
+    el(
+      "ul",
+      { class: "checks" },
+      report.checks.map((check) =>
+        el(
+          "li",
+          { class: check.state === "failed" ? "failed" : "" },
+          el("span", { class: "mark", role: "img", "aria-label": check.state }, MARKS[check.state]),
+          el("span", {}, `${check.title} `, el("span", { class: "quiet" }, check.detail)),
+        ),
+      ),
+    ),
+    ...(report.guesses.length
+      ? [
+          el("h3", {}, "Guessed"),
+          el(
+            "ul",
+            { class: "guesses" },
+            report.guesses.map((guess) =>
+              el("li", {}, `${guess.what}: `, el("span", { class: "quiet" }, `${guess.why} (${guess.argument})`)),
+            ),
+          ),
+        ]
+      : []),
+    el("p", { class: "go" }, el("a", { class: "act", href: `${page}?model=${encodeURIComponent(name)}` }, text)),
+  );
+  say("status", failed ? `${name} is open, and a check failed` : `${name} is open and passed its check`);
+  byId("result").scrollIntoView({ block: "nearest" });
+}
+
+function showFailure({ name, failure }, problem) {
+  const copied = el("span", { class: "quiet", role: "status" });
+  const copy = async () => {
+    await navigator.clipboard.writeText(failure);
+    copied.textContent = " copied";
+  };
+  byId("report").replaceChildren();
+  showProblem(byId("report"), problem);
+  if (failure)
+    byId("report").append(
+      el(
+        "details",
+        { class: "about" },
+        el("summary", {}, "A report to send to somebody who can help"),
+        el(
+          "p",
+          { class: "quiet" },
+          "Versions, names and shapes of the weights, the question and the error. No weights, paths or pictures are in it.",
+        ),
+        el("pre", { tabIndex: 0 }, failure),
+        el("button", { type: "button", class: "act plain", on: { click: copy } }, "Copy"),
+        copied,
+      ),
+    );
+  say("status", `${name} could not be opened`);
+}
+
+const chosen = (input) => [...input.files].map((file) => ({ file, name: file.webkitRelativePath || file.name }));
+
+for (const id of ["files", "folder"])
+  byId(id).addEventListener("change", (event) => {
+    const files = chosen(event.target);
+    event.target.value = "";
+    bring(files);
+  });
+for (const [type, isOver] of [
+  ["dragover", true],
+  ["dragleave", false],
+  ["drop", false],
+])
+  // prettier-ignore
+  byId("drop").addEventListener(type, (event) => {
+    event.preventDefault();
+    byId("drop").classList.toggle("over", isOver);
+    if (type === "drop") dropped(event.dataTransfer).then(bring);
+  });
+byId("by-path").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const mine = startAnew();
+  look({ path: byId("path").value.trim() }, mine).catch((problem) => reportProblem(problem, byId("progress")));
+});
+byId("labels-file").addEventListener("change", async (event) => {
+  const [file] = event.target.files;
+  if (!file) return;
+  byId("labels").value = await file.text();
+  namesFile = file.name;
+});
+byId("labels").addEventListener("input", () => {
+  if (!byId("labels").value.trim()) namesFile = "names.txt";
+});
+byId("how").addEventListener("submit", (event) => {
+  event.preventDefault();
+  openIt();
+});
+
+getJSON("/api/opening").then(
+  ({ uploads, paths, why }) => {
+    byId("bring").hidden = !uploads;
+    byId("by-path").hidden = !paths;
+    byId("refused").hidden = uploads;
+    byId("refused").textContent = why ?? "";
+  },
+  (problem) => reportProblem(problem, byId("progress")),
+);

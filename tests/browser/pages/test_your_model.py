@@ -1,0 +1,95 @@
+"""A model of one's own, from its file to its first map on the page."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Page, expect
+from safetensors.torch import save
+
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.visit import Visit
+from tests.support.own_models.case import CLASSES, save_text, text_model, vit
+
+
+def weights() -> bytes:
+    return save(dict(vit().state_dict()))
+
+
+def look(page: Page, name: str, data: bytes) -> None:
+    page.locator("#files").set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": data})
+    expect(page.locator("#how")).to_be_visible()
+
+
+def open_it(page: Page) -> None:
+    page.get_by_role("button", name="Open it").click()
+    expect(page.locator("#report .checks li, #report .problem").first).to_be_visible(timeout=60_000)
+
+
+def test_from_a_file_to_a_true_map(desk: Visit) -> None:
+    page = desk.open("/your-model", maps=False)
+    look(page, "fish.safetensors", weights())
+    expect(page.locator("#seen")).to_contain_text("a file of 80 tensors, 5 classes")
+    expect(page.get_by_label("Architecture")).to_have_value("timm/test_vit")
+    page.get_by_label("Names of its classes, one a line").fill("\n".join(CLASSES))
+    open_it(page)
+    expect(page.locator("#report")).to_contain_text(re.compile(r"own/fish(-\d)? is open"))
+    expect(page.locator("#report .checks .failed")).to_have_count(0)
+    expect(page.locator("#report")).to_contain_text("same as timm's eval transform: yes")
+    expect(page.locator("#report")).to_contain_text("ant, bee, cat, dog, eel")
+    no_violation(page)
+    page.get_by_role("link", name="Explain a picture with it").click()
+    expect(page.locator(".plate canvas").first).to_be_visible(timeout=60_000)
+    assert re.search(r"model=own(%2F|/)fish", page.url)
+
+
+def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) -> None:
+    module = text_model()
+    save_text(tmp_path / "my-bert", module)
+    page = desk.open("/your-model", maps=False)
+    page.locator("#folder").set_input_files(tmp_path / "my-bert")
+    expect(page.locator("#seen")).to_contain_text("a folder of a model", timeout=60_000)
+    expect(page.locator("#architecture-field")).to_be_hidden()
+    open_it(page)
+    expect(page.get_by_role("link", name="Explain a text with it")).to_have_attribute("href", re.compile("/text.model=own%2Fmy-bert"))
+
+
+def test_what_cannot_be_opened_says_why_and_has_a_report(desk: Visit) -> None:
+    page = desk.open("/your-model", maps=False)
+    look(page, "fish.safetensors", weights())
+    page.get_by_label("Architecture").fill("timm/test_vit2")
+    open_it(page)
+    expect(page.locator("#report .problem")).to_contain_text("may be of timm/test_vit")
+    page.get_by_text("A report to send to somebody who can help").click()
+    expect(page.locator("#report pre")).to_contain_text("open(a file .safetensors, architecture=timm/test_vit2")
+    data = io.BytesIO()
+    torch.save(vit(), data)
+    page.locator("#files").set_input_files({"name": "whole.pth", "mimeType": "application/octet-stream", "buffer": data.getvalue()})
+    expect(page.locator("#progress .problem")).to_contain_text("and not weights alone")
+    assert "422" in desk.complaints.pop()
+
+
+def test_a_path_is_looked_at(desk: Visit, tmp_path: Path) -> None:
+    torch.save({"model": vit().state_dict()}, tmp_path / "best.pth")
+    page = desk.open("/your-model", maps=False)
+    page.get_by_label("or its path on this machine").fill(str(tmp_path / "best.pth"))
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("#seen")).to_contain_text("a file of 80 tensors under 'model'")
+    page.get_by_label("or its path on this machine").fill("/nowhere")
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("#progress .problem")).to_contain_text("no such file or folder")
+    assert "404" in desk.complaints.pop()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone(phone: Visit, scheme: str) -> None:
+    page = phone.open("/your-model", maps=False)
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    expect(page.locator("#drop")).to_be_visible()
+    look(page, "fish.safetensors", weights())
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    no_violation(page)

@@ -1,0 +1,140 @@
+"""A check fails where something is wrong, and every explanation says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import explainers
+from explainers import Preprocessing
+from explainers.models.model import Model
+from explainers.models.opening.door import open_model
+from explainers.self_check.opening import check_model
+from explainers.self_check.sample import picture
+from tests.support.own_models.case import text_model, vit
+from tests.support.vocabularies import wordpiece
+
+
+def opened(**how: Any) -> Model:
+    return open_model(vit(), **how).model
+
+
+def failed(model: Model, twin: nn.Module | None = None) -> dict[str, str]:
+    report = check_model(model, twin).report
+    assert report is not None
+    return {check.name: check.detail for check in report.failures}
+
+
+def test_a_whole_model_fails_nothing() -> None:
+    assert not failed(opened())
+
+
+def test_other_logits_than_the_modules_are_found() -> None:
+    model = opened()
+    calls: list[int] = []
+
+    def off(tensors: Any) -> Tensor:
+        calls.append(1)
+        return model.forward(tensors) * (1.01 if len(calls) == 1 else 1)  # the first call is the recorded one
+
+    assert "logits" in failed(replace(model, forward=off))
+
+
+def test_a_twin_that_answers_otherwise_is_found() -> None:
+    twin = vit()
+    with torch.no_grad():
+        twin.head.bias.add_(1)  # type: ignore[union-attr, operator]
+    assert "of the largest of logits" in failed(opened(), twin)["logits"]
+
+
+def test_another_preparation_than_timms_is_found() -> None:
+    model = opened()
+    other = opened(preprocess=Preprocessing(resize=(160, 160), fit="squash", mean=(0.0, 0.0, 0.0)))
+    assert "same as timm's eval transform: no" in failed(replace(model, prepare_input=other.prepare_input))["library"]
+
+
+def test_other_probabilities_than_the_pipelines_are_found() -> None:
+    model = open_model(text_model(), tokenizer=wordpiece()).model
+    assert not failed(model)
+    other = replace(model, prepare_input=lambda inputs: model.prepare_input("a bad film"))
+    assert "same as transformers' pipeline: no" in failed(other)["library"]
+
+
+class Squared(torch.autograd.Function):
+    """A function whose backward is not its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> Tensor:
+        return signal
+
+
+class Curved(nn.Module):
+    """Its logits pass a curve that no rule accounts for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = vit()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = Squared.apply(self.net(x))
+        return out
+
+
+def test_what_libra_does_not_account_for_is_said_at_every_explanation() -> None:
+    how: Any = {"kind": "image", "preprocess": Preprocessing(resize=(160, 160), fit="squash")}
+    model = explainers.open(Curved().eval(), **how)
+    assert model.report is not None
+    assert [check.name for check in model.report.failures] == ["completeness"]
+    result = explainers.explain(model, picture(), methods="saliency")
+    assert any(note.startswith(f"When {model.name} was opened, a check failed. FullGrad under Libra") for note in result.notes)
+
+
+def test_a_model_that_gives_no_finite_numbers_fails() -> None:
+    module = vit()
+    with torch.no_grad():
+        module.head.bias.fill_(torch.nan)  # type: ignore[union-attr, operator]
+    assert failed(open_model(module).model)
+
+
+def test_each_method_is_asked_where_all_is_wanted() -> None:
+    model = explainers.open(text_model(), tokenizer=wordpiece(), check="all")
+    assert model.report is not None
+    checks = {check.name: check for check in model.report.checks}
+    assert set(explainers.METHODS) <= set(checks)
+    assert not model.report.failures, str(model.report)
+    assert checks["conservation"].state == "passed"
+    assert checks["grad_eclip"].state in ("passed", "not asked")
+    assert any(check.state == "not asked" and check.detail for check in checks.values())
+
+
+def test_no_check_is_made_where_none_is_wanted() -> None:
+    model = explainers.open(vit(), check="none")
+    assert model.report is not None
+    assert model.report.checks == ()
+
+
+def test_the_report_is_text_json_and_html() -> None:
+    model = explainers.open(vit())
+    report = model.report
+    assert report is not None
+    text = str(report)
+    for line in (
+        "family",
+        "6 in blocks",
+        "10 x 10 patches",
+        "5 classes",
+        "Guessed:",
+        "output=",
+        "labels=",
+        "same as timm's eval transform: yes",
+    ):
+        assert line in text
+    assert report.to_json()["checks"][0]["name"] == "logits"
+    assert report._repr_html_().startswith("<pre>")

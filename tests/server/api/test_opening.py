@@ -1,0 +1,219 @@
+"""A model of one's own over HTTP: brought by upload or path, looked at, opened by the real engine, and asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from server.http.problems import Problem
+from server.jobs.model_source import load_model
+from server.jobs.own_models import OwnModels, safe_path
+from tests.explainers.support.saved_models import save_timm
+from tests.server.conftest import Site, Sites
+from tests.server.fake_engine import FakeEngine
+from tests.support.own_models.case import ARCHITECTURE, CLASSES, vit
+
+
+class OwnEngine(FakeEngine):
+    """The stand-in, but that a model of one's own is opened for real."""
+
+    def load(self, name: Any, device: str | None, /, **ways: Any) -> Any:
+        if isinstance(name, Path):
+            return load_model(name, device, **ways)
+        return super().load(name, device, **ways)
+
+
+@contextmanager
+def home(sites: Sites, **settings: Any) -> Iterator[Site]:
+    """A server that is asked by a name of its own machine."""
+    with sites(OwnEngine(), loaded=False, **settings) as site:
+        site.client.base_url = "http://127.0.0.1:8000"  # type: ignore[assignment]
+        yield site
+
+
+def weights(module: Any = None) -> bytes:
+    return save(dict((module or vit()).state_dict()))
+
+
+def zipped(folder: Path, **names: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for path in folder.rglob("*"):
+            archive.write(path, path.relative_to(folder.parent))
+        for name, content in names.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def bring(site: Site, files: dict[str, bytes]) -> str:
+    upload: str = site.client.post("/api/opening").json()["id"]
+    for name, content in files.items():
+        answer = site.client.put(f"/api/opening/{upload}/file", params={"name": name}, content=content)
+        assert answer.status_code == 200, answer.text
+    return upload
+
+
+def opened(site: Site, **wanted: Any) -> tuple[str, Any]:
+    answer = site.client.post("/api/opening/open", json=wanted)
+    assert answer.status_code == 202, answer.text
+    name = answer.json()["name"]
+    site.events(answer.json()["events"])
+    return name, site.get(f"/api/opening/report?name={name}")
+
+
+def test_a_file_is_brought_looked_at_opened_and_listed(sites: Sites) -> None:
+    with home(sites) as site:
+        upload = bring(site, {"best.safetensors": weights()})
+        look = site.client.post("/api/opening/look", json={"upload": upload}).json()
+        assert (look["architectures"][0], look["classes"], look["name"]) == (ARCHITECTURE, 5, "best")
+        name, answer = opened(site, upload=upload, name="best", architecture=ARCHITECTURE, labels="\n".join(CLASSES))
+        assert name == "own/best"
+        assert answer["state"] == "loaded", answer
+        assert {check["state"] for check in answer["report"]["checks"]} <= {"passed", "not asked"}
+        listed = site.get(f"/api/models/{name}")
+        assert listed["labels"] == CLASSES
+        assert answer["report"]["name"] == name
+
+
+def test_a_zip_of_a_folder_is_unpacked_and_what_is_code_is_left_out(sites: Sites, tmp_path: Path) -> None:
+    save_timm(tmp_path / "my-model")
+    (tmp_path / "my-model" / "modeling.py").write_text("raise SystemExit")
+    with home(sites) as site:
+        upload = bring(site, {"my-model.zip": zipped(tmp_path / "my-model")})
+        look = site.client.post("/api/opening/look", json={"upload": upload}).json()
+        assert (look["what"], look["name"], look["left_out"]) == ("a folder of a model", "my-model", ["modeling.py"])
+        assert opened(site, upload=upload, name="zipped")[1]["state"] == "loaded"
+
+
+def test_a_path_of_this_machine_is_opened(sites: Sites, tmp_path: Path) -> None:
+    torch.save({"state_dict": vit().state_dict()}, tmp_path / "ckpt.pth")
+    with home(sites) as site:
+        assert site.get("/api/opening") == {"uploads": True, "paths": True, "most_mb": 4000.0, "why": None}
+        name, answer = opened(site, path=str(tmp_path / "ckpt.pth"), labels='["a","b","c","d","e"]', labels_name="names.json")
+        assert (name, answer["state"]) == ("own/ckpt", "loaded")
+        again, _ = opened(site, path=str(tmp_path / "ckpt.pth"))
+        assert again == "own/ckpt-2"
+
+
+def test_what_cannot_be_opened_has_a_report_without_paths(sites: Sites, tmp_path: Path) -> None:
+    torch.save({"state_dict": vit().state_dict()}, tmp_path / "ckpt.pth")
+    with home(sites) as site:
+        name, answer = opened(site, path=str(tmp_path / "ckpt.pth"), architecture="timm/test_vit2")
+        assert answer["state"] == "failed"
+        assert "open(a file .pth, architecture=timm/test_vit2)" in answer["failure"]
+        assert str(tmp_path) not in answer["failure"]
+        problem = next(entry for entry in site.get("/api/models")["models"] if entry["name"] == name)["problem"]
+        assert "may be of timm/test_vit" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "uploads", "paths"),
+    [
+        ({}, "127.0.0.1:8000", True, True),
+        ({}, "localhost:8000", True, True),
+        ({"allowed_hosts": ("vitrine.example",)}, "vitrine.example", False, False),
+        ({"host": "0.0.0.0"}, "127.0.0.1:8000", False, False),
+        ({"host": "0.0.0.0", "own_models": "uploads"}, "127.0.0.1:8000", True, False),
+        ({"host": "0.0.0.0", "own_models": "all"}, "127.0.0.1:8000", True, True),
+        ({"own_models": "off"}, "127.0.0.1:8000", False, False),
+    ],
+)
+def test_who_may_bring_a_model(settings: Any, host: str, uploads: bool, paths: bool, sites: Sites, tmp_path: Path) -> None:
+    with home(sites, **settings) as site:
+        site.client.base_url = f"http://{host}"  # type: ignore[assignment]
+        allowed = site.get("/api/opening")
+        assert (allowed["uploads"], allowed["paths"]) == (uploads, paths)
+        assert site.client.post("/api/opening").status_code == (201 if uploads else 403)
+        look = site.client.post("/api/opening/look", json={"path": str(tmp_path)})
+        assert look.status_code == (422 if paths else 403), look.text
+        assert paths or look.json()["type"].endswith("own-models-not-allowed")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../b.pth", "C:\\x.pth", "", ".", "a/..", "x\0.pth"])
+def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+    with pytest.raises(Problem, match="is no name of a file inside a folder"):
+        safe_path(name)
+
+
+def test_a_zip_that_leads_elsewhere_or_grows_is_refused(tmp_path: Path) -> None:
+    store = OwnModels(tmp_path, 1_000_000)
+
+    def unpack(name: str, content: bytes, link: bool = False) -> None:
+        upload = store.begin()
+        with zipfile.ZipFile(upload.folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o120777 if link else 0o100644) << 16
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED)
+        store.unpack(upload)
+
+    with pytest.raises(Problem, match="no name of a file inside a folder"):
+        unpack("../../evil.pth", b"x")
+    with pytest.raises(Problem, match="holds a link"):
+        unpack("link.pth", b"/etc/passwd", link=True)
+    with pytest.raises(Problem, match="larger than 1 MB"):
+        unpack("bomb.pth", b"\0" * 50_000_000)
+    assert not list(tmp_path.rglob("evil.pth"))
+    upload = store.begin()
+    (upload.folder / "no.zip").write_bytes(b"no zip")
+    with pytest.raises(Problem, match="The zip cannot be read"):
+        store.unpack(upload)
+
+
+@pytest.mark.parametrize(
+    ("base", "status"), [("/etc", 422), ("../../models", 422), ("~/models/x", 422), ("google-bert/bert-base-uncased", 200)]
+)
+def test_an_adapter_from_elsewhere_names_no_folder_of_this_machine(base: str, status: int, sites: Sites) -> None:
+    with home(sites, host="0.0.0.0", own_models="uploads") as site:
+        upload = bring(site, {"a/adapter_config.json": json.dumps({"base_model_name_or_path": base}).encode()})
+        assert site.client.post("/api/opening/look", json={"upload": upload}).status_code == status
+
+
+def test_too_much_is_refused(sites: Sites) -> None:
+    with home(sites, max_model_mb=0.001) as site:
+        upload = site.client.post("/api/opening").json()["id"]
+        answer = site.client.put(f"/api/opening/{upload}/file", params={"name": "a.pth"}, content=b"x" * 2000)
+        assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (413, "model-too-large")
+        assert site.client.delete(f"/api/opening/{upload}").status_code == 204
+        assert site.client.delete(f"/api/opening/{upload}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "slug"),
+    [
+        ({}, 422, "no-place"),
+        ({"upload": "000000000000"}, 404, "no-such-upload"),
+        ({"path": "/nowhere/at/all"}, 404, "no-such-path"),
+        ({"path": "~", "architecture": "/etc"}, 422, "not-a-name"),
+        ({"path": "~", "labels": "{", "labels_name": "a.json"}, 422, "cannot-be-opened"),
+    ],
+)
+def test_questions_that_make_no_sense(wanted: Any, status: int, slug: str, sites: Sites) -> None:
+    with home(sites) as site:
+        answer = site.client.post("/api/opening/open", json=wanted)
+        assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (status, slug)
+
+
+def test_the_server_opens_what_it_is_named_in_the_ways_of_its_settings(sites: Sites, tmp_path: Path) -> None:
+    torch.save({"model": vit().state_dict()}, tmp_path / "best.pth")
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    class Listening(FakeEngine):
+        def load(self, name: str, device: str | None, /, **ways: Any) -> Any:
+            seen.append((name, ways))
+            return super().load(name, device, **ways)
+
+    best = str(tmp_path / "best.pth")
+    settings = {"models": (best, "timm/other"), "architecture": ARCHITECTURE, "labels": "names.txt"}
+    with sites(Listening(), **settings) as site:
+        site.wait_for_models(best, "timm/other")
+    assert (best, {"architecture": ARCHITECTURE, "labels": "names.txt"}) in seen
+    assert ("timm/other", {}) in seen

@@ -1,0 +1,22 @@
+"""The table of what opens and how, made of the cases: ``python -m tools.own_models_table`` writes it into ``docs/models.md`` anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.support.own_models import CASES
+from tools.docs import markdown_table
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+_TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", re.DOTALL)
+
+
+def page(text: str) -> str:
+    """``text`` of the page with the table as the cases have it."""
+    rows = [(case.have, case.way) for case in CASES.values()]
+    return _TABLE.sub(lambda marks: f"{marks[1]}{markdown_table(('what you have', 'how it is opened'), rows)}\n{marks[2]}", text)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
