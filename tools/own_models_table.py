@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from server.commands.listing import markdown_table
 from tests.support.own_models import CASES
-from tools.docs import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 _TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", re.DOTALL)

@@ -5,20 +5,29 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
 from explainers.models.opening.class_names import names_in
 from explainers.models.opening.look import look_at
-from explainers.models.outputs import Output
 from server.http.bodies import BodyRoute
 from server.http.hosts import is_local
 from server.http.problems import Problem
 from server.json_text import can_be_encoded
+from server.schemas.opening import (
+    ModelLook,
+    ModelPlace,
+    ModelReport,
+    Opening,
+    OpeningQuestion,
+    OpeningReport,
+    OwnModelLimits,
+    UploadId,
+    UploadState,
+)
 from server.services import Services, Use
 from server.settings import environment_name
 
@@ -27,163 +36,45 @@ _SETTING = environment_name("own_models")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-class Allowed(BaseModel):
-    """What this server takes of whoever asks. ``why``: where it takes nothing."""
-
-    uploads: bool
-    paths: bool
-    most_mb: float
-    why: str | None = None
-
-
-class Begun(BaseModel):
-    """An upload that takes files."""
-
-    id: str
-
-
-class Received(BaseModel):
-    """How much of an upload has arrived; ``left_out``: names of files that are never read."""
-
-    files: int
-    bytes: int
-    left_out: list[str]
-
-
-class Place(BaseModel):
-    """What is looked at: an upload, or a path of the server's machine."""
-
-    model_config = ConfigDict(extra="forbid")
-    upload: str | None = Field(default=None, max_length=40)
-    path: str | None = Field(default=None, max_length=2000)
-
-
-class Looked(BaseModel):
-    """What was found, before anything is opened.
-
-    what           in words: a folder of transformers, a file of weights, ...
-    architectures  that the weights may be of, the likeliest first; empty where none is needed or known
-    needs_architecture  whether one must be named
-    classes        how many the head has, where that is known
-    guess          which of several was taken
-    left_out       names of files that were not kept
-    """
-
-    what: str
-    name: str
-    architectures: list[str]
-    needs_architecture: bool
-    classes: int | None
-    guess: str | None
-    left_out: list[str]
-
-
-class Wanted(Place):
-    """What is opened, and how; ``labels`` is the text of a list of names and ``labels_name`` the name of its file, whose ending counts."""
-
-    name: str = Field(default="", max_length=60)
-    architecture: str | None = Field(default=None, max_length=200)
-    labels: str | None = Field(default=None, max_length=500_000)
-    labels_name: str = Field(default="names.txt", max_length=200)
-    base: str | None = Field(default=None, max_length=200)
-    tokenizer: str | None = Field(default=None, max_length=200)
-    output: Output | None = None
-
-
-class Opening(BaseModel):
-    """A model that is being opened: ``events`` tells how far."""
-
-    name: str
-    state: Literal["loading", "loaded"]
-    events: str
-
-
-class ReportFact(BaseModel):
-    """Something that was found of a model."""
-
-    name: str
-    value: str
-
-
-class ReportGuess(BaseModel):
-    """Something that nobody said, and the argument that says otherwise."""
-
-    what: str
-    why: str
-    argument: str
-
-
-class ReportCheck(BaseModel):
-    """One check on a sample."""
-
-    name: str
-    title: str
-    state: Literal["passed", "failed", "not asked"]
-    detail: str
-
-
-class ModelReport(BaseModel):
-    """What a model is, as ``Model.report`` has it in Python."""
-
-    name: str
-    opened: str
-    facts: list[ReportFact]
-    reading: str
-    guesses: list[ReportGuess]
-    notes: list[str]
-    checks: list[ReportCheck]
-    seconds: float
-
-
-class ReportAnswer(BaseModel):
-    """``report`` of a model that is open, ``failure``, a text to send to others, of one that could not be opened."""
-
-    name: str
-    state: str
-    kind: str | None = None
-    report: ModelReport | None = None
-    failure: str | None = None
-
-
-def _allowed(request: Request, services: Services) -> Allowed:
+def _allowed(request: Request, services: Services) -> OwnModelLimits:
     setting, most = services.settings.own_models, services.settings.max_model_mb
     if setting == "off":
-        return Allowed(uploads=False, paths=False, most_mb=most, why=f"Whoever runs this server has switched it off ({_SETTING}).")
+        return OwnModelLimits(uploads=False, paths=False, most_mb=most, why=f"Whoever runs this server has switched it off ({_SETTING}).")
     at_home = is_local(request.scope, services.settings)
     if at_home or setting == "all":
-        return Allowed(uploads=True, paths=True, most_mb=most)
+        return OwnModelLimits(uploads=True, paths=True, most_mb=most)
     if setting == "uploads":
-        return Allowed(uploads=True, paths=False, most_mb=most)
+        return OwnModelLimits(uploads=True, paths=False, most_mb=most)
     why = f"Models are only taken from the machine that the server runs on. {_SETTING}=uploads takes them from others too."
-    return Allowed(uploads=False, paths=False, most_mb=most, why=why)
+    return OwnModelLimits(uploads=False, paths=False, most_mb=most, why=why)
 
 
-def _check(allowed: Allowed, *, path: bool = False) -> None:
+def _check(allowed: OwnModelLimits, *, path: bool = False) -> None:
     if not (allowed.paths if path else allowed.uploads):
         why = allowed.why or f"Paths are only read for who sits at the server's machine. {_SETTING}=all reads them for others too."
         raise Problem(403, "own-models-not-allowed", why, send="Open it in Python with explainers.open, or run a server of your own.")
 
 
 @router.get("")
-def allowed(request: Request, services: Use) -> Allowed:
+def allowed(request: Request, services: Use) -> OwnModelLimits:
     """What may be brought here."""
     return _allowed(request, services)
 
 
 @router.post("", status_code=201)
-def begin(request: Request, services: Use) -> Begun:
+def begin(request: Request, services: Use) -> UploadId:
     """Begin an upload, to which files are then sent one by one."""
     _check(_allowed(request, services))
-    return Begun(id=services.own_models.begin().id)
+    return UploadId(id=services.own_models.begin().id)
 
 
 @router.put("/{upload_id}/file")
-async def receive(upload_id: str, name: Annotated[str, Query(max_length=1000)], request: Request, services: Use) -> Received:
+async def receive(upload_id: str, name: Annotated[str, Query(max_length=1000)], request: Request, services: Use) -> UploadState:
     """One file of an upload, as the body; ``name`` is its path inside the folder that it is from."""
     _check(_allowed(request, services))
     upload = services.own_models.find(upload_id)
     await services.own_models.receive(upload, name, request.stream())
-    return Received(files=upload.files, bytes=upload.size, left_out=upload.left_out)
+    return UploadState(files=upload.files, bytes=upload.size, left_out=upload.left_out)
 
 
 @router.delete("/{upload_id}", status_code=204)
@@ -194,18 +85,18 @@ def forget(upload_id: str, request: Request, services: Use) -> None:
 
 
 @router.post("/look")
-async def look(place: Place, request: Request, services: Use) -> Looked:
+async def look(place: ModelPlace, request: Request, services: Use) -> ModelLook:
     """What an upload or a path holds, and which architecture its weights may be of; nothing is opened yet."""
     folder, left_out = await run_in_threadpool(_place, place, request, services)
     try:
         seen = await run_in_threadpool(look_at, folder)
     except ExplainerError as error:
         raise _refused(error, folder) from None
-    return Looked(**vars(seen), left_out=left_out[:20])
+    return ModelLook(**vars(seen), left_out=left_out[:20])
 
 
 @router.post("/open", status_code=202)
-async def open_it(wanted: Wanted, request: Request, services: Use) -> Opening:
+async def open_it(wanted: OpeningQuestion, request: Request, services: Use) -> Opening:
     """Open an upload or a path: it is then a model like any other, called ``own/<name>``, until the server stops."""
     folder, _ = await run_in_threadpool(_place, wanted, request, services)
     ways: dict[str, Any] = {
@@ -229,14 +120,14 @@ async def open_it(wanted: Wanted, request: Request, services: Use) -> Opening:
 
 
 @router.get("/report")
-def report(name: Annotated[str, Query(max_length=1000)], services: Use) -> ReportAnswer:
+def report(name: Annotated[str, Query(max_length=1000)], services: Use) -> OpeningReport:
     """The report of a model that was opened, or of why it could not be."""
     entry = services.registry.find(name)
     known = None if entry.facts is None or entry.facts.report is None else ModelReport.model_validate(entry.facts.report)
-    return ReportAnswer(name=name, state=entry.state, kind=entry.kind, report=known, failure=entry.failure)
+    return OpeningReport(name=name, state=entry.state, kind=entry.kind, report=known, failure=entry.failure)
 
 
-def _place(place: Place, request: Request, services: Services) -> tuple[Path, list[str]]:
+def _place(place: ModelPlace, request: Request, services: Services) -> tuple[Path, list[str]]:
     """The folder or file that is meant, and names of files that were left out."""
     if (place.upload is None) == (place.path is None):
         raise Problem(422, "no-place", "Either an upload or a path is needed.", send='Send {"upload": id} or {"path": "..."}.')

@@ -86,19 +86,6 @@ export interface Alikeness {
   other: string;
 }
 
-/** What this server takes of whoever asks. ``why``: where it takes nothing. */
-export interface Allowed {
-  uploads: boolean;
-  paths: boolean;
-  most_mb: number;
-  why?: string | null;
-}
-
-/** An upload that takes files. */
-export interface Begun {
-  id: string;
-}
-
 /** What a block adds to a map. */
 export interface BlockTerm {
   /** The sum over patches or words. */
@@ -605,17 +592,6 @@ export interface LoadedEvent {
   data: Blob;
 }
 
-/** What was found, before anything is opened. what in words: a folder of transformers, a file of weights, ... architectures that the weights may be of, the likeliest first; empty where none is needed or known needs_architecture whether one must be named classes how many the head has, where that is known guess which of several was taken left_out names of files that were not kept */
-export interface Looked {
-  what: string;
-  name: string;
-  architectures: string[];
-  needs_architecture: boolean;
-  classes: number | null;
-  guess: string | null;
-  left_out: string[];
-}
-
 /** What one method says about one target. */
 export interface Map {
   by: string;
@@ -907,6 +883,23 @@ export interface ModelDetails {
   logit_bias?: number;
 }
 
+/** What was found, before anything is opened. what in words: a folder of transformers, a file of weights, ... architectures that the weights may be of, the likeliest first; empty where none is needed or known needs_architecture whether one must be named classes how many the head has, where that is known guess which of several was taken left_out names of files that were not kept */
+export interface ModelLook {
+  what: string;
+  name: string;
+  architectures: string[];
+  needs_architecture: boolean;
+  classes: number | null;
+  guess: string | null;
+  left_out: string[];
+}
+
+/** What is looked at: an upload, or a path of the server's machine. */
+export interface ModelPlace {
+  upload?: string | null;
+  path?: string | null;
+}
+
 /** What a model is, as ``Model.report`` has it in Python. */
 export interface ModelReport {
   name: string;
@@ -936,12 +929,42 @@ export interface Opening {
   events: string;
 }
 
+/** What is opened, and how; ``labels`` is the text of a list of names and ``labels_name`` the name of its file, whose ending counts. */
+export interface OpeningQuestion {
+  upload?: string | null;
+  path?: string | null;
+  name?: string;
+  architecture?: string | null;
+  labels?: string | null;
+  labels_name?: string;
+  base?: string | null;
+  tokenizer?: string | null;
+  output?: "softmax" | "sigmoid" | "regression" | null;
+}
+
+/** ``report`` of a model that is open, ``failure``, a text to send to others, of one that could not be opened. */
+export interface OpeningReport {
+  name: string;
+  state: string;
+  kind?: string | null;
+  report?: ModelReport | null;
+  failure?: string | null;
+}
+
 /** A kind of operators, and the choices that a rule has for them. */
 export interface OperatorKind {
   name: string;
   title: string;
   covers: string;
   choices: RuleChoice[];
+}
+
+/** What this server takes of whoever asks. ``why``: where it takes nothing. */
+export interface OwnModelLimits {
+  uploads: boolean;
+  paths: boolean;
+  most_mb: number;
+  why?: string | null;
 }
 
 /** Where an explanation that is being made will be. */
@@ -997,14 +1020,8 @@ export interface PixelMap {
   scores: number[][];
 }
 
-/** What is looked at: an upload, or a path of the server's machine. */
-export interface Place-Input {
-  upload?: string | null;
-  path?: string | null;
-}
-
 /** The place of a method in a run. */
-export interface Place-Output {
+export interface Place {
   rank: number;
   of: number;
   value: number;
@@ -1249,13 +1266,6 @@ export interface Readiness {
   models: { [name: string]: "available" | "loading" | "loaded" | "failed" };
 }
 
-/** How much of an upload has arrived; ``left_out``: names of files that are never read. */
-export interface Received {
-  files: number;
-  bytes: number;
-  left_out: string[];
-}
-
 /** Patches that touch and are won by the same label. */
 export interface Region {
   /** In pixels of the upright original; null where they lie in padding. */
@@ -1274,15 +1284,6 @@ export interface Regions {
   crop: [number, number, number, number];
   labels: LabelRegions[];
   none: WonPatches;
-}
-
-/** ``report`` of a model that is open, ``failure``, a text to send to others, of one that could not be opened. */
-export interface ReportAnswer {
-  name: string;
-  state: string;
-  kind?: string | null;
-  report?: ModelReport | null;
-  failure?: string | null;
 }
 
 /** One check on a sample. */
@@ -1574,7 +1575,7 @@ export interface Standing {
   /** What random scores have. */
   random: number | null;
   random_second: number | null;
-  ranks: { [name: string]: Place-Output };
+  ranks: { [name: string]: Place };
   /** Whether it was measured on this very model. */
   here: boolean;
 }
@@ -1781,6 +1782,18 @@ export interface TrustedMethod {
   title: string;
 }
 
+/** An upload that takes files. */
+export interface UploadId {
+  id: string;
+}
+
+/** How much of an upload has arrived; ``left_out``: names of files that are never read. */
+export interface UploadState {
+  files: number;
+  bytes: number;
+  left_out: string[];
+}
+
 /** A method with one of its own rules. */
 export interface Variant {
   by: string;
@@ -1801,19 +1814,6 @@ export interface Variant {
   reason: string | null;
   /** Options with one of which it can all the same. */
   remedies: string[];
-}
-
-/** What is opened, and how; ``labels`` is the text of a list of names and ``labels_name`` the name of its file, whose ending counts. */
-export interface Wanted {
-  upload?: string | null;
-  path?: string | null;
-  name?: string;
-  architecture?: string | null;
-  labels?: string | null;
-  labels_name?: string;
-  base?: string | null;
-  tokenizer?: string | null;
-  output?: "softmax" | "sigmoid" | "regression" | null;
 }
 
 /** The patches that one label wins, or none. */

@@ -4,20 +4,27 @@ import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 
+/** @import {ModelLook, ModelPlace, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
+
 /**
  * A file and its path inside the folder that it is from.
  * @typedef {{file: File, name: string}} Brought
  */
 
+/** @type {{[kind: string]: [string, string]}} */
 const ASKS = {
   image: ["/image", "Explain a picture with it"],
   clip: ["/prompt", "Ask it about a picture"],
   text: ["/text", "Explain a text with it"],
 };
+/** @type {{[state: string]: string}} */
 const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };
 const MOST_FILES = 2000;
 
-/** Where the model is: `{upload: id}` or `{path: text}`. */
+/**
+ * Where the model is.
+ * @type {ModelPlace}
+ */
 let place = {};
 let namesFile = "names.txt";
 /** Goes up with each new start: what an earlier one still waits for is dropped. */
@@ -30,7 +37,13 @@ let turn = 0;
  */
 async function dropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  /** @type {Brought[]} */
   const found = [];
+  /**
+   * @param {any} entry a file or a folder; the types of the browser do not tell them apart
+   * @param {string} path
+   * @returns {Promise<void>}
+   */
   const walk = async (entry, path) => {
     if (found.length > MOST_FILES) return;
     if (entry.isFile) {
@@ -105,7 +118,13 @@ function startAnew() {
   return ++turn;
 }
 
+/**
+ * Ask what it is, and show it.
+ * @param {ModelPlace} where
+ * @param {number} mine
+ */
 async function look(where, mine) {
+  /** @type {ModelLook} */
   const seen = await sendJSON("/api/opening/look", where);
   if (mine !== turn) return;
   place = where;
@@ -147,12 +166,15 @@ async function openIt() {
   say("status", "opening and checking");
   try {
     const { name, events } = await sendJSON("/api/opening/open", { ...place, ...filled(), labels_name: namesFile });
+    /** @param {any} data of the event that ended it */
     const end = async (data) => {
       if (mine !== turn) return;
+      /** @type {OpeningReport} */
       const answer = await getJSON(`/api/opening/report?name=${encodeURIComponent(name)}`);
       if (answer.report) showReport(answer);
       else showFailure(answer, data.problem ?? data);
     };
+    /** @param {any} data */
     const ended = (data) => end(data).catch((problem) => reportProblem(problem, byId("report")));
     follow(events, { loaded: ended, failed: ended }, ["loaded", "failed"], ended);
   } catch (problem) {
@@ -160,8 +182,10 @@ async function openIt() {
   }
 }
 
+/** @param {OpeningReport} answer */
 function showReport({ name, kind, report }) {
-  const [page, text] = ASKS[kind];
+  if (!report) return;
+  const [page, text] = ASKS[kind ?? "image"];
   const failed = report.checks.filter(({ state }) => state === "failed").length;
   const facts = report.facts.flatMap((fact) => [el("dt", {}, fact.name), el("dd", {}, fact.value)]);
   byId("report").replaceChildren(
@@ -200,10 +224,14 @@ function showReport({ name, kind, report }) {
   byId("result").scrollIntoView({ block: "nearest" });
 }
 
+/**
+ * @param {OpeningReport} answer
+ * @param {ProblemDocument} problem
+ */
 function showFailure({ name, failure }, problem) {
   const copied = el("span", { class: "quiet", role: "status" });
   const copy = async () => {
-    await navigator.clipboard.writeText(failure);
+    await navigator.clipboard.writeText(failure ?? "");
     copied.textContent = " copied";
   };
   byId("report").replaceChildren();
@@ -227,10 +255,12 @@ function showFailure({ name, failure }, problem) {
   say("status", `${name} could not be opened`);
 }
 
-const chosen = (input) => [...input.files].map((file) => ({ file, name: file.webkitRelativePath || file.name }));
+/** @param {any} input of files */
+const chosen = (input) =>
+  [...input.files].map((/** @type {File} */ file) => ({ file, name: file.webkitRelativePath || file.name }));
 
 for (const id of ["files", "folder"])
-  byId(id).addEventListener("change", (event) => {
+  byId(id).addEventListener("change", (/** @type {any} */ event) => {
     const files = chosen(event.target);
     event.target.value = "";
     bring(files);
@@ -241,17 +271,17 @@ for (const [type, isOver] of [
   ["drop", false],
 ])
   // prettier-ignore
-  byId("drop").addEventListener(type, (event) => {
+  byId("drop").addEventListener(type, (/** @type {any} */ event) => {
     event.preventDefault();
     byId("drop").classList.toggle("over", isOver);
     if (type === "drop") dropped(event.dataTransfer).then(bring);
   });
-byId("by-path").addEventListener("submit", (event) => {
+byId("by-path").addEventListener("submit", (/** @type {any} */ event) => {
   event.preventDefault();
   const mine = startAnew();
   look({ path: byId("path").value.trim() }, mine).catch((problem) => reportProblem(problem, byId("progress")));
 });
-byId("labels-file").addEventListener("change", async (event) => {
+byId("labels-file").addEventListener("change", async (/** @type {any} */ event) => {
   const [file] = event.target.files;
   if (!file) return;
   byId("labels").value = await file.text();
@@ -260,7 +290,7 @@ byId("labels-file").addEventListener("change", async (event) => {
 byId("labels").addEventListener("input", () => {
   if (!byId("labels").value.trim()) namesFile = "names.txt";
 });
-byId("how").addEventListener("submit", (event) => {
+byId("how").addEventListener("submit", (/** @type {any} */ event) => {
   event.preventDefault();
   openIt();
 });

@@ -200,7 +200,7 @@ def test_the_map_does_not_wait_for_its_deletion_score(desk: Visit) -> None:
 def test_a_score_that_does_not_come_is_no_reason_to_wait_and_a_problem_is_said_and_goes_away(desk: Visit) -> None:
     desk.open(f"/image?id={explained(desk, 'image')}")
     problem = {"title": "Out of memory", "status": 503, "detail": "It did not fit.", "send": "Ask for less."}
-    problems = ["deletion"]
+    problems = ["score"]
 
     def answer(route: Route) -> None:
         if route.request.url.split("/")[-1] in problems:
