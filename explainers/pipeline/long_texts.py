@@ -91,8 +91,8 @@ def explain_windows(
     logits = window_logits(model, windows, check)
     mean = logits.mean(0, keepdim=True)
     targets, top = as_targets(target), int(mean.argmax())
-    chosen = [resolve(one, Classes.of(model), mean) for one in targets]
-    window_targets = [one.with_top_class(top) for one in targets]  # the same for every window
+    chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
+    window_targets = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
     joiner = _WindowJoiner(model, windows, logits, chosen, observer)
     specs: list[str] = []
     for requests in [None] if rounds is None else rounds():
