@@ -37,8 +37,9 @@ def overlay(
         record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen)
         content = [True] * len(entry["scores"])
     grid = entry.get("grid")
-    same = ("method", "readout", "rule", "title", "target", "signed", "class_specific", "seconds")
+    same = ("method", "rule", "title", "target", "signed", "class_specific", "seconds")
     attribution = explainers.Attribution(
+        method_name=entry["readout"],  # its key in JSON
         **{name: entry[name] for name in same},
         source=Citation.from_json(entry),
         scores=torch.tensor(entry["scores"], dtype=torch.float32),
