@@ -141,7 +141,7 @@ async function look(where, mine) {
   byId("architecture-note").textContent = seen.needs_architecture
     ? "It is not known here by its names and shapes: say it, as timm/<name>, hf/<organisation>/<name> or openclip/<model>."
     : seen.architectures.length > 1
-      ? `Guessed from names and shapes. ${seen.architectures.slice(1, 4).join(", ")} have the same; they may differ in how pictures are prepared.`
+      ? `Guessed from names and shapes. The same are those of ${seen.architectures.slice(1, 4).join(", ")}, which may prepare pictures in another way.`
       : "Guessed from names and shapes of the weights, or named by the file.";
   byId("how").hidden = false;
   byId("how").scrollIntoView({ block: "nearest" });
