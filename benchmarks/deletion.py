@@ -18,7 +18,7 @@ from torch import Tensor
 import explainers
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import TokenRemoval
-from server.studies.deletion_test import FRACTIONS
+from server.schemas.studies import FRACTIONS
 
 PHOTO = Path(__file__).parents[1] / "embedded" / "samples" / "photos" / "bee.jpg"
 CHEAP = ("rollout", "raw_attention", "fullgrad_plus:libra", "generic_attention:libra", "input_x_gradient:attnlrp", "gradcam_plus:libra")

@@ -28,6 +28,7 @@ from server.api import (
 from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
+from server.http.openapi import complete_openapi
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.jobs.model_registry import ModelRegistry
@@ -83,6 +84,7 @@ def create_app(settings: Settings, engine: Engine | None = None, samples: Iterab
     for module in API:
         app.include_router(module.router)
     add_pages(app, settings)
+    complete_openapi(app)
     return app
 
 

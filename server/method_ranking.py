@@ -75,10 +75,12 @@ class MethodRanking:
         whether it is ``tied``: cannot be told from the best.
         """
         report = self.run.report
+        inputs = f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'}"
         return {
             "run": self.run.id,
             "model": report["plan"]["model"],
-            "measured": f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'} of {report['dataset']['title']}",
+            "measured": f"{inputs} of {report['dataset']['title']}",
+            "inputs": inputs,
             "metric": {
                 **{name: self.metric[name] for name in ("name", "title", "unit", "direction")},
                 "asks": RANKED_BY[self.metric["name"]],

@@ -16,8 +16,11 @@ from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winne
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
 from server.http.bodies import JsonRoute
+from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
+from server.schemas.explanations import Agreement
+from server.schemas.explanations import Regions as RegionsAnswer
 from server.services import Services, Use
 from server.studies.deletion_test import maps_of, read_for
 
@@ -28,7 +31,7 @@ _Method = Annotated[
 _Threshold = Annotated[float, Query(ge=0, le=1, description="The share of the largest score that a patch needs to belong to a label.")]
 
 
-@router.get("/{id}/agreement")
+@router.get("/{id}/agreement", response_model=Agreement)
 def agreement(explanation_id: ExplanationId, services: Use, target: str | None = None) -> JSONResponse:
     """How alike the maps that are there order the patches or words: Spearman's rank correlation of every pair of methods.
 
@@ -56,7 +59,7 @@ def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> 
     return sentence_of(shown, words=words_of(read["tokens"], read["words"]))
 
 
-@router.get("/{id}/regions")
+@router.get("/{id}/regions", response_model=RegionsAnswer)
 def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> JSONResponse:
     """Which explained prompt or class wins each patch: for each its share, and its regions with boxes in pixels of the upright original.
 
@@ -65,7 +68,7 @@ def regions(explanation_id: ExplanationId, services: Use, method: _Method = None
     return JSONResponse({"id": explanation_id, **_regions(explanation_id, services, method, threshold).to_json()})
 
 
-@router.get("/{id}/regions.png", response_class=Response)
+@router.get("/{id}/regions.png", response_class=Response, responses=file_of("image/png"))
 def mask(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> Response:
     """The same as an indexed picture of the seen crop, as large as it is in the upright original: 0 nobody's, 1 the first label's, ..."""
     buffer = io.BytesIO()

@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Request, Response
 
 from explainers.analysis.deletion_test import ORDERS
 from server.http.bodies import TokensRoute
+from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.jobs.tasks import MANY_PASSES
 from server.lookup import ExplanationId
+from server.schemas.base import study_events
+from server.schemas.studies import DeletionCurves, DeletionQuestion, DeletionScore, EditedAnswer, ScoresToTest
 from server.services import Use
-from server.studies.deletion_test import FRACTIONS, Edit, deletion_curves, deletion_score, edited_answer
+from server.studies.deletion_test import Edit, deletion_curves, deletion_score, edited_answer
 from server.studies.study import Subject, study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=TokensRoute)
-_MOST_TOKENS = 100_000
-_Share = Annotated[float, Field(ge=0, le=1)]
-_Tokens = Annotated[list[int], Field(max_length=_MOST_TOKENS)]
-
-
-class DeletionQuestion(BaseModel):
-    """With none of ``remove``, ``keep``, ``fraction`` and ``replace``: the curves of the methods. With one of them: one answer."""
-
-    model_config = ConfigDict(extra="forbid")
-    target: str | None = Field(None, max_length=1000, description="The label of one of the explained targets; none: the first.")
-    methods: list[str] | None = Field(None, min_length=1, max_length=64, description="Curves: specs of maps of the explanation; none: all.")
-    order: Literal["most", "least"] | None = Field(
-        None, description="Which tokens go first: the most or the least relevant. Curves: none gives both; one answer: none is most."
-    )
-    fractions: list[_Share] | None = Field(
-        None, min_length=2, max_length=101, description=f"Curves: shares of tokens that are gone; none: {', '.join(map(str, FRACTIONS))}."
-    )
-    remove: _Tokens | None = Field(None, description="One answer: the indices of the tokens to take away, as in the scores of a map.")
-    keep: _Tokens | None = Field(None, description="One answer: the indices of the tokens to keep; all others are taken away.")
-    method: str | None = Field(None, max_length=1000, description="One answer: the spec of the map by whose order `fraction` takes away.")
-    fraction: _Share | None = Field(None, description="One answer: the share of tokens to take away, first of the order of `method`.")
-    replace: dict[int, Annotated[str, Field(max_length=200)]] | None = Field(
-        None, min_length=1, max_length=1000, description="One answer, texts: words in place of others, by their index in input.words."
-    )
-    how: Literal["removed", "painted"] | None = Field(
-        None,
-        description="One answer, images: patches are taken out (removed) or painted in the mean colour (painted); none: taken out where "
-        "the model allows it.",
-    )
+_Answer = DeletionCurves | EditedAnswer
+_EVENTS, _SCORE_EVENTS = events_of(study_events(_Answer)), events_of(study_events(DeletionScore))
 
 
 def _edit(body: DeletionQuestion) -> Edit | None:
@@ -67,9 +42,9 @@ def _edit(body: DeletionQuestion) -> Edit | None:
     return Edit(body.remove, body.keep, body.method, body.order or "most", body.fraction, body.replace, body.how)
 
 
-@router.post("/{id}/deletion-test")
-@router.post("/{id}/perturbations", deprecated=True)  # its name in 0.1
-async def remove_tokens(explanation_id: ExplanationId, body: DeletionQuestion, services: Use, request: Request) -> Any:
+@router.post("/{id}/deletion-test", response_model=_Answer, responses=_EVENTS)
+@router.post("/{id}/perturbations", response_model=_Answer, responses=_EVENTS, deprecated=True)  # its name in 0.1
+async def remove_tokens(explanation_id: ExplanationId, body: DeletionQuestion, services: Use, request: Request) -> Response:
     """Take tokens away from the input of an explanation and ask its model again.
 
     Patches are dropped behind the patch embedding where the model allows it (``how``: removed), else painted in the mean colour
@@ -97,19 +72,9 @@ async def remove_tokens(explanation_id: ExplanationId, body: DeletionQuestion, s
     return await study(services, explanation_id, ask, request, is_long=True, weight=MANY_PASSES)
 
 
-class ScoresToTest(BaseModel):
-    """A map that is not stored."""
-
-    model_config = ConfigDict(extra="forbid")
-    scores: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(
-        min_length=1, max_length=_MOST_TOKENS, description="One number a token, as many as the maps of the explanation have."
-    )
-    target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
-
-
-@router.post("/{id}/deletion-test/score")
-@router.post("/{id}/deletion", deprecated=True)  # its name in 0.1
-async def score_map(explanation_id: ExplanationId, body: ScoresToTest, services: Use, request: Request) -> Any:
+@router.post("/{id}/deletion-test/score", response_model=DeletionScore, responses=_SCORE_EVENTS)
+@router.post("/{id}/deletion", response_model=DeletionScore, responses=_SCORE_EVENTS, deprecated=True)  # its name in 0.1
+async def score_map(explanation_id: ExplanationId, body: ScoresToTest, services: Use, request: Request) -> Response:
     """How well these scores name what the model needs: one number for any map, such as one that ``mix`` made.
 
     ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the

@@ -10,7 +10,6 @@ from typing import Annotated
 import anyio.to_thread
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -23,6 +22,7 @@ from explainers.records.session import Precision
 from server.http import problems
 from server.http.bodies import JsonRoute, read_form
 from server.http.limits import limits
+from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
 from server.jobs import documents
@@ -31,6 +31,7 @@ from server.jobs.intake import READS, Question, plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
 from server.lookup import COPY, ExplanationId, find_document, input_of, question_asked
+from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.services import Services, Use
 from server.studies.study import ends_before_hang_up
 
@@ -112,7 +113,7 @@ _FORM = {
 }
 
 
-@router.post("", status_code=202, openapi_extra=_FORM)
+@router.post("", status_code=202, response_model=PendingExplanation, responses={200: {"model": Explanation}}, openapi_extra=_FORM)
 async def ask(request: Request, services: Use, wait: bool = False, precision: Precision = "auto") -> Response:
     """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation.
 
@@ -192,7 +193,7 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
         await run_in_threadpool(services.worker.cancel, job.id)
 
 
-@router.get("/{id}")
+@router.get("/{id}", response_model=Explanation)
 def read(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
     if (job := services.worker.find(explanation_id)) is not None:
@@ -200,15 +201,8 @@ def read(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     return JSONResponse(find_document(explanation_id, services))
 
 
-class Naming(BaseModel):
-    """A name of one's own."""
-
-    model_config = ConfigDict(extra="forbid")
-    title: str | None = Field(description="The title; null or blank takes it away.")
-
-
-@router.patch("/{id}")
-def name(explanation_id: ExplanationId, naming: Naming, services: Use) -> JSONResponse:
+@router.patch("/{id}", response_model=ExplanationTitle)
+def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> JSONResponse:
     """Give an explanation a title: lists, pages and exports show it. Whoever has its link can."""
     title = " ".join((naming.title or "").split())
     if len(title) > (limit := limits(services.settings)["title"]).most:
@@ -230,13 +224,6 @@ def delete(explanation_id: ExplanationId, services: Use) -> Response:
     return Response(status_code=204)
 
 
-class MethodOrder(BaseModel):
-    """What is wanted first."""
-
-    model_config = ConfigDict(extra="forbid")
-    methods: list[str] = Field(description="Specs, what is wanted first in front; those that are done or not made are passed over.")
-
-
 @router.put("/{id}/order", status_code=204)
 def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use) -> Response:
     """Say whose maps come next, while an explanation is made: what somebody looks at now. Of one that is finished nothing changes."""
@@ -256,7 +243,7 @@ def stop(explanation_id: ExplanationId, services: Use) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/{id}/again", status_code=202)
+@router.post("/{id}/again", status_code=202, response_model=PendingExplanation)
 async def ask_again(explanation_id: ExplanationId, request: Request, services: Use) -> Response:
     """Ask exactly what an explanation was asked, where the server stopped before it was finished, or it failed: the same input, targets,
     methods and options. The answer is as that of POST /api/explanations.
@@ -265,7 +252,7 @@ async def ask_again(explanation_id: ExplanationId, request: Request, services: U
     return await _explain(question, request, services)
 
 
-@router.get("/{id}/events", response_class=EventSourceResponse)
+@router.get("/{id}/events", response_class=EventSourceResponse, responses=events_of(ExplanationEvent))
 async def events(
     explanation_id: ExplanationId, services: Use, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventSourceResponse:

@@ -20,12 +20,14 @@ from explainers.models.inputs.images import to_rgb
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.bodies import JsonRoute
+from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
 from server.jobs.map_files import map_npy, pixels_name, with_pixels
 from server.jobs.store import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
+from server.schemas.explanations import ExplanationSummary, Map, PixelMap, ReproducingLines
 from server.services import Services, Use
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
@@ -64,7 +66,7 @@ def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[
     return taken
 
 
-@router.get("/{id}/summary")
+@router.get("/{id}/summary", response_model=ExplanationSummary)
 def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
     """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at.
 
@@ -104,7 +106,7 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-@router.get("/{id}/thumbnail.jpg", response_class=Response)
+@router.get("/{id}/thumbnail.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def thumbnail(explanation_id: ExplanationId, services: Use) -> Response:
     """The upload, upright and small."""
     data = _stored_file(explanation_id, PICTURE, services)
@@ -113,19 +115,19 @@ def thumbnail(explanation_id: ExplanationId, services: Use) -> Response:
         return _cached(encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
 
 
-@router.get("/{id}/{name}.png", response_class=Response)
+@router.get("/{id}/{name}.png", response_class=Response, responses=file_of("image/png"))
 def model_input_png(explanation_id: ExplanationId, name: str, services: Use) -> Response:
     """``input.png``: the pixels that the model saw, before they were normalised."""
     return _cached(_stored_file(explanation_id, f"{name}.png", services), "image/png")
 
 
-@router.get("/{id}/{name}.jpg", response_class=Response)
+@router.get("/{id}/{name}.jpg", response_class=Response, responses=file_of("image/jpeg"))
 def original(explanation_id: ExplanationId, name: str, services: Use) -> Response:
     """``original.jpg``: the upload, upright."""
     return _cached(_stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
 
 
-@router.get("/{id}/tensors.safetensors", response_class=Response)
+@router.get("/{id}/tensors.safetensors", response_class=Response, responses=file_of("application/octet-stream"))
 def tensors(explanation_id: ExplanationId, services: Use) -> Response:
     """What the model was given, to the last bit: ``explainers.explain`` takes it."""
     return _cached(_stored_file(explanation_id, TENSORS_FILE, services), "application/octet-stream")
@@ -145,7 +147,7 @@ def _stored_file(explanation_id: str, name: str, services: Services) -> bytes:
     return data
 
 
-@router.get("/{id}/maps/{spec:path}.png", response_class=Response)
+@router.get("/{id}/maps/{spec:path}.png", response_class=Response, responses=file_of("image/png"))
 def map_picture(
     explanation_id: ExplanationId,
     spec: str,
@@ -161,7 +163,7 @@ def map_picture(
     return Response(data, media_type="image/png")
 
 
-@router.get("/{id}/maps/{spec:path}.npy", response_class=Response)
+@router.get("/{id}/maps/{spec:path}.npy", response_class=Response, responses=file_of("application/octet-stream"))
 def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
     """The numbers of one map as a NumPy file, float32: (rows, columns) of patches, or one a token; of the pixels (height, width)."""
     _, entry = find_map(explanation_id, spec, target, services)
@@ -169,7 +171,7 @@ def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target:
     return Response(data, media_type="application/octet-stream")
 
 
-@router.get("/{id}/maps/{spec:path}.json")
+@router.get("/{id}/maps/{spec:path}.json", response_model=Map | PixelMap)
 def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> JSONResponse:
     """One map as it stands in the explanation; with ``at=pixels`` its ``scores`` are rows of pixels in place of a list of patches."""
     _, entry = find_map(explanation_id, spec, target, services)
@@ -189,7 +191,7 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
     return data
 
 
-@router.get("/{id}/code")
+@router.get("/{id}/code", response_model=ReproducingLines)
 def code(explanation_id: ExplanationId, request: Request, services: Use) -> JSONResponse:
     """``python`` and ``curl``: the lines that make the explanation again, of the input that this server keeps."""
     document = _finished(explanation_id, services)
@@ -199,7 +201,7 @@ def code(explanation_id: ExplanationId, request: Request, services: Use) -> JSON
     return JSONResponse({"python": python_lines(document, address, exact=exact), "curl": curl_lines(document, server)})
 
 
-@router.get("/{id}/bundle.zip", response_class=StreamingResponse)
+@router.get("/{id}/bundle.zip", response_class=StreamingResponse, responses=file_of("application/zip"))
 def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> StreamingResponse:
     """The input, the numbers and pictures of every map, versions, and the lines that make it again, as one zip file."""
     document = _finished(explanation_id, services)

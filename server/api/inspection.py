@@ -2,55 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Request, Response
 
 from server.http.bodies import JsonRoute
+from server.http.openapi import events_of
 from server.lookup import ExplanationId
+from server.schemas.base import study_events
+from server.schemas.studies import Contributions, ContributionsRequest, HeadMaps, HeadsRequest, Mix, MixRequest
 from server.services import Use
 from server.studies import inspection
 from server.studies.study import study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=JsonRoute)
-_TARGET: Any = Field(None, max_length=2000, description="The label of a target of the explanation; none: the first.")
 
 
-class MixRequest(BaseModel):
-    """A method and a rule."""
-
-    model_config = ConfigDict(extra="forbid")
-    readout: str = Field(max_length=300, description="A method of GET /api/methods that has a rule, with its options but without a rule.")
-    rule: dict[str, str | bool] = Field(
-        description="Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient."
-    )
-    target: str | None = _TARGET
-
-
-class HeadsRequest(BaseModel):
-    """What to look at in the heads, and which of them."""
-
-    model_config = ConfigDict(extra="forbid")
-    quantity: str = Field("attention", max_length=100, description="One of GET /api/quantities.")
-    token: int | None = Field(None, description="Whose row: a patch in raster order or a word piece; none: what the model's head reads.")
-    block: int | Annotated[list[int], Field(min_length=1, max_length=1000)] | None = Field(
-        None, description="One block or several, counted from 0; none: all. ``heads`` in the answer says how many heads each has."
-    )
-    head: int | None = Field(None, description="One head, counted from 0; none: all.")
-    target: str | None = _TARGET
-
-
-class ContributionsRequest(BaseModel):
-    """Whose blocks to take apart."""
-
-    model_config = ConfigDict(extra="forbid")
-    method: str = Field(max_length=300, description="A spec whose method is a sum over blocks (``summed`` in GET /api/methods).")
-    target: str | None = _TARGET
-
-
-@router.post("/{id}/mix")
-async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> Any:
+@router.post("/{id}/mix", response_model=Mix, responses=events_of(study_events(Mix)))
+async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request, services: Use) -> Response:
     """The same input explained under a rule put together choice by choice.
 
     ``completeness_error`` is how far FullGrad's terms are, under that rule, from adding up to the score. How well the map names what the
@@ -66,8 +33,8 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     )
 
 
-@router.post("/{id}/layers")
-async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> Any:
+@router.post("/{id}/layers", response_model=HeadMaps, responses=events_of(study_events(HeadMaps)))
+async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> Response:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
     which = {"token": body.token, "block": body.block, "head": body.head}
     return await study(
@@ -79,8 +46,8 @@ async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Req
     )
 
 
-@router.post("/{id}/contributions")
-async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> Any:
+@router.post("/{id}/contributions", response_model=Contributions, responses=events_of(study_events(Contributions)))
+async def contributions(explanation_id: ExplanationId, body: ContributionsRequest, request: Request, services: Use) -> Response:
     """What each block adds to the map of a method that is a sum over blocks."""
     return await study(
         services,

@@ -6,13 +6,15 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from explainers.evaluation.examples import drawn, unpacked
 from server.http.bodies import JsonRoute
+from server.http.openapi import file_of
 from server.http.problems import Problem, suggestion
 from server.method_ranking import REFERENCE_MODELS, ranking_for
 from server.run_reports import RunReport, folders_of_runs, read_run_reports
+from server.schemas.leaderboard import Examples, Leaderboard
 from server.services import Services, Use
 from server.verdicts import in_words
 
@@ -35,8 +37,8 @@ def find_run_report(run_id: str, services: Services) -> RunReport:
     )
 
 
-@router.get("")
-def leaderboard(services: Use) -> dict[str, Any]:
+@router.get("", response_model=Leaderboard)
+def leaderboard(services: Use) -> JSONResponse:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
     told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``rankings`` says in words, by the
     kind of input, what those runs found; ``problems`` which of the folders cannot be read.
@@ -46,11 +48,11 @@ def leaderboard(services: Use) -> dict[str, Any]:
     ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
     rankings = {kind: in_words(reference) for kind, reference in references.items()}
-    return {"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems}
+    return JSONResponse({"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems})
 
 
-@router.get("/{id}/examples")
-def examples(id: str, metric: str, method: str, services: Use) -> dict[str, Any]:  # noqa: A002  (the name in the address)
+@router.get("/{id}/examples", response_model=Examples)
+def examples(id: str, metric: str, method: str, services: Use) -> JSONResponse:  # noqa: A002  (the name in the address)
     """The inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture (``image``), or
     the words of the text with their scores from -1 to 1.
     """
@@ -70,10 +72,10 @@ def examples(id: str, metric: str, method: str, services: Use) -> dict[str, Any]
         scores = unpacked(stored["maps"][method][str(place)]).tolist()
         return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
 
-    return {"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}}
+    return JSONResponse({"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}})
 
 
-@router.get("/{id}/map.png", response_class=Response)
+@router.get("/{id}/map.png", response_class=Response, responses=file_of("image/png"))
 def picture(id: str, method: str, place: int, services: Use) -> Response:  # noqa: A002  (the name in the address)
     """The map of a method on one of the examples of a run, as a picture."""
     run = find_run_report(id, services)

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
 from explainers.methods import counted
 from server.api.explanations import stream
 from server.http.bodies import JsonRoute
+from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
+from server.schemas.registries import LoadingEvent, Methods, ModelDetail, ModelRequest, Models, PendingModel, Quantities, Rules, Samples
 from server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"], route_class=JsonRoute)
 
 
-class Wanted(BaseModel):
-    """A model to load."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str = Field(min_length=1, max_length=200)
-
-
-@router.get("/models")
-def models(services: Use) -> dict[str, Any]:
+@router.get("/models", response_model=Models)
+def models(services: Use) -> JSONResponse:
     """Every model: the embedded ones, some of the hub, and those that were loaded by name."""
-    return {"models": [entry.to_json() for entry in services.registry.all()]}
+    return JSONResponse({"models": [entry.to_json() for entry in services.registry.all()]})
 
 
-@router.post("/models", status_code=202)
-def load(wanted: Wanted, services: Use) -> JSONResponse:
+@router.post("/models", status_code=202, response_model=PendingModel)
+def load(wanted: ModelRequest, services: Use) -> JSONResponse:
     """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
     entry = services.registry.ask(wanted.name.strip(), services.worker.load)
     events = f"/api/models/events?name={entry.name}"
     return JSONResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
 
 
-@router.get("/models/events", response_class=EventSourceResponse)
+@router.get("/models/events", response_class=EventSourceResponse, responses=events_of(LoadingEvent))
 async def loading(name: str, services: Use, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
     """Server-sent events of a model's loading: progress, then loaded or failed."""
     entry = services.registry.find(name)
@@ -49,8 +43,8 @@ async def loading(name: str, services: Use, last_event_id: Annotated[str | None,
     return stream(entry.feed, last_event_id)
 
 
-@router.get("/models/{name:path}")
-def model(name: str, services: Use) -> dict[str, Any]:
+@router.get("/models/{name:path}", response_model=ModelDetail)
+def model(name: str, services: Use) -> JSONResponse:
     """One model with its card and, once it is loaded, its labels and its variants with the reason where one cannot run.
 
     ``classes``, where they are known, says of each label its everyday group, all its groups (each may be asked for as ``any:<group>``) and
@@ -62,11 +56,11 @@ def model(name: str, services: Use) -> dict[str, Any]:
         document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
         if entry.facts.classes:
             document["classes"] = [label.to_json() for label in entry.facts.classes]
-    return document
+    return JSONResponse(document)
 
 
-@router.get("/methods")
-def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image") -> dict[str, Any]:
+@router.get("/methods", response_model=Methods)
+def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image") -> JSONResponse:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
@@ -77,7 +71,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     if model is None:
         listed, variants = services.engine.methods(None), services.engine.variants(None)
         choosing = services.engine.choosing(None, None, variants)
-        return {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing}
+        return JSONResponse({"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing})
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
@@ -85,28 +79,29 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
-    return {"methods": facts.methods, "variants": facts.variants, "rules": rules, **services.engine.choosing(model, kind, facts.variants)}
+    choosing = services.engine.choosing(model, kind, facts.variants)
+    return JSONResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing})
 
 
-@router.get("/rules")
-def rules(services: Use) -> dict[str, Any]:
+@router.get("/rules", response_model=Rules)
+def rules(services: Use) -> JSONResponse:
     """The backward rules: what each does with every kind of operator; and what could be chosen for each kind, in one sentence each."""
-    return {"rules": services.engine.rules(), "kinds": services.engine.kinds()}
+    return JSONResponse({"rules": services.engine.rules(), "kinds": services.engine.kinds()})
 
 
-@router.get("/quantities")
-def quantities(services: Use) -> dict[str, Any]:
+@router.get("/quantities", response_model=Quantities)
+def quantities(services: Use) -> JSONResponse:
     """What can be looked at in the heads of a model."""
-    return {"quantities": services.engine.quantities()}
+    return JSONResponse({"quantities": services.engine.quantities()})
 
 
-@router.get("/samples")
-def samples(services: Use) -> dict[str, Any]:
+@router.get("/samples", response_model=Samples)
+def samples(services: Use) -> JSONResponse:
     """Inputs to try."""
-    return {"samples": [sample.to_json() for sample in services.samples.values()]}
+    return JSONResponse({"samples": [sample.to_json() for sample in services.samples.values()]})
 
 
-@router.get("/samples/{name}/image", response_class=FileResponse)
+@router.get("/samples/{name}/image", response_class=FileResponse, responses=file_of("image/*"))
 def sample_image(name: str, services: Use) -> FileResponse:
     """The image of a sample."""
     sample = services.samples.get(name)

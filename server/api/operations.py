@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -11,19 +9,20 @@ from server.http.bodies import JsonRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
+from server.schemas.registries import Health, Limits, Readiness
 from server.services import Use
 
 router = APIRouter(tags=["operations"], route_class=JsonRoute)
 
 
-@router.get("/healthz")
-async def healthz() -> dict[str, str]:
+@router.get("/healthz", response_model=Health)
+async def healthz() -> JSONResponse:
     """The event loop answers."""
-    return {"status": "ok"}
+    return JSONResponse({"status": "ok"})
 
 
-@router.get("/readyz", response_model=None)
-def readyz(services: Use) -> dict[str, Any] | JSONResponse:
+@router.get("/readyz", response_model=Readiness)
+def readyz(services: Use) -> JSONResponse:
     """The embedded models are loaded and the worker beats; 503 until then. Hub models do not count."""
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
     waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
@@ -31,13 +30,13 @@ def readyz(services: Use) -> dict[str, Any] | JSONResponse:
         waiting.append("the worker does not beat")
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
-    return {"status": "ready", "models": states}
+    return JSONResponse({"status": "ready", "models": states})
 
 
-@router.get("/api/limits")
-def what_is_taken(services: Use) -> dict[str, Any]:
+@router.get("/api/limits", response_model=Limits)
+def what_is_taken(services: Use) -> JSONResponse:
     """What one request may hold: ``most`` of each, and what is answered where there is more ({count} of {what})."""
-    return {"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}}
+    return JSONResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from server.http.bodies import JsonRoute
+from server.http.openapi import events_of
 from server.jobs.tasks import TellAnswers
+from server.schemas.base import study_events
+from server.schemas.studies import Probe, WordProbe
 from server.services import Use
-from server.studies.probes import Probe, answer, check
+from server.studies.probes import answer, check
 from server.studies.study import ask_model
 
 router = APIRouter(prefix="/api", tags=["probes"], route_class=JsonRoute)
 
 
-@router.post("/probes")
-async def probe(body: Probe, services: Use, request: Request) -> Any:
+@router.post("/probes", response_model=WordProbe, responses=events_of(study_events(WordProbe)))
+async def probe(body: Probe, services: Use, request: Request) -> Response:
     """Fill the slot ``{}`` of a template with the words of each group: probability, logit and the word's relevance for every text, their
     means over each group, and the difference of the first two groups.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse
@@ -11,8 +9,9 @@ from starlette.concurrency import run_in_threadpool
 
 from server.api.explanations import stream
 from server.http.bodies import JsonRoute
+from server.http.openapi import events_of
 from server.http.problems import Problem
-from server.jobs.runs import MOST_INPUTS, RunRequest
+from server.schemas.leaderboard import MOST_INPUTS, Run, RunEvent, RunRequest, Runs
 from server.services import Use
 
 router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=JsonRoute)
@@ -22,21 +21,23 @@ def _no_run() -> Problem:
     return Problem(404, "no-run", "No run was begun since the server started.", send="POST /api/runs begins one.")
 
 
-@router.get("")
-def runs(services: Use) -> dict[str, Any]:
+@router.get("", response_model=Runs)
+def runs(services: Use) -> JSONResponse:
     """What can be measured here (``models``, each with its data sets and their metrics; ``sets`` of methods; ``most`` inputs), and the run
     that goes on or ended last (``current``; null where none was begun).
     """
     current = services.runs.current()
-    return {
-        "models": services.runs.choices(),
-        "sets": services.engine.choosing(None, None, [])["presets"],
-        "most": MOST_INPUTS,
-        "current": None if current is None else current.to_json(),
-    }
+    return JSONResponse(
+        {
+            "models": services.runs.choices(),
+            "sets": services.engine.choosing(None, None, [])["presets"],
+            "most": MOST_INPUTS,
+            "current": None if current is None else current.to_json(),
+        }
+    )
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, response_model=Run)
 async def begin(request: RunRequest, services: Use) -> JSONResponse:
     """Begin a run, behind all questions that people ask; one that was stopped goes on where it was. Its figures are then on the leaderboard
     under the id that is answered.
@@ -45,16 +46,16 @@ async def begin(request: RunRequest, services: Use) -> JSONResponse:
     return JSONResponse(run.to_json(), 202)
 
 
-@router.get("/current")
-def current(services: Use) -> dict[str, Any]:
+@router.get("/current", response_model=Run)
+def current(services: Use) -> JSONResponse:
     """How far the run is: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left``, about."""
     run = services.runs.current()
     if run is None:
         raise _no_run()
-    return run.to_json()
+    return JSONResponse(run.to_json())
 
 
-@router.get("/current/events", response_class=EventSourceResponse)
+@router.get("/current/events", response_class=EventSourceResponse, responses=events_of(RunEvent))
 async def events(services: Use) -> EventSourceResponse:
     """Server-sent events of the run, from its beginning: ``progress``, then ``ended``, each with what GET /api/runs/current says."""
     run = services.runs.current()

@@ -11,34 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from server.engine import Engine
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.tasks import BACKGROUND, Study, TellAnswers
 from server.jobs.worker import Worker
+from server.schemas.leaderboard import RunRequest
 
-MOST_INPUTS = 100
 FOLDER = "runs"  # of the runs that were begun here, in the server's home
 _SEND_STOP = "Wait for it, or stop it with DELETE /api/runs/current."
 
 
-class RunRequest(BaseModel):
-    """What is measured."""
-
-    model_config = ConfigDict(extra="forbid")
-    model: str = Field(description="An embedded model.")
-    dataset: str = Field(description="A data set that needs no download; GET /api/runs lists those of each model.")
-    methods: list[str] = Field(["default"], min_length=1, max_length=256, description="Specs, or sets of methods: default, quick, ...")
-    metrics: list[str] = Field(["mif", "lif", "srg"], min_length=1, max_length=64, description="Names of metrics.")
-    limit: int = Field(20, ge=2, le=MOST_INPUTS, description="How many inputs, drawn with a fixed seed.")
-
-    def folder_name(self, *measured_with: str) -> str:
-        """The same for the same wishes and what they are ``measured_with``: who asks again for a run that was stopped goes on with it."""
-        digest = hashlib.sha256(json.dumps([self.model_dump(), *measured_with], sort_keys=True).encode()).hexdigest()
-        return f"{self.model}-on-{self.dataset}-{digest[:8]}"
+def folder_name(request: RunRequest, *measured_with: str) -> str:
+    """The same for the same wishes and what they are ``measured_with``: who asks again for a run that was stopped goes on with it."""
+    digest = hashlib.sha256(json.dumps([request.model_dump(), *measured_with], sort_keys=True).encode()).hexdigest()
+    return f"{request.model}-on-{request.dataset}-{digest[:8]}"
 
 
 @dataclass
@@ -143,7 +131,7 @@ class RunController:
         self._check(request)
         entry = self.registry.ask(request.model, self.worker.load)
         weights = entry.facts.weights_digest if entry.facts is not None else ""
-        folder = self.folder / request.folder_name(self.engine.fingerprint, weights)
+        folder = self.folder / folder_name(request, self.engine.fingerprint, weights)
 
         def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
             return {"finished": self.engine.evaluate(model, request.model_dump(), folder, run.tell, cancelled)}

@@ -17,11 +17,10 @@ from explainers.models.inputs.types import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import How, TokenRemoval
 from server.http.problems import Problem
+from server.schemas.studies import FRACTIONS
 from server.studies.rewriting import find_again, rewrite
 from server.studies.study import Subject
 
-#: Shares of the tokens that are gone, where nobody says otherwise: those of the papers, and more at both ends, where curves bend most.
-FRACTIONS = (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1)
 _TOP = 5
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from explainers.analysis.word_probe import SLOT, filled_texts
 from server.engine import Engine
@@ -13,35 +11,9 @@ from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
 from server.jobs.model_registry import ModelFacts
 from server.jobs.tasks import TellAnswers
+from server.schemas.studies import Probe
 
-MOST_GROUPS, MOST_WORDS, MOST_TEXTS = 4, 30, 60
-MOST_CHARS = 1000  # of the template
-
-ProbeWord = Annotated[str, Field(min_length=1, max_length=60)]
-
-
-class Group(BaseModel):
-    """Words that stand for one group."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
-    name: str = Field(min_length=1, max_length=60)
-    words: list[ProbeWord] = Field(min_length=1, max_length=MOST_WORDS)
-
-
-class Probe(BaseModel):
-    """What is asked: ``template`` has one slot, ``target`` is a class of the model, ``method`` a spec."""
-
-    model_config = ConfigDict(extra="forbid")
-    model: str = Field(min_length=1, max_length=200)
-    template: str = Field(max_length=MOST_CHARS)
-    groups: list[Group] = Field(min_length=1, max_length=MOST_GROUPS)
-    target: str = Field(min_length=1, max_length=200)
-    method: str = Field(default="input_x_gradient:conservative", max_length=200)
-
-    @property
-    def words(self) -> dict[str, list[str]]:
-        """Name of a group -> its words."""
-        return {group.name: group.words for group in self.groups}
+MOST_TEXTS = 60
 
 
 def check(probe: Probe) -> None:

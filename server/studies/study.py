@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Request
+from fastapi.responses import JSONResponse, Response
 from PIL import Image
 from safetensors.torch import load
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -65,7 +66,7 @@ Ask = Callable[[Subject], dict[str, Any]]
 
 async def study(
     services: Services, explanation_id: str, ask: Ask, request: Request, *, is_long: bool = False, weight: int = FEW_PASSES, kind: str = ""
-) -> Any:
+) -> Response:
     """Run ``ask`` in the worker's thread, before the explanations that wait; its answer, with ``id`` and ``notes``. Where it ``is_long``,
     other questions go first, also between two of its forward passes: that is for studies of many passes; ``weight`` and ``kind`` are as
     those of a :class:`Study`.
@@ -119,7 +120,7 @@ async def _submit(services: Services, model: str, work: Work, is_long: bool, wei
     return await run_in_threadpool(submit)
 
 
-async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, kind: str = "") -> Any:
+async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, kind: str = "") -> Response:
     """Run ``work`` on the model of this name in the worker's thread, with the precedence of a :func:`study`; its answer.
 
     The model is loaded where it is not. Raises Problem 422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
@@ -128,13 +129,13 @@ async def ask_model(services: Services, model: str, work: Work, request: Request
     return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
-async def _answer(task: Study, request: Request) -> dict[str, Any]:
+async def _answer(task: Study, request: Request) -> JSONResponse:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
     try:
         if not await ends_before_hang_up(request, ended.wait()):
             raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
-        return task.future.result()
+        return JSONResponse(task.future.result())
     finally:
         task.cancel()
 

@@ -18,6 +18,7 @@ from PIL import Image
 
 from server.app import create_app
 from server.settings import load_settings
+from tests.server.checked import CheckedClient, check_event
 from tests.server.fake_engine import FakeEngine
 
 EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
@@ -59,7 +60,7 @@ class Site:
         with self.client.stream("GET", path, headers=headers) as answer:
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith("text/event-stream")
-            return read_events(answer.iter_lines())
+            return read_events(answer.iter_lines(), lambda event: check_event(path, event))
 
     def events_until(self, path: str, text: str) -> str:
         """Read a stream until a line holds ``text``; gives that line."""
@@ -76,13 +77,15 @@ class Site:
             self.events(f"/api/models/events?name={name}")
 
 
-def read_events(lines: Iterator[str]) -> list[tuple[int, str, Any]]:
-    events, current = [], {}
+def read_events(lines: Iterator[str], check: Callable[[dict[str, str]], None] = lambda event: None) -> list[tuple[int, str, Any]]:
+    events: list[tuple[int, str, Any]] = []
+    current: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(": ")
         if line:
             current[name] = value
         elif "event" in current:
+            check(current)
             events.append((int(current["id"]), current["event"], json.loads(current["data"])))
             current = {}
     return events
@@ -99,7 +102,7 @@ class Sites:
     def __call__(self, engine: FakeEngine | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
         engine = engine or FakeEngine()
         app = create_app(load_settings({"home": self.home, **settings}), engine.engine(), self.samples)
-        with TestClient(app, raise_server_exceptions=False) as client:
+        with CheckedClient(app, raise_server_exceptions=False) as client:
             site = Site(client, engine)
             if loaded:
                 site.wait_for_models(*EMBEDDED)

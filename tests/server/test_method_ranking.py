@@ -44,6 +44,7 @@ def test_what_the_pages_get() -> None:
         "run": "run",
         "model": "m",
         "measured": "2 pictures of Made up",
+        "inputs": "2 pictures",
         "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": RANKED_BY["srg"]},
         "second": None,
         "random": 0.2,

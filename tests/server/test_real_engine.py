@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from PIL import Image
 from safetensors.torch import load
 
@@ -33,6 +32,7 @@ from server.app import create_app
 from server.samples import read_samples, sample_folders
 from server.settings import load_settings
 from tests.families import FAMILIES
+from tests.server.checked import CheckedClient
 from tests.server.conftest import Site, picture, png
 from tests.server.fake_engine import FakeEngine
 from tests.vocabularies import wordpiece
@@ -74,7 +74,7 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> 
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
     engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
     settings = load_settings({"home": home, "device": "cpu"})
-    with TestClient(create_app(settings, engine, [])) as client:
+    with CheckedClient(create_app(settings, engine, [])) as client:
         one = Site(client, FakeEngine())
         one.wait_for_models(*names)
         yield one
@@ -333,7 +333,7 @@ def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
     model = explainers.wrap(FAMILIES[family].build(), name="scenes-vit", preprocess=Preprocessing(resize=size, crop=size))
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
     engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: model)
-    with TestClient(create_app(load_settings({"home": home}), engine, [])) as client:
+    with CheckedClient(create_app(load_settings({"home": home}), engine, [])) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         yield site, model

@@ -11,7 +11,7 @@ import pytest
 
 import explainers
 from server import explainers_engine
-from server.jobs.runs import MOST_INPUTS
+from server.schemas.leaderboard import MOST_INPUTS
 from server.services import Services
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import PATIENCE, FakeEngine

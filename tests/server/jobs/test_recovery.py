@@ -138,12 +138,12 @@ def test_numbers_that_are_not_finite_are_named(site: Site, refused: Check) -> No
 
 
 def test_labels_that_cannot_be_encoded_are_refused_with_their_model(sites: Sites, refused: Check) -> None:
-    engine = FakeEngine(labels={"timm/listed": ("zebra", "\ud800")}, details={"scale": 1.0})
+    engine = FakeEngine(labels={"timm/listed": ("zebra", "\ud800")}, details={"logit_scale": 1.0})
     with sites(engine) as site:
         site.client.post("/api/models", json={"name": "timm/listed"})
         site.wait_for_models("timm/listed")
         assert "encoded" in site.get("/api/models/timm/listed")["problem"]["detail"]
-        engine.details = {"scale": float("nan")}
+        engine.details = {"logit_scale": float("nan")}
         site.client.post("/api/models", json={"name": "timm/other"})
         site.wait_for_models("timm/other")
         states = {model["name"]: model["state"] for model in site.get("/api/models")["models"]}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.settings import load_settings
+from tests.server.checked import CheckedClient
 from tests.server.conftest import Site, png
 from tests.server.fake_engine import FakeEngine
 from tests.server.turnstile import Gated, Turnstile
@@ -37,7 +37,7 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     gated = Gated()
     settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
-    with TestClient(create_app(settings, gated.engine(), [])) as client:
+    with CheckedClient(create_app(settings, gated.engine(), [])) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         yield Stage(site, gated.turnstile)

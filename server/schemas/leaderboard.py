@@ -1,0 +1,272 @@
+"""Runs that measure methods on a data set: what they found, and one that goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Json
+
+from server.schemas.base import Message, ProblemDocument, Schema, absent
+from server.schemas.registries import FirstMetric, Place, Preset, RankingMetric
+
+MOST_INPUTS = 100
+
+
+class Source(Schema):
+    """Where a data set or a metric was published."""
+
+    authors: str
+    year: int | None
+    title: str
+    link: str
+
+
+class RunPlan(Schema):
+    """What a run measured."""
+
+    model: str
+    dataset: str
+    methods: list[str] = absent()
+    metrics: list[str] = absent()
+    limit: int | None = absent()
+    target: str
+    how: str | None
+    seed: int
+    long_texts: str = absent()
+
+
+class RunDataset(Schema):
+    """The data set of a run."""
+
+    name: str
+    title: str
+    description: str = absent()
+    source: Source | None = absent()
+    split: str | None = absent()
+    unread: int = absent("Files in its folder that were not read.")
+
+
+class ProbabilitySettings(Schema):
+    """What the model's probabilities depended on."""
+
+    temperature: float
+    lapse: float
+
+
+class RunMethod(Schema):
+    """A method of a run."""
+
+    spec: str
+    title: str
+    by: str
+    year: int | None
+    signed: bool
+    control: bool
+
+
+class RunMetric(Schema):
+    """A metric of a run."""
+
+    name: str
+    title: str
+    family: str = absent()
+    description: str
+    direction: Literal["lower", "higher"] | None
+    lowest: float | None = absent()
+    highest: float | None = absent()
+    unit: str
+    source: Source | None
+    takes: dict[str, str] = absent()
+    kinds: list[str] = absent()
+    cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
+
+
+class Interval(Schema):
+    """How the ends of intervals were found."""
+
+    level: float
+    draws: int
+
+
+class RunFigure(Schema):
+    """What a run found of a method by a metric."""
+
+    value: float | None
+    error: float | None
+    low: float | None
+    high: float | None
+    inputs: int = absent()
+    tied: bool
+
+
+class RunCurves(Schema):
+    """The mean probability of the explained class while tokens are taken away."""
+
+    fractions: list[float]
+    methods: dict[str, list[float]]
+
+
+class RunReport(Schema):
+    """What a run measured and found."""
+
+    id: str
+    shipped: bool
+    shows_inputs: bool
+    format: int
+    plan: RunPlan
+    weights_digest: str = absent()
+    calibration: ProbabilitySettings = absent()
+    versions: dict[str, str] = absent()
+    inputs: int
+    data_digest: str = absent()
+    tokens_at_once: int = absent()
+    left_out: int = absent("Inputs of which the model knows no class.")
+    unknown: dict[str, int] = absent("Of how many inputs each class was left out, as the model knows nothing of its name.")
+    command: str | None
+    seconds: float | None = absent()
+    kind: str
+    dataset: RunDataset
+    methods: list[RunMethod]
+    metrics: list[RunMetric]
+    interval: Interval
+    results: dict[str, dict[str, RunFigure]]
+    curves: dict[str, RunCurves]
+
+
+class RankedMethod(Schema):
+    """A method and its place."""
+
+    spec: str
+    title: str
+    rank: int
+
+
+class TrustedMethod(RankedMethod, Place):
+    """A method that a run gives reason to trust, and its figures."""
+
+
+class Ranking(Schema):
+    """What a run found by which methods are ranked on the pages."""
+
+    run: str
+    model: str
+    measured: str
+    metric: FirstMetric
+    second: RankingMetric | None
+    random: float | None
+    of: int
+    tied: int = Field(description="How many methods cannot be told from the best.")
+    trust: list[TrustedMethod]
+    by_chance: list[RankedMethod] = Field(description="What cannot be told from a random map.")
+    worse: list[RankedMethod] = Field(description="What is worse than one.")
+
+
+class Leaderboard(Schema):
+    """Every run."""
+
+    runs: list[RunReport]
+    rankings: dict[str, Ranking] = Field(description="By the kind of input.")
+    problems: list[str] = Field(description="Which of the folders cannot be read.")
+
+
+class ExampleWord(Schema):
+    """A word and its score from -1 to 1."""
+
+    text: str
+    score: float
+
+
+class Example(Schema):
+    """An input of a run."""
+
+    place: int
+    name: str
+    target: str
+    value: float
+    image: str = absent("The address of a picture of its map.")
+    words: list[ExampleWord] = absent("Of a text.")
+
+
+class Examples(Schema):
+    """The inputs on which a method did best and worst by a metric."""
+
+    metric: str
+    method: str
+    best: list[Example]
+    worst: list[Example]
+
+
+class RunRequest(Schema):
+    """What is measured."""
+
+    model: str = Field(description="An embedded model.")
+    dataset: str = Field(description="A data set that needs no download; GET /api/runs lists those of each model.")
+    methods: list[str] = Field(["default"], min_length=1, max_length=256, description="Specs, or sets of methods: default, quick, ...")
+    metrics: list[str] = Field(["mif", "lif", "srg"], min_length=1, max_length=64, description="Names of metrics.")
+    limit: int = Field(20, ge=2, le=MOST_INPUTS, description="How many inputs, drawn with a fixed seed.")
+
+
+class Run(Schema):
+    """A run, and how far it is."""
+
+    id: str
+    model: str
+    dataset: str
+    methods: list[str]
+    metrics: list[str]
+    limit: int
+    state: Literal["waiting", "running", "done", "stopped", "failed"]
+    done: int
+    total: int
+    seconds_left: float | None
+    problem: ProblemDocument = absent("Why it failed.")
+
+
+class MeasurableMetric(Schema):
+    """A metric that can be measured on a data set."""
+
+    name: str
+    title: str
+
+
+class MeasurableDataset(Schema):
+    """A data set that needs no download."""
+
+    name: str
+    title: str
+    inputs: int
+    metrics: list[MeasurableMetric]
+
+
+class MeasurableModel(Schema):
+    """A model and the data sets that it can be measured on."""
+
+    name: str
+    title: str
+    datasets: list[MeasurableDataset]
+
+
+class Runs(Schema):
+    """What can be measured here, and the run that goes on or ended last."""
+
+    models: list[MeasurableModel]
+    sets: list[Preset]
+    most: int
+    current: Run | None
+
+
+class RunProgressEvent(Message):
+    """The run goes on."""
+
+    event: Literal["progress"]
+    data: Json[Run]
+
+
+class RunEndedEvent(Message):
+    """The run is over."""
+
+    event: Literal["ended"]
+    data: Json[Run]
+
+
+RunEvent = Annotated[RunProgressEvent | RunEndedEvent, Field(discriminator="event")]

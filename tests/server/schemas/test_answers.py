@@ -1,0 +1,164 @@
+"""What the server answers with tiny models, call by call, is what each call declares: the client checks every answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from pydantic import ValidationError
+
+from server.schemas.base import study_events
+from server.schemas.explanations import Explanation
+from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
+from tests.server.checked import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
+from tests.server.conftest import Site, png
+from tests.server.made_up_run import texts, write_run
+from tests.server.test_real_engine import TEXT, tiny_site
+
+#: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
+METHODS = [
+    "rollout?start_layer=1",
+    "fullgrad_plus:libra",
+    "input_x_gradient:attnlrp?at=pixels",
+    "transformer_attribution",
+    "smoothgrad?draws=2",
+    "random",
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home = tmp_path_factory.mktemp("home")
+    write_run(home / "runs" / "pictures")
+    write_run(home / "runs" / "words", of=texts())
+    with tiny_site(home) as one:
+        yield one
+
+
+def asked(site: Site, *arguments: Any, **fields: Any) -> Any:
+    answer = site.ask(*arguments, wait=True, **fields)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def posted(site: Site, path: str, **body: Any) -> Any:
+    answer = site.client.post(path, json=body)
+    assert answer.status_code < 300, answer.text
+    return answer.json()
+
+
+def streamed(site: Site, path: str, **body: Any) -> list[dict[str, str]]:
+    """The events of a study."""
+    answer = site.client.post(path, json=body, headers={"Accept": "text/event-stream"})
+    lines = [line.partition(": ") for line in re.split(r"\r?\n", answer.text)]
+    names, data = ([value for field, _, value in lines if field == wanted] for wanted in ("event", "data"))
+    return [{"event": name, "data": text} for name, text in zip(names, data, strict=True)]
+
+
+def test_every_call_answers_what_it_declares(site: Site) -> None:
+    image = asked(site, png(), methods=METHODS, target=["ant", "any:pet"])
+    against = asked(site, png(1), methods=["rollout"], target="ant", against="bee", crop="0,0,30,30")
+    prompts = asked(site, png(), model="clip", methods=["fullgrad_plus:libra"], prompt=["a good film", "a bad movie"])
+    words = asked(site, png(), model="clip", methods=["input_x_gradient"], prompt=["a good film"], side="text")
+    text = asked(site, model="reviews-bert", methods=METHODS[:2], text=TEXT, read="probability")
+    other = asked(site, model="reviews-bert", methods=["random"], text="a good film.")
+    root = {document["id"]: f"/api/explanations/{document['id']}" for document in (image, against, prompts, words, text, other)}
+    for document, path in zip((image, against, prompts, words, text, other), root.values(), strict=True):
+        Explanation.model_validate_json(json.dumps(document), strict=True)
+        for part in ("", "/summary", "/code", "/agreement"):
+            site.get(f"{path}{part}")
+        site.events(f"{path}/events")
+    of = root[image["id"]]
+    for spec in METHODS:
+        site.get(f"{of}/maps/{quote(spec, safe='')}.json")
+    site.get(f"{of}/maps/{quote(METHODS[2], safe='')}.json?at=pixels")
+    site.get(f"{root[prompts['id']]}/regions")
+    posted(site, f"{of}/mix", readout="input_x_gradient", rule={"attention": "constant"})
+    for quantity in ("attention", "gradient"):
+        posted(site, f"{of}/layers", quantity=quantity, block=0)
+    posted(site, f"{root[text['id']]}/layers", token=2)
+    posted(site, f"{of}/contributions", method="fullgrad_plus:libra")
+    posted(site, f"{root[prompts['id']]}/interactions")
+    posted(site, f"{root[text['id']]}/alike", other=other["id"])
+    for path in ("deletion-test", "perturbations"):
+        posted(site, f"{of}/{path}", fractions=[0, 0.5, 1])
+    posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})
+    scores = image["maps"][0]["scores"]
+    for path in ("deletion-test/score", "deletion"):
+        posted(site, f"{of}/{path}", scores=scores)
+    group = {"name": "good", "words": ["good", "lovely"]}
+    probe = {"model": "reviews-bert", "template": "a {} film", "target": "for"}
+    posted(site, "/api/probes", **probe, groups=[group])
+    posted(site, "/api/probes", **probe, groups=[group, {"name": "bad", "words": ["bad"]}])
+    site.client.patch(of, json={"title": "Mine"})
+    again = site.client.post(f"{of}/again").json()
+    site.finish(again["id"])
+    queued = site.ask(png(7), methods=["random"]).json()
+    site.finish(queued["id"])
+
+    for model in ("scenes-vit", "clip", "reviews-bert"):
+        site.get(f"/api/models/{model}")
+        site.get(f"/api/methods?model={model}")
+    site.get("/api/methods?model=clip&side=text")
+    for path in ("models", "methods", "rules", "quantities", "samples", "limits", "leaderboard", "runs"):
+        site.get(f"/api/{path}")
+    site.get("/api/leaderboard/pictures/examples?metric=mif&method=rollout")
+    site.get("/api/leaderboard/words/examples?metric=mif&method=rollout")
+    site.get("/healthz")
+    site.get("/readyz")
+    posted(site, "/api/models", name="clip")
+    posted(site, "/api/runs", model="scenes-vit", dataset="scenes", methods=["random"], metrics=["mif"], limit=2)
+    site.events("/api/runs/current/events")
+    site.get("/api/runs/current")
+    site.get("/api/runs")
+
+    assert isinstance(site.client, CheckedClient)
+    with_json = {(method, route.path) for route in ROUTES if route.response_model is not None for method in route.methods}
+    assert with_json == site.client.checked
+
+
+def test_the_events_of_studies(site: Site) -> None:
+    document = asked(site, png(), methods=["rollout", "random"])
+    root = f"/api/explanations/{document['id']}"
+    studies = {"deletion-test": ({"fractions": [0, 1]}, DeletionCurves | EditedAnswer), "layers": ({"block": 0}, HeadMaps)}
+    for path, (body, answer) in studies.items():
+        events = streamed(site, f"{root}/{path}", **body)
+        assert events[-1]["event"] == "done"
+        for event in events:
+            adapter(study_events(answer)).validate_python(event, strict=True)
+    *_, failed = streamed(site, f"{root}/layers", block=99)
+    assert failed["event"] == "failed"
+    adapter(study_events(HeadMaps)).validate_python(failed, strict=True)
+
+
+def test_what_is_stored_is_an_explanation(site: Site) -> None:
+    document = asked(site, png(3), methods=METHODS[:2])
+    stored = site.client.app.state.services.store.document(document["id"])  # type: ignore[attr-defined]
+    Explanation.model_validate_json(json.dumps(stored), strict=True)
+    assert stored == document
+
+
+@pytest.mark.parametrize("change", [{"unheard": 1}, {"notes": None}, {"state": "finished"}, {"top": [{"label": "ant"}]}])
+def test_the_check_finds_what_is_not_declared(site: Site, change: dict[str, Any]) -> None:
+    document = asked(site, png(3), methods=METHODS[:2])
+    with pytest.raises(ValidationError):
+        Explanation.model_validate_json(json.dumps({**document, **change}), strict=True)
+
+
+def test_the_check_of_events_finds_what_is_not_declared() -> None:
+    check_event("/api/explanations/a/events", {"event": "queued", "id": "0", "data": '{"position":0}'})
+    for event in ({"event": "queued", "data": "{}"}, {"event": "unheard", "data": "{}"}, {"event": "cancelled", "data": '{"why":1}'}):
+        with pytest.raises(ValidationError):
+            check_event("/api/explanations/a/events", event)
+
+
+def test_the_schema_of_an_answer_is_that_of_its_call() -> None:
+    route = route_of("POST", "/api/explanations")
+    assert route is not None
+    assert model_of(route, 200) is Explanation
+    assert model_of(route, 202) is not Explanation
+    assert route_of("GET", "/image") is None
