@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Request
 
 from server.http.problems import Problem
 from server.jobs.intake import Question, QuestionInput, question_of
@@ -21,6 +21,11 @@ ONLY_A_COPY = (
     "Explained from the copy that the server kept of the picture (JPEG, at most 1024 pixels a side), as the picture itself was not kept "
     "then: numbers can differ a little."
 )
+
+
+def visitor_of(request: Request) -> str:
+    """Who asks: the address that a request comes from."""
+    return request.client.host if request.client is not None else ""
 
 
 def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
@@ -49,13 +54,13 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
     job = services.worker.find(explanation_id)
     if job is not None:
-        return QuestionInput(
-            job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop, job.question.window
-        )
+        return job.question.input
     document = services.store.document(explanation_id)
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
+    if "input" not in document and (asked := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
+        return question_of(asked.decode(), services.store.upload(explanation_id)).input
     source = document.get("input", {})
     if source.get("kind") == "text":
         return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from server.http.bodies import JsonRoute
@@ -26,7 +28,7 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.mix(services.engine, s, body.readout, body.rule, body.target),
+        partial(inspection.mix, readout=body.readout, rule=body.rule, label=body.target),
         request,
         kind="mix",
         is_long=True,
@@ -36,11 +38,11 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
 @router.post("/{id}/layers", response_model=HeadMaps, responses=events_of(study_events(HeadMaps)))
 async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> Response:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
-    which = {"token": body.token, "block": body.block, "head": body.head}
+    ask = partial(inspection.heads, quantity=body.quantity, label=body.target, token=body.token, block=body.block, head=body.head)
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.heads(services.engine, s, body.quantity, body.target, **which),
+        ask,
         request,
         kind="layers",
     )
@@ -52,7 +54,7 @@ async def contributions(explanation_id: ExplanationId, body: ContributionsReques
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.contributions(services.engine, s, body.method, body.target),
+        partial(inspection.contributions, spec=body.method, label=body.target),
         request,
         kind="contributions",
         is_long=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psutil
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -16,18 +17,22 @@ router = APIRouter(tags=["operations"], route_class=JsonRoute)
 
 
 @router.get("/healthz", response_model=Health)
-async def healthz() -> JSONResponse:
-    """The event loop answers."""
+def healthz(services: Use) -> JSONResponse:
+    """Requests are answered, and work moves; 503 where a model hangs that nothing can end: the server has to be started anew."""
+    if not services.worker.healthy:
+        return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/readyz", response_model=Readiness)
 def readyz(services: Use) -> JSONResponse:
-    """The embedded models are loaded and the worker beats; 503 until then. Hub models do not count."""
+    """The embedded models are loaded, work moves, and what is made can be stored; 503 until then. Hub models do not count."""
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
     waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
     if not services.worker.healthy:
-        waiting.append("the worker does not beat")
+        waiting.append("a model hangs, and nothing can end it")
+    if (fault := services.store.check()) is not None:
+        waiting.append(fault)
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
     return JSONResponse({"status": "ready", "models": states})
@@ -46,6 +51,9 @@ def metrics(services: Use) -> PlainTextResponse:
     gauges = {
         "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
         "models_loaded": ("Models in memory.", float(loaded)),
-        "worker_up": ("Whether the worker beats.", float(services.worker.healthy)),
+        "worker_up": ("Whether work moves.", float(services.worker.healthy)),
+        "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
+        "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),
+        "store_writable": ("Whether explanations can be stored, as far as the last try tells.", float(services.store.fault is None)),
     }
     return PlainTextResponse(services.metrics.text(gauges), media_type=MEDIA_TYPE)

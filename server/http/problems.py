@@ -31,6 +31,9 @@ class Problem(Exception):
         self.status, self.slug, self.headers = status, slug, dict(headers or {})
         self.detail, self.send = encodable(detail), None if send is None else encodable(send)
 
+    def __reduce__(self) -> tuple[Any, ...]:  # it goes from one process to another
+        return _again, (self.status, self.slug, self.detail, self.send, self.headers)
+
     def to_json(self) -> dict[str, Any]:
         """The members of the problem document."""
         document = {
@@ -44,6 +47,10 @@ class Problem(Exception):
     def response(self) -> JSONResponse:
         """The HTTP answer."""
         return JSONResponse(self.to_json(), self.status, self.headers, media_type="application/problem+json")
+
+
+def _again(status: int, slug: str, detail: str, send: str | None, headers: dict[str, str]) -> Problem:
+    return Problem(status, slug, detail, send=send, headers=headers)
 
 
 def from_json(document: Mapping[str, Any]) -> Problem:
@@ -79,6 +86,7 @@ def _answer(request: Request, problem: Problem) -> Response:
 
 async def _on_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Problem)
+    request.app.state.metrics.refused(problem.slug)
     return _answer(request, problem)
 
 

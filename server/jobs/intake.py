@@ -19,7 +19,7 @@ from explainers.records.targets import AnyOf, Contrast, Probability, Target, fin
 from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem, suggestion
-from server.jobs.model_registry import ModelFacts
+from server.jobs.model_facts import ModelFacts
 from server.settings import Settings
 
 FIELDS = (
@@ -95,6 +95,11 @@ class Question:
     precision: Precision = "auto"
     order: tuple[str, ...] = ()
     window: GreyLevels | None = None
+
+    @property
+    def input(self) -> QuestionInput:
+        """What is explained."""
+        return QuestionInput(self.image, self.text, self.text_pair, self.note, self.crop, self.window)
 
     def to_json(self) -> str:
         """All but the image, as JSON text."""

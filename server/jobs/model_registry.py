@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explainers.errors import ExplainerError
-from explainers.models.calibration import UNCALIBRATED, Calibration
-from explainers.models.labels import ClassEntry
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
-from server.json_text import NotJsonError, json_text
+from server.jobs.model_facts import ModelFacts
 
 State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
@@ -22,38 +19,9 @@ _MOST_FAILED = 20
 SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
 
 
-@dataclass(frozen=True)
-class ModelFacts:
-    """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
-
-    kind: str
-    device: str
-    labels: tuple[str, ...]
-    details: dict[str, Any]
-    weights_digest: str
-    blocks: int
-    methods: tuple[dict[str, Any], ...]
-    variants: tuple[dict[str, Any], ...]
-    default_methods: tuple[str, ...]
-    text_side: ModelFacts | None = None
-    classes: tuple[ClassEntry, ...] = ()
-    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    calibration: Calibration = UNCALIBRATED
-
-
-def check_facts(facts: ModelFacts) -> None:
-    """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
-    classes = [label.to_json() for label in facts.classes]
-    try:
-        json_text([facts.labels, facts.details, classes, facts.calibration.to_json()])
-    except NotJsonError as error:
-        raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None
-
-
 @dataclass
 class ModelEntry:
-    """One model. ``model`` is for the worker thread only."""
+    """One model, as the web side knows it."""
 
     name: str
     kind: str | None
@@ -70,7 +38,6 @@ class ModelEntry:
     state: State = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
-    model: Any = None
     feed: Feed = field(default_factory=Feed)
     events: int = 0
     used: float = 0.0
@@ -176,29 +143,37 @@ class ModelRegistry:
             entry.feed.publish(event(entry.events, name, data))
             entry.events += 1
 
-    def loaded(self, entry: ModelEntry, model: Any, facts: ModelFacts) -> None:
-        """Worker thread: ``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
+    def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
+        """``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
         with self._lock:
-            entry.model, entry.facts, entry.kind, entry.state, entry.used = model, facts, facts.kind, "loaded", time.monotonic()
+            entry.facts, entry.kind, entry.state, entry.used = facts, facts.kind, "loaded", time.monotonic()
             hub = sorted(
-                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.model is not None),
+                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.facts is not None),
                 key=lambda other: other.used,
             )
             for old in hub[: -self._max_hub_models]:
-                old.model, old.facts, old.state = None, None, "available"
+                old.facts, old.state = None, "available"
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
     def failed(self, entry: ModelEntry, problem: Problem) -> None:
         """``entry`` could not be loaded; asking again tries again."""
         with self._lock:
-            entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
+            entry.state, entry.problem, entry.facts = "failed", problem, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
 
-    def take(self, entry: ModelEntry) -> tuple[Any, ModelFacts]:
-        """Worker thread: the model of a loaded entry, noted as used now."""
+    def use(self, entry: ModelEntry) -> ModelFacts:
+        """What is known of a loaded entry, noted as used now. Raises the Problem with which it failed to load."""
         with self._lock:
-            assert entry.facts is not None, "take() is called on loaded entries only"
+            if entry.facts is None:
+                made_room = Problem(503, "model-made-room", f"{entry.name} made room for another model.", send="Ask again.")
+                raise entry.problem or made_room
             entry.used = time.monotonic()
-            return entry.model, entry.facts
+            return entry.facts
+
+    @property
+    def in_memory(self) -> list[str]:
+        """The names of the models that are loaded."""
+        with self._lock:
+            return [entry.name for entry in self._entries.values() if entry.state == "loaded"]

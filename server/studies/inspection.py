@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import explainers
+from explainers.records.session import Session
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, named_target
-from server.engine import Engine
 from server.http.problems import Problem
 from server.lookup import find_target
 from server.studies.study import Subject
@@ -40,16 +41,16 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
     }
 
 
-def mix(engine: Engine, subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
+def mix(subject: Subject, readout: str, rule: dict[str, Any], label: str | None) -> dict[str, Any]:
     """The map of a method under a rule of these choices, and how full its account is."""
-    return dict(engine.mix(**question(subject, label), readout=readout, choices=rule).to_json())
+    return dict(explainers.mix(**question(subject, label), readout=readout, choices=rule).to_json())
 
 
-def heads(engine: Engine, subject: Subject, quantity: str, label: str | None, **which: int | list[int] | None) -> dict[str, Any]:
+def heads(subject: Subject, quantity: str, label: str | None, **which: Any) -> dict[str, Any]:
     """The maps of the heads."""
-    return dict(engine.head_maps(question(subject, label), quantity, **which).to_json())
+    return dict(explainers.head_maps(Session(**question(subject, label)), quantity, **which).to_json())
 
 
-def contributions(engine: Engine, subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
+def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
     """What each block adds to a map."""
-    return dict(engine.contributions(question(subject, label), spec).to_json())
+    return dict(explainers.contributions(Session(**question(subject, label)), spec).to_json())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import explainers
 from explainers.analysis.word_probe import SLOT, filled_texts
-from server.engine import Engine
+from server import explainers_engine
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
-from server.jobs.model_registry import ModelFacts
+from server.jobs.model_facts import facts_of
 from server.jobs.tasks import TellAnswers
 from server.schemas.studies import Probe
 
@@ -30,11 +31,13 @@ def check(probe: Probe) -> None:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 
 
-def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+def answer(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
     """The word probe that is asked for, as plain data.
 
     Raises Problem 422 for what does not fit the model.
     """
+    engine = explainers_engine.engine()
+    facts = facts_of(model, engine)
     if facts.kind != "text":
         raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
     check_method(probe.method, facts, engine)
@@ -42,7 +45,7 @@ def answer(probe: Probe, model: Any, facts: ModelFacts, engine: Engine, cancelle
     if any(method["slow"] for method in facts.methods if method["name"] == readout):
         raise _bad("too-slow", f"{probe.method} takes too long for so many texts.", "Choose a method that is not marked slow.")
     target = find_named(probe.target, facts)
-    outcome = engine.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)
+    outcome = explainers.word_probe(model, probe.template, probe.words, target, probe.method, progress=tell, cancelled=cancelled)
     return {**outcome.to_json(), "model": probe.model}
 
 

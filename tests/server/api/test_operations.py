@@ -31,10 +31,15 @@ def test_a_hub_model_does_not_hold_the_others_up(sites: Sites) -> None:
         assert site.get("/readyz")["status"] == "ready"
 
 
-def test_a_worker_that_hangs_is_not_ready(site: Site, refused: Check) -> None:
+def test_a_model_that_hangs_in_a_thread_is_said(site: Site, refused: Check) -> None:
+    """Nothing can end it: whoever watches the server has to know."""
     services = site.client.app.state.services  # type: ignore[attr-defined]
-    services.worker._beat = float("-inf")
-    assert "does not beat" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    (runner,) = services.worker.runners
+    runner.host._heard = float("-inf")
+    assert "hangs" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    refused(site.client.get("/healthz"), 503, "stuck")
+    runner.host._heard = None
+    assert site.get("/healthz") == {"status": "ok"}
 
 
 def test_metrics(site: Site) -> None:
