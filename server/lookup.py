@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from fastapi import Path, Request
 
 from server.http.problems import Problem
-from server.jobs.intake import Question, QuestionInput, question_of
+from server.jobs.intake import QuestionInput, input_asked
 from server.jobs.store import QUESTION
+from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from server.services import Services
 
 #: The path parameter of the calls about one explanation.
@@ -54,13 +55,13 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
     job = services.worker.find(explanation_id)
     if job is not None:
-        return job.question.input
+        return input_asked(job.question)
     document = services.store.document(explanation_id)
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
     if "input" not in document and (asked := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
-        return question_of(asked.decode(), services.store.upload(explanation_id)).input
+        return input_asked(question_of(asked.decode(), services.store.upload(explanation_id)))
     source = document.get("input", {})
     if source.get("kind") == "text":
         return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
@@ -72,6 +73,20 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
         return QuestionInput(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
+
+
+def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
+    """A form whose source was not finished, as where the server stopped: what is not sent is as it was asked there, of the same model."""
+    if form.source is None:
+        return form
+    try:
+        question, document = question_asked(form.source, services), find_document(form.source, services)
+    except Problem:  # what is wrong with it is said where its input is looked for
+        return form
+    if document["state"] not in ("failed", "cancelled") or question.model != form.model:
+        return form
+    kept = {name for name in QuestionFields.model_fields if name not in QuestionInput.__dataclass_fields__}
+    return form.model_copy(update={name: getattr(question, name) for name in kept - form.model_fields_set})
 
 
 def question_asked(explanation_id: str, services: Services) -> Question:

@@ -9,13 +9,13 @@ from typing import Any, Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from explainers.methods.implementations.seeds import MOSTLY_NOISE
 from explainers.models.abstention import Evidence, abstention
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
 from explainers.pipeline.precision import join_maps
+from explainers.records.notes import kind_of
 from explainers.records.result import Attribution, Explanation, WindowInfo
 from explainers.records.targets import Probability, ResolvedTarget, Target, TopClass, as_list, choose
 
@@ -245,4 +245,4 @@ class _Joining:
 
 def _without_noise(part: Attribution) -> Attribution:
     """The map of a window without its note on noise: the noisiest window's is given for the whole."""
-    return replace(part, notes=tuple(note for note in part.notes if not note.startswith(MOSTLY_NOISE)))
+    return replace(part, notes=tuple(note for note in part.notes if kind_of(note) != "noise"))

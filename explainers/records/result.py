@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -122,6 +122,7 @@ class Attribution:
     precision  of a map of relevance, in which precision it was computed and why; None for others, which need no more than the model's
     seed_correlation  of a map that was drawn at random, how much it would correlate with that of another seed, estimated from its samples
     numerics   what its notes on rounding are made of
+    options  those that the spec names, as values
     """
 
     method: str
@@ -145,6 +146,7 @@ class Attribution:
     precision: MapPrecision | None = None
     seed_correlation: float | None = None
     numerics: Numerics = field(default=Numerics(), repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         over = f"{len(self.scores)} tokens" if self.patches is None else f"{self.patches[0]} x {self.patches[1]} patches"
@@ -185,6 +187,7 @@ class Attribution:
             "method": self.method,
             "readout": self.readout,
             "rule": self.rule,
+            **({"options": dict(self.options)} if self.options else {}),
             "title": self.title,
             **self.source.to_json(),
             "target": self.target,

@@ -15,7 +15,7 @@ from explainers.analysis.agreement_sentence import sentence_of, titled, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.lookup import ExplanationId, find_document, find_target
@@ -24,7 +24,7 @@ from server.schemas.explanations import Regions as RegionsAnswer
 from server.services import Services, Use
 from server.studies.deletion_test import maps_of, read_for
 
-router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=BodyRoute)
 _Method = Annotated[
     str | None, Query(max_length=1000, description="The spec whose maps are compared; none: the first that depends on the label.")
 ]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Annotated
 
 import anyio.to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Form, Header, Request
 from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
@@ -17,111 +16,46 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import Windowed
 from explainers.models.inputs.images import read_image, to_rgb
 from explainers.models.inputs.types import Crop
-from explainers.pipeline.long_texts import LONG_TEXTS
 from explainers.records.session import Precision
 from server.http import problems
-from server.http.bodies import JsonRoute, read_form
+from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
 from server.jobs import documents
 from server.jobs.feed import Event, Feed
-from server.jobs.intake import READS, Question, plan, read_question, read_specs
+from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.lookup import COPY, ExplanationId, find_document, input_of, question_asked, visitor_of
+from server.lookup import COPY, ExplanationId, as_asked, find_document, input_of, question_asked, visitor_of
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
+from server.schemas.question import Question, QuestionForm
 from server.services import Services, Use
 from server.studies.study import ends_before_hang_up
 
-router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=BodyRoute)
 _EVENT_ID = re.compile(r"[0-9]{1,15}")
 ORIGINAL_SIDE = 1024  # longest side of the picture of the upload
 
-_FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["model"],
-                    "properties": {
-                        "model": {"type": "string", "description": "A name from /api/models."},
-                        "image": {"type": "string", "format": "binary", "description": "An image file; or send text, or source."},
-                        "text": {"type": "string", "description": "A text; or send image, or source."},
-                        "text_pair": {"type": "string", "description": "A second text that is read with the first: a hypothesis."},
-                        "source": {
-                            "type": "string",
-                            "description": "The id of an explanation: explain the same input, bit for bit, without sending it again.",
-                        },
-                        "crop": {
-                            "type": "string",
-                            "description": "x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright "
-                            "original. Empty: what it takes by itself, also where source was asked with a crop.",
-                        },
-                        "window": {
-                            "type": "string",
-                            "description": "level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown "
-                            "as black to white. Empty or left out: those of the file, else from the smallest to the largest value.",
-                        },
-                        "side": {
-                            "type": "string",
-                            "enum": ["image", "text"],
-                            "description": "For CLIP models: score the image (the default) or the words of each prompt.",
-                        },
-                        "long_texts": {
-                            "type": "string",
-                            "enum": list(LONG_TEXTS),
-                            "default": LONG_TEXTS[0],
-                            "description": "A text longer than the model takes: read in overlapping windows, whose places are in the "
-                            "answer, or cut to what the model takes.",
-                        },
-                        "target": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class.",
-                        },
-                        "prompt": {"type": "array", "items": {"type": "string"}, "description": "For CLIP models: what to look for."},
-                        "against": {
-                            "type": "string",
-                            "description": "What target takes, or a prompt: explain how much each target scores above this one.",
-                        },
-                        "read": {
-                            "type": "string",
-                            "enum": list(READS),
-                            "default": READS[0],
-                            "description": "The number of each target that is explained: its logit, or its softmax probability.",
-                        },
-                        "order": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "Specs whose maps are wanted first, in this order; those that are not made are passed over, and "
-                            "what is not named follows. The answer is the same whatever the order.",
-                        },
-                        "methods": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "Specs: method[:rule][?option=value]; none: the model's default ones.",
-                        },
-                    },
-                }
-            }
-        },
-    }
-}
 
-
-@router.post("", status_code=202, response_model=PendingExplanation, responses={200: {"model": Explanation}}, openapi_extra=_FORM)
-async def ask(request: Request, services: Use, wait: bool = False, precision: Precision = "auto") -> Response:
+@router.post("", status_code=202, response_model=PendingExplanation, responses={200: {"model": Explanation}})
+async def ask(
+    form: Annotated[QuestionForm, Form(media_type="multipart/form-data")],
+    request: Request,
+    services: Use,
+    wait: bool = False,
+    precision: Precision | None = None,
+) -> Response:
     """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation.
 
-    ``?precision=double`` computes every map of relevance in float64; without it, those whose estimated rounding error asks for it.
+    ``?precision=double`` is that field of the form.
     """
-    async with read_form(request, services.settings) as form:
-        question = await read_question(form, services.settings, lambda source: input_of(source, services))
-    return await _explain(replace(question, precision=precision), request, services, wait)
+    if precision is not None:
+        form = form.model_copy(update={"precision": precision})
+    form = await run_in_threadpool(as_asked, form, services)
+    question = await read_question(form, services.settings, lambda source: input_of(source, services))
+    return await _explain(question, request, services, wait)
 
 
 async def _explain(question: Question, request: Request, services: Services, wait: bool = False) -> Response:

@@ -19,7 +19,7 @@ from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import to_rgb
 from server.export import bundle
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
@@ -30,7 +30,7 @@ from server.method_ranking import ranking_for
 from server.schemas.explanations import ExplanationSummary, Map, PixelMap, ReproducingLines
 from server.services import Services, Use
 
-router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=BodyRoute)
 _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of patches, or the map of the pixels where a method has one.")]
 OVERLAY_SIDE = 448
 THUMBNAIL_SIDE = 160

@@ -6,7 +6,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
@@ -15,7 +15,7 @@ from server.services import Use
 from server.studies import inspection
 from server.studies.study import study
 
-router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=BodyRoute)
 
 
 @router.post("/{id}/mix", response_model=Mix, responses=events_of(study_events(Mix)))

@@ -7,7 +7,7 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId, find_document
 from server.schemas.base import study_events
@@ -16,7 +16,7 @@ from server.services import Use
 from server.studies import interactions as studies
 from server.studies.study import past_input, study
 
-router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=BodyRoute)
 
 
 @router.post("/{id}/interactions", response_model=Interaction, responses=events_of(study_events(Interaction)))

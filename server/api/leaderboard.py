@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from explainers.evaluation.examples import drawn, unpacked
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem, suggestion
 from server.method_ranking import REFERENCE_MODELS, ranking_for
@@ -18,7 +18,7 @@ from server.schemas.leaderboard import Examples, Leaderboard
 from server.services import Services, Use
 from server.verdicts import in_words
 
-router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
 
 def _run_reports(services: Services) -> tuple[list[RunReport], list[str]]:

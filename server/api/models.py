@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import FileResponse, JSONResponse
 from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
-from explainers.methods import counted
+from explainers.errors import ExplainerError
+from explainers.methods import counted, parse
 from server.api.explanations import stream
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
+from server.jobs.intake import read_specs
 from server.schemas.registries import LoadingEvent, Methods, ModelDetail, ModelRequest, Models, PendingModel, Quantities, Rules, Samples
 from server.services import Use
 
-router = APIRouter(prefix="/api", tags=["registries"], route_class=JsonRoute)
+router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)
+_Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wanted, such as those of an address.")]
 
 
 @router.get("/models", response_model=Models)
@@ -60,18 +65,21 @@ def model(name: str, services: Use) -> JSONResponse:
 
 
 @router.get("/methods", response_model=Methods)
-def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image") -> JSONResponse:
+def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image", spec: _Specs = None) -> JSONResponse:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
     choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each: its rank in a run that
-    ships, with what it was measured on.
+    ships, with what it was measured on. Of each ``spec`` that is one, ``specs`` has the parts.
     """
     rules = services.engine.rules()
+    parts = {} if spec is None else {"specs": _parts(read_specs(spec, services.settings))}
     if model is None:
         listed, variants = services.engine.methods(None), services.engine.variants(None)
         choosing = services.engine.choosing(None, None, variants)
-        return JSONResponse({"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing})
+        return JSONResponse(
+            {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing, **parts}
+        )
     entry = services.registry.find(model)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
@@ -80,7 +88,19 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
     choosing = services.engine.choosing(model, kind, facts.variants)
-    return JSONResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing})
+    return JSONResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing, **parts})
+
+
+def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of ``specs`` that are written as specs, in their parts; what the model makes of them, ``methods`` says."""
+    parts = []
+    for spec in specs:
+        with suppress(ExplainerError):
+            request = parse(spec)
+            rule = None if request.rule is None else request.rule.name
+            pair = request.method.name if rule in (None, request.method.rule) else f"{request.method.name}:{rule}"
+            parts.append({"spec": spec, "pair": pair, "readout": request.method.name, "rule": rule, "options": request.options})
+    return parts
 
 
 @router.get("/rules", response_model=Rules)

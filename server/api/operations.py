@@ -6,14 +6,14 @@ import psutil
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
 from server.schemas.registries import Health, Limits, Readiness
 from server.services import Use
 
-router = APIRouter(tags=["operations"], route_class=JsonRoute)
+router = APIRouter(tags=["operations"], route_class=BodyRoute)
 
 
 @router.get("/healthz", response_model=Health)

@@ -6,7 +6,7 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.schemas.base import study_events
 from server.schemas.studies import Probe, WordProbe
@@ -14,7 +14,7 @@ from server.services import Use
 from server.studies.probes import answer, check
 from server.studies.study import ask_model
 
-router = APIRouter(prefix="/api", tags=["probes"], route_class=JsonRoute)
+router = APIRouter(prefix="/api", tags=["probes"], route_class=BodyRoute)
 
 
 @router.post("/probes", response_model=WordProbe, responses=events_of(study_events(WordProbe)))

@@ -8,13 +8,13 @@ from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from server.api.explanations import stream
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.schemas.leaderboard import MOST_INPUTS, Run, RunEvent, RunRequest, Runs
 from server.services import Use
 
-router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=JsonRoute)
+router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=BodyRoute)
 
 
 def _no_run() -> Problem:

@@ -9,6 +9,7 @@ from typing import Any
 
 from explainers.records.targets import AnyOf, named_target
 from server.jobs.store import TENSORS_FILE
+from server.schemas.question import ExplainOptions
 
 #: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.
 PICTURE, SEEN, WHOLE = "original.jpg", "input.png", "picture.png"
@@ -39,10 +40,7 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
     arguments = [source, f"target={_python_target(document)},", "methods=[", *methods, "],"]
     if "prompts" in document:
         arguments.append('side="text",')
-    if "long_texts" in document:
-        arguments.append(f"long_texts={_quoted(document['long_texts'])},")
-    if "precision" in document:
-        arguments.append(f"precision={_quoted(document['precision'])},")
+    arguments += [f"{name}={value!r}," if not isinstance(value, str) else f"{name}={_quoted(value)}," for name, value in _options(document)]
     lines = [
         *head,
         "",
@@ -84,15 +82,18 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
         fields.append(("read", "probability"))
     if "prompts" in document:
         fields.append(("side", "text"))
-    if "long_texts" in document:
-        fields.append(("long_texts", document["long_texts"]))
+    fields += [(name, str(value)) for name, value in _options(document)]
     fields += [("methods", spec) for spec in document["methods"]]
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
     if source["kind"] != "text" and picture is not None:
         sent.insert(1, f"--form image=@{picture}")
-    query = f"wait=1&precision={document['precision']}" if "precision" in document else "wait=1"
-    call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?{query}')}", *sent]
+    call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?wait=1')}", *sent]
     return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
+
+
+def _options(document: Document) -> list[tuple[str, Any]]:
+    """The options of ``explain`` that are not as usual."""
+    return [(name, document[name]) for name in ExplainOptions.model_fields if name in document]
 
 
 def _prompted(document: Document) -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, get_args, get_origin
 from urllib.parse import parse_qsl
 
-from fastapi import Request, Response
+from fastapi import Request, Response, UploadFile
 from fastapi.routing import APIRoute
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData, MutableHeaders, UploadFile
+from starlette.datastructures import FormData, MutableHeaders
+from starlette.datastructures import UploadFile as ReadUpload
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.types import Message
 
 from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS, Limit, limits, size_limit
-from server.http.problems import Problem
+from server.http.problems import Problem, suggestion
+from server.http.queries import form_of, refuse_unknown_parameters
 from server.json_text import NotJsonError, parsed_json
 from server.settings import Settings
 
@@ -28,18 +30,20 @@ _UTF8 = {b"", b"utf-8", b"utf8", b"us-ascii"}  # names of encodings whose bytes 
 _SEND_FORM = "Send a multipart/form-data form, its text as UTF-8."
 
 
-class JsonRoute(APIRoute):
-    """A call whose body, if it has one, is JSON of at most ``most`` bytes, checked before FastAPI reads it."""
+class BodyRoute(APIRoute):
+    """A call whose body, if it has one, is JSON of at most ``most`` bytes or a form, read within limits before FastAPI looks at it."""
 
     most = MOST_BYTES_OF_JSON
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI has it, with the body read first. Raises Problem 413 over the limit and 422 for what is no JSON."""
+        """As FastAPI has it, with the body read first. Raises Problem 413 over the limit and 422 for what is no JSON; of a form 415 for
+        another body, 400 for a broken one, and 422 for fields that the call does not have, in the form that it has them.
+        """
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
 
-        async def checked(request: Request) -> Response:
+        async def with_json(request: Request) -> Response:
             kind, _, _ = request.headers.get("content-type", "").partition(";")
             body = await _read(request, size_limit("json-too-large", self.most))
             document = None
@@ -50,10 +54,16 @@ class JsonRoute(APIRoute):
                     raise Problem(422, "invalid-request", f"The body is no JSON that can be read: {error}.", send="Send JSON.") from None
             return await handle(_ReadRequest(request, body, document))
 
-        return checked
+        async def with_form(request: Request) -> Response:
+            refuse_unknown_parameters(request)
+            async with _read_form(request, request.app.state.services.settings) as form:
+                _check_fields(form, self)
+                return await handle(_ReadRequest(request, form=form))
+
+        return with_form if form_of(self) else with_json
 
 
-class TokensRoute(JsonRoute):
+class TokensRoute(BodyRoute):
     """A call whose body may have a number for each token."""
 
     most = MOST_BYTES_OF_TOKENS
@@ -62,15 +72,45 @@ class TokensRoute(JsonRoute):
 class _ReadRequest(Request):
     """A request whose body has been read."""
 
-    def __init__(self, request: Request, body: bytes, document: Any) -> None:
+    def __init__(self, request: Request, body: bytes = b"", document: Any = None, form: FormData | None = None) -> None:
         super().__init__(request.scope, request.receive)
-        self._sent, self._document = body, document
+        self._sent, self._document, self._fields = body, document, form
 
     async def body(self) -> bytes:
         return self._sent
 
     async def json(self) -> Any:
         return self._document
+
+    async def form(self, **_: Any) -> FormData:  # type: ignore[override]
+        """FastAPI takes a field that is sent empty for one that is not sent; it is blank, as the fields of a call know it."""
+        assert self._fields is not None
+        return FormData([(name, value if value != "" else " ") for name, value in self._fields.multi_items()])
+
+
+def _check_fields(form: FormData, route: APIRoute) -> None:
+    """Raise Problem 422 for a field that the call does not have, for one that is sent too often, for a file where a text is wanted, and for
+    a text where a file is.
+    """
+    known = form_of(route)
+    for name in form:
+        if name in (parameter.alias for parameter in route.dependant.query_params) and name not in known:
+            send = f"Send it in the address: {', '.join(route.methods or ())} {route.path}?{name}=..."
+            raise Problem(422, "unknown-field", f"{name} is no field of the form but a query parameter.", send=send)
+        if name not in known:
+            send = f"{suggestion(name, known)}Fields: {', '.join(known)}."
+            raise Problem(422, "unknown-field", f"There is no field {name!r}.", send=send)
+    for name, field in known.items():
+        values, wanted = form.getlist(name), field.annotation
+        is_file = UploadFile in get_args(wanted)
+        if is_file and values and (len(values) > 1 or isinstance(values[0], str)):
+            what = "was sent several times" if len(values) > 1 else "is text"
+            send = f"Send {name} as one file of the form; addresses are not fetched."
+            raise Problem(422, "not-a-file", f"The field {name} {what}.", send=send)
+        if not is_file and any(not isinstance(value, str) for value in values):
+            raise Problem(422, "not-text", f"The field {name} is a file.", send=f"Send {name} as text.")
+        if len(values) > 1 and get_origin(wanted) not in (list, tuple):
+            raise Problem(422, "repeated-field", f"The field {name} was sent {len(values)} times.", send=f"Send {name} once.")
 
 
 async def _read(request: Request, limit: Limit) -> bytes:
@@ -105,7 +145,7 @@ def _counted(request: Request, most: int, refuse: Callable[[], Exception]) -> Ca
 
 
 @asynccontextmanager
-async def read_form(request: Request, settings: Settings) -> AsyncIterator[FormData]:
+async def _read_form(request: Request, settings: Settings) -> AsyncIterator[FormData]:
     """The form of ``request``, its bytes counted as they arrive; its temporary files are gone afterwards.
 
     Raises Problem 413 where they pass the limit, 415 where the body is no form or says another encoding than UTF-8, 400 where it is a
@@ -136,7 +176,7 @@ def _broken(why: str) -> Problem:
 async def _read_urlencoded(request: Request, fields: int) -> FormData:
     body = await _read(request, size_limit("form-too-large", MOST_BYTES_OF_FIELDS))
     try:
-        sent: list[tuple[str, str | UploadFile]] = []
+        sent: list[tuple[str, str | ReadUpload]] = []
         sent += parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=fields)
     except UnicodeDecodeError:
         raise _broken("its text is not UTF-8") from None
@@ -173,9 +213,9 @@ def _decoded(form: FormData) -> FormData:
         return text.encode("latin-1").decode()
 
     try:
-        items: list[tuple[str, str | UploadFile]] = []
+        items: list[tuple[str, str | ReadUpload]] = []
         for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
+            if isinstance(value, ReadUpload):
                 value.filename = decoded(value.filename or "")
             items.append((decoded(name), decoded(value) if isinstance(value, str) else value))
     except UnicodeDecodeError:

@@ -102,6 +102,9 @@ async def _on_http(request: Request, error: Exception) -> Response:
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    for fault in error.errors():
+        if "send" in (says := fault.get("ctx", {})):  # a check of our own: see server.schemas.question
+            return Problem(422, fault["type"], says["detail"], send=says["send"]).response()
     parts = [f"{'.'.join(str(part) for part in fault['loc'][1:]) or 'body'}: {fault['msg']}" for fault in error.errors()]
     return Problem(422, "invalid-request", "; ".join(parts), send="The calls are described at /api/openapi.json.").response()
 

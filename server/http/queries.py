@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import Request
+from fastapi import Request, params
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from server.http.problems import Problem, suggestion
 
@@ -21,8 +22,7 @@ def refuse_unknown_parameters(request: Request) -> None:
 
 
 def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:
-    fields = _form_fields(route)
-    if name in fields:
+    if name in form_of(route):
         return f"Send {name} as a field of the form."
     if name in _body_fields(route):
         return f"Send {name} in the JSON body."
@@ -30,10 +30,15 @@ def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:
     return f"{suggestion(name, known)}{listed}"
 
 
-def _form_fields(route: APIRoute) -> list[str]:
-    """The fields of the form that a call describes itself, as it reads it itself."""
-    content = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})
-    return [name for form in content.values() for name in form["schema"].get("properties", {})]
+def form_of(route: APIRoute) -> dict[str, FieldInfo]:
+    """The fields of the form that a call takes, by the names that they are sent under; none where it takes no form."""
+    body = route.body_field
+    if body is None or not isinstance(body.field_info, params.Form):
+        return {}
+    model = body.field_info.annotation
+    assert isinstance(model, type)
+    assert issubclass(model, BaseModel)
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _body_fields(route: APIRoute) -> list[str]:

@@ -21,13 +21,13 @@ import psutil
 from explainers.records.targets import Target
 from server.http.problems import Problem
 from server.http.uploads import forbid_bombs
-from server.jobs.intake import Question
 from server.jobs.line import Functions, Line, LineCutError
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import ModelHost, TurnCalls
 from server.jobs.processes import START_METHOD
 from server.jobs.tasks import TellAnswers, Work, in_between
 from server.log import set_up_log
+from server.schemas.question import Question
 
 log = logging.getLogger(__name__)
 #: Says what a process is ended for that has said nothing for so many seconds; None: it goes on.
@@ -102,7 +102,7 @@ class HostProcess:
     def _ask(self, watch: Watch, offered: Functions, name: str, *arguments: Any) -> Any:
         line = self._started()
         self._watches.append(watch)
-        self._heard = began = time.monotonic()
+        self._heard, before = time.monotonic(), line.received
         try:
             with line.offering(offered):
                 return line.call(name, *arguments)
@@ -110,7 +110,7 @@ class HostProcess:
             if line is not self._line:  # what was asked within this has found it out
                 assert self._problem is not None
                 raise HostLostError(self._problem, is_guilty=False) from None
-            is_guilty = self._problem is not None or self._heard > began  # else it may have been gone before
+            is_guilty = self._problem is not None or line.received > before  # else it may have been gone before
             raise HostLostError(self._end(), is_guilty) from None
         finally:
             self._watches.pop()
@@ -152,6 +152,7 @@ class HostProcess:
 
     def _wait(self, connection: Connection) -> None:
         """Until the process says something. Ends it where it is silent for too long for what it was asked last."""
+        self._heard = time.monotonic()
         try:
             while not connection.poll(_LOOK):
                 self._problem = self._watches[-1](time.monotonic() - self._heard)
@@ -159,7 +160,6 @@ class HostProcess:
                     raise LineCutError
         except OSError as error:
             raise LineCutError from error
-        self._heard = time.monotonic()
 
     def _end(self) -> Problem:
         """End the process, if it has not, and say why it ended."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from explainers.records.targets import Target
 from server.jobs.host_process import Watch
-from server.jobs.intake import Question
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import ModelHost, TurnCalls
 from server.jobs.tasks import TellAnswers, Work
+from server.schemas.question import Question
 
 
 class HostThread:

@@ -5,46 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData, UploadFile
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.depth import GreyWindow
-from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
-from explainers.records.session import Precision
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
 from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
-from server.http.problems import Problem, suggestion
+from server.http.problems import Problem
 from server.jobs.model_facts import ModelFacts
+from server.schemas.base import Box
+from server.schemas.question import GreyLevels, Question, QuestionFields, QuestionForm
 from server.settings import Settings
-
-FIELDS = (
-    "model",
-    "image",
-    "text",
-    "text_pair",
-    "source",
-    "crop",
-    "window",
-    "target",
-    "prompt",
-    "against",
-    "read",
-    "side",
-    "long_texts",
-    "methods",
-    "order",
-)
-PARAMETERS = ("wait", "precision")  # of the same call, in its address
-ONCE = ("model", "text", "text_pair", "source", "crop", "window", "against", "read", "side", "long_texts")
-Box = tuple[int, int, int, int]  # x0, y0, x1, y1
-GreyLevels = tuple[float, float]  # level, width
-SIDES = ("image", "text")
-READS = ("logit", "probability")
 
 
 @dataclass(frozen=True)
@@ -64,52 +38,9 @@ class QuestionInput:
     window: GreyLevels | None = None
 
 
-@dataclass(frozen=True)
-class Question:
-    """What a person sent: exactly one of ``image`` (the bytes of a file) and ``text``; ``methods`` None for the default ones.
-
-    text_pair  a second text that is read with the first
-    side       of a CLIP model, whose tokens get the scores: "image" or "text"; None where it was not said
-    against    the class or prompt that each target is set against
-    read       one of ``READS``: the number of a target that is explained
-    crop, window  as of :class:`QuestionInput`
-    note       what was lost of the input since it was sent, where it is that of an earlier explanation
-    long_texts  one of ``LONG_TEXTS``: what is done with a text that is longer than the model takes
-    precision   ``double``: all maps of relevance in float64; ``auto``: those that need it
-    order       specs whose maps are wanted first, in this order; the others follow as they are listed
-    """
-
-    model: str
-    image: bytes | None
-    text: str | None
-    text_pair: str | None
-    side: str | None
-    targets: tuple[str, ...]
-    prompts: tuple[str, ...]
-    against: str | None
-    read: str
-    methods: tuple[str, ...] | None
-    note: str | None = None
-    crop: Box | None = None
-    long_texts: LongTexts = "windows"
-    precision: Precision = "auto"
-    order: tuple[str, ...] = ()
-    window: GreyLevels | None = None
-
-    @property
-    def input(self) -> QuestionInput:
-        """What is explained."""
-        return QuestionInput(self.image, self.text, self.text_pair, self.note, self.crop, self.window)
-
-    def to_json(self) -> str:
-        """All but the image, as JSON text."""
-        return json.dumps({part.name: getattr(self, part.name) for part in fields(self) if part.name != "image"})
-
-
-def question_of(text: str, image: bytes | None) -> Question:
-    """The question that ``to_json`` wrote, about this image."""
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
-    return Question(image=image, **values)
+def input_asked(question: Question) -> QuestionInput:
+    """What a question is about."""
+    return QuestionInput(question.image, question.text, question.text_pair, question.note, question.crop, question.window)
 
 
 @dataclass(frozen=True)
@@ -139,170 +70,63 @@ def _bad(slug: str, detail: str, send: str) -> Problem:
     return Problem(422, slug, detail, send=send)
 
 
-async def read_question(form: FormData, settings: Settings, input_of: Callable[[str], QuestionInput]) -> Question:
-    """Read the form; raises Problem 422 (413 for a text that is too long) for what is wrong whatever the model.
+async def read_question(form: QuestionForm, settings: Settings, input_of: Callable[[str], QuestionInput]) -> Question:
+    """The question of a form; raises Problem 422 (413 for a text that is too long) for what is wrong whatever the model.
 
     ``input_of`` gives the input of the explanation that the field source names, or raises the Problem.
     """
-    for name in form:
-        if name in PARAMETERS:
-            send = f"Send it in the address: POST /api/explanations?{name}=..."
-            raise _bad("unknown-field", f"{name} is no field of the form but a query parameter.", send)
-        if name not in FIELDS:
-            raise _bad("unknown-field", f"There is no field {name!r}.", f"{suggestion(name, FIELDS)}Fields: {', '.join(FIELDS)}.")
-    values = {name: _texts(form, name) for name in FIELDS if name != "image"}
-    for name in ONCE:
-        if len(values[name]) > 1:
-            raise _bad("repeated-field", f"The field {name} was sent {len(values[name])} times.", f"Send {name} once.")
-    if not values["model"]:
-        raise _bad("no-model", "The field model is missing.", "Send the name of a model; GET /api/models lists them.")
-    model_input = await _read_input(form, values, settings, input_of)
-    side = values["side"][0].strip() if values["side"] else None
-    if side is not None and side not in SIDES:
-        raise _bad("unknown-side", f"There is no side {side!r}.", "Send image, or text for the words of the prompts.")
-    targets, prompts = (_unique(values[name]) for name in ("target", "prompt"))
     known = limits(settings)
-    for name, texts in (("target", targets), ("prompt", prompts)):
+    for text in (form.text, form.text_pair):
+        if text is not None and len(text) > known["text"].most:
+            raise known["text"].problem(len(text))
+    given = await _read_input(form, input_of)
+    for name, texts in (("target", form.targets), ("prompt", form.prompts)):
         if len(texts) > known["targets"].most:
             raise known["targets"].problem(len(texts), name)
         if any(len(text) > known["name"].most for text in texts):
             raise known["name"].problem(what=name)
-    against, read = _target_form(values["against"], values["read"])
-    methods, order = (read_specs(values[name], settings) for name in ("methods", "order"))
-    model = values["model"][0].strip()
-    return Question(
-        model,
-        model_input.image,
-        model_input.text,
-        model_input.text_pair,
-        side,
-        targets,
-        prompts,
-        against,
-        read,
-        methods or None,
-        model_input.note,
-        model_input.crop,
-        _long_texts(values["long_texts"], model_input.text),
-        order=order,
-        window=model_input.window,
-    )
+    if form.against is not None and len(form.against) > MOST_CHARS_OF_A_NAME:
+        raise _bad("too-long", "The value of against is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters.")
+    if form.against is not None and form.read == "probability":
+        detail = "A difference of two classes is explained by their logits, not by a probability."
+        raise _bad("wrong-target", detail, "Send against or read=probability, not both.")
+    if "long_texts" in form.model_fields_set and given.text is None:
+        raise _bad("wrong-input", "long_texts is only for texts, and an image was sent.", "Leave long_texts out, or send a text.")
+    for specs in (form.methods, form.order):
+        read_specs(specs, settings)
+    fields = {name: getattr(form, name) for name in QuestionFields.model_fields}
+    return Question(**{**fields, **given.__dict__})
 
 
-async def _read_input(
-    form: FormData, values: dict[str, list[str]], settings: Settings, input_of: Callable[[str], QuestionInput]
-) -> QuestionInput:
+async def _read_input(form: QuestionForm, input_of: Callable[[str], QuestionInput]) -> QuestionInput:
     """The input: an image, a text or two, or that of an earlier explanation."""
-    image, text, text_pair = await _image(form), _text(values["text"], settings), _text(values["text_pair"], settings)
-    source = values["source"][0].strip() if values["source"] else None
-    sent = [name for name, value in (("an image", image), ("a text", text), ("a source", source)) if value is not None]
+    image = None if form.image is None else await form.image.read()
+    sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if len(sent) != 1:
         which = " and ".join(sent) if sent else "neither an image nor a text"
         send = "Send one of image (a file), text, and source (the id of an explanation of the same input)."
         raise _bad("one-input", f"The form has {which}.", send)
-    if text_pair is not None and text is None:
+    if form.text_pair is not None and form.text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
-    model_input = QuestionInput(image, text, text_pair) if source is None else await run_in_threadpool(input_of, source)
-    if values["window"]:
-        if model_input.image is None:
-            raise _bad("wrong-window", "A text has no greys.", "Leave window out, or send an image.")
-        model_input = replace(model_input, window=_window(values["window"][0]))
-    if not values["crop"]:
-        return model_input
-    if model_input.image is None:
-        raise _bad("wrong-crop", "A text has no part that could be cropped.", "Leave crop out, or send an image.")
-    return replace(model_input, crop=_crop(values["crop"][0]))
-
-
-def _crop(text: str) -> Box | None:
-    """Four numbers; nothing for what the model takes of an image by itself. Whether they lie in the image shows when it is decoded."""
-    if not text.strip():
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        send = "Send crop=x0,y0,x1,y1: whole pixels of the upright picture, counted from its top left corner."
-        raise _bad("wrong-crop", f"{text[:60]!r} does not name a part of the picture.", send)
-    x0, y0, x1, y1 = map(int, parts)
-    return x0, y0, x1, y1
-
-
-def _window(text: str) -> GreyLevels | None:
-    """Level and width; nothing for those of the file. Whether the picture has greys shows when it is decoded."""
-    if not text.strip():
-        return None
-    try:
-        level, width = map(float, text.split(","))
-        GreyWindow(level, width)
-    except (ValueError, ExplainerError):
-        send = "Send window=level,width in units of the file's values, such as 40,400, with a width above 0."
-        raise _bad("wrong-window", f"{text[:60]!r} does not name a window.", send) from None
-    return level, width
-
-
-def _long_texts(sent: Sequence[str], text: str | None) -> LongTexts:
-    """What is done with a text that is longer than the model takes."""
-    wanted = next(iter(_unique(sent)), None)
-    if wanted is not None and text is None:
-        raise _bad("wrong-input", "long_texts is only for texts, and an image was sent.", "Leave long_texts out, or send a text.")
-    for way in LONG_TEXTS:
-        if wanted in (way, None):
-            return way
-    raise _bad("unknown-way", f"long_texts={wanted!r} is no way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}.")
+    given = QuestionInput(image, form.text, form.text_pair)
+    if form.source is not None:
+        given = await run_in_threadpool(input_of, form.source)
+    for name, slug, lacks in (("window", "wrong-window", "no greys"), ("crop", "wrong-crop", "no part that could be cropped")):
+        if name in form.model_fields_set:
+            if given.image is None:
+                raise _bad(slug, f"A text has {lacks}.", f"Leave {name} out, or send an image.")
+            given = replace(given, **{name: getattr(form, name)})
+    return given
 
 
 def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
     """Specs, each once; raises Problem 422 where they are too many or too long."""
-    distinct, known = _unique(specs), limits(settings)
+    distinct, known = tuple(dict.fromkeys(spec.strip() for spec in specs if spec.strip())), limits(settings)
     if len(distinct) > known["methods"].most:
         raise known["methods"].problem(len(distinct))
     if any(len(spec) > known["name"].most for spec in distinct):
         raise known["name"].problem(what="method")
     return distinct
-
-
-def _target_form(against: Sequence[str], read: Sequence[str]) -> tuple[str | None, str]:
-    """What the targets are set against, and which number of them is explained."""
-    other, number = next(iter(_unique(against)), None), next(iter(_unique(read)), READS[0])
-    if other is not None and len(other) > MOST_CHARS_OF_A_NAME:
-        raise _bad("too-long", "The value of against is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters.")
-    if number not in READS:
-        raise _bad("unknown-read", f"read={number!r} names nothing that a model gives.", f"Send one of {', '.join(READS)}.")
-    if other is not None and number == "probability":
-        detail = "A difference of two classes is explained by their logits, not by a probability."
-        raise _bad("wrong-target", detail, "Send against or read=probability, not both.")
-    return other, number
-
-
-def _texts(form: FormData, name: str) -> list[str]:
-    values = form.getlist(name)
-    if any(isinstance(value, UploadFile) for value in values):
-        raise _bad("not-text", f"The field {name} is a file.", f"Send {name} as text.")
-    return [str(value) for value in values]
-
-
-async def _image(form: FormData) -> bytes | None:
-    sent = form.getlist("image")
-    if not sent:
-        return None
-    if len(sent) > 1 or not isinstance(sent[0], UploadFile):
-        what = "was sent several times" if len(sent) > 1 else "is text"
-        raise _bad("not-a-file", f"The field image {what}.", "Send image as one file of the form; addresses are not fetched.")
-    return await sent[0].read()
-
-
-def _text(values: Sequence[str], settings: Settings) -> str | None:
-    if not values:
-        return None
-    text = values[0]
-    if not text.strip():
-        raise _bad("empty-text", "The text is empty.", "Send at least one word.")
-    if len(text) > (limit := limits(settings)["text"]).most:
-        raise limit.problem(len(text))
-    return text
-
-
-def _unique(values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value.strip() for value in values if value.strip()))
 
 
 def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settings) -> ExplanationPlan:
@@ -323,7 +147,7 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     methods = engine.distinct(methods, facts.blocks)
     if question.read == "probability":
         able, note = engine.for_probability(methods)
-        if note is not None and question.methods is not None:
+        if note is not None and question.methods:
             raise _bad("method-cannot-run", note, f"Send read=logit, or of these methods only: {', '.join(able) or 'none'}.")
         methods, notes = able, [*notes, *([] if note is None else [note])]
     payload = question.image if question.image is not None else json.dumps([question.text, question.text_pair]).encode()
@@ -331,10 +155,8 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
     always = [engine.fingerprint, facts.weights_digest, question.image is None, digest, side, explained]
-    rarely: list[Any] = [] if question.crop is None else [question.crop]
-    rarely += [] if question.window is None else [["window", *question.window]]
-    rarely += [] if question.long_texts == "windows" else [question.long_texts]
-    rarely += [] if question.precision == "auto" else [question.precision]
+    seen = {"crop": question.crop, "window": question.window}
+    rarely = [[name, value] for name, value in (seen | question.unusual).items() if value is not None]
     return ExplanationPlan(targets, methods, notes, (always, rarely))
 
 

@@ -13,11 +13,12 @@ from typing import Any
 from server.http.problems import Problem
 from server.jobs import documents
 from server.jobs.feed import Feed, event
-from server.jobs.intake import ExplanationPlan, Question
+from server.jobs.intake import ExplanationPlan
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry
 from server.jobs.store import QUESTION
 from server.json_text import json_text
+from server.schemas.question import Question
 
 #: Seconds after which what nobody follows any more ends with the maps that are there: a page that is loaded anew is back before.
 LEFT_SECONDS = 20.0
@@ -57,8 +58,7 @@ class Job:
             "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
             **{name: stored[name] for name in ("created", "title") if stored is not None and name in stored},
             "model": entry.name,
-            **({} if question.long_texts == "windows" else {"long_texts": question.long_texts}),
-            **({} if question.precision == "auto" else {"precision": question.precision}),
+            **question.unusual,
         }
 
     @property

@@ -19,12 +19,13 @@ class Line:
     """One end of a connection.
 
     A side that waits for the answer to a call does meanwhile what the other side asks of it, which may be a call of its own. Answers
-    come in the reverse order of calls, so no message needs a number.
+    come in the reverse order of calls, so no message needs a number. ``received`` counts messages.
     """
 
     def __init__(self, connection: Connection, functions: Functions, wait: Callable[[Connection], None] = lambda _: None) -> None:
         """``functions`` are what the other side may call; ``wait`` returns once there is a message, or raises."""
         self._connection, self._offered, self._wait = connection, [functions], wait
+        self.received = 0
 
     @contextmanager
     def offering(self, functions: Functions) -> Iterator[None]:
@@ -72,9 +73,11 @@ class Line:
     def _receive(self) -> Any:
         self._wait(self._connection)
         try:
-            return self._connection.recv()
+            message = self._connection.recv()
         except (EOFError, OSError) as error:
             raise LineCutError from error
+        self.received += 1
+        return message
 
     def _send(self, message: Any) -> None:
         data = ForkingPickler.dumps(message)  # what cannot be pickled raises before any of it is sent

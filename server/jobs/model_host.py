@@ -16,12 +16,12 @@ from explainers.records.session import Cancelled
 from explainers.records.targets import Target
 from server.engine import Engine
 from server.http.uploads import encoded, open_picture
-from server.jobs.intake import Question
 from server.jobs.map_files import npy
 from server.jobs.model_facts import ModelFacts, facts_of
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import TellAnswers, Work, free_memory, load_problem, problem_of, run_with_memory_retry
 from server.json_text import json_text
+from server.schemas.question import ExplainOptions, Question
 from server.settings import Settings
 
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
@@ -110,8 +110,7 @@ class ModelHost:
                 cancelled=self._fitting_threads(model, calls.cancelled),
                 next_method=calls.next_method,
                 side=question.side,
-                long_texts=question.long_texts,
-                precision=question.precision,
+                **{option: getattr(question, option) for option in ExplainOptions.model_fields},
             )
 
         with _problems("explanation", "cannot-explain"):

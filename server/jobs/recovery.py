@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 
 from server.http.problems import Problem
-from server.jobs.intake import question_of
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
 from server.jobs.store import QUESTION, Store
 from server.jobs.tasks import interrupted
+from server.schemas.question import question_of
 
 log = logging.getLogger(__name__)
 #: A file of an explanation: a server has begun with it once more after another one ended over it.

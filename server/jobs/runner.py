@@ -34,7 +34,6 @@ _SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
 #: Seconds of silence after which a process is ended whose work nobody wants any more: passes are over sooner.
 GRACE = 5.0
 _GRACE_AT_STOP = 1.0
-_TRIES = 2  # of a study within whose passes the process was lost to another task
 
 
 class Runner(threading.Thread):
@@ -57,7 +56,10 @@ class Runner(threading.Thread):
     def run(self) -> None:
         """Load, answer and explain until the server stops."""
         while (task := self._take()) is not None:
-            self._do(task)
+            try:
+                self._do(task)
+            except Exception:
+                log.exception("a task failed as nobody foresaw, and the worker goes on")
         self.host.close()
 
     def _do(self, task: Task, quick: bool = False) -> None:
@@ -175,22 +177,22 @@ class Runner(threading.Thread):
         if not study.future.set_running_or_notify_cancel():
             return
         try:
-            for _ in range(_TRIES):
-                try:
-                    answer = self._answer_once(study)
-                    break
-                except HostLostError as lost:
-                    problem = lost.problem
-                    if lost.is_guilty:
-                        break
-            else:
-                raise problem
+            study.future.set_result(self._answer_with_host(study))
         except Cancelled:
             study.future.set_exception(interrupted())
         except Exception as error:
             study.future.set_exception(problem_of(error, "study", "cannot-answer"))
-        else:
-            study.future.set_result(answer)
+
+    def _answer_with_host(self, study: Study) -> dict[str, Any]:
+        try:
+            return self._answer_once(study)
+        except HostLostError as lost:
+            if lost.is_guilty:
+                raise lost.problem from None
+        try:
+            return self._answer_once(study)  # what it let pass had lost the host
+        except HostLostError as lost:
+            raise lost.problem from None
 
     def _answer_once(self, study: Study) -> dict[str, Any]:
         self._loaded(study.entry)

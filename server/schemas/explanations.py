@@ -7,12 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from explainers.models.outputs import Output
-from explainers.pipeline.long_texts import LongTexts
-from explainers.records.session import Precision
-from server.schemas.base import Box, CitationFields, Grid, Message, ProblemDocument, Schema, absent
+from server.schemas.base import Box, CitationFields, ExplainedNumber, Grid, Message, OptionValue, ProblemDocument, Schema, absent
+from server.schemas.question import ExplainOptions
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
-ExplainedNumber = Literal["logit", "probability"]
 
 
 class Abstention(Schema):
@@ -125,7 +123,7 @@ class MapFacts(CitationFields):
     method: str = Field(description="The spec: what was asked for.")
     readout: str = Field(description="The part of the spec that names the method.")
     rule: str | None = Field(description="The backward rule; null for a method that reads no signal.")
-    options: dict[str, str] = absent("The options that the spec names, as it spells their values; left out where it names none.")
+    options: dict[str, OptionValue] = absent("The options that the spec names; left out where it names none.")
     title: str
     target: str = Field(description="The label of what is explained.")
     pixels: Grid = absent("Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it.")
@@ -167,15 +165,13 @@ class Answer(Schema):
     notes: list[str] = absent("What a person should know.")
 
 
-class Explanation(Answer):
-    """An explanation, as it is stored and sent; while it is made, with the maps that are there."""
+class Explanation(Answer, ExplainOptions):
+    """An explanation, as it is stored and sent; while it is made, with the maps that are there. Options that are as usual are left out."""
 
     id: str
     state: State
     created: str = absent("ISO 8601, UTC; with the model left out where what was stored is damaged.")
     model: str = absent()
-    long_texts: LongTexts = absent("Where it is not the usual way to read them.")
-    precision: Precision = absent("Where one was asked for.")
     weights_digest: str = absent("SHA-256 of the model's weights.")
     versions: dict[str, str] = absent("Of the libraries.")
     methods: list[str] = absent("Specs.")

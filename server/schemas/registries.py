@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Json
 
-from server.schemas.base import CitationFields, Grid, Message, ProblemDocument, Schema, absent
+from server.schemas.base import CitationFields, Grid, Message, OptionValue, ProblemDocument, Schema, absent
 
 Kind = Literal["image", "clip", "text"]
 ModelState = Literal["available", "loading", "loaded", "failed"]
@@ -175,7 +175,7 @@ class MethodOption(Schema):
 
     name: str
     kind: Literal["int", "float", "bool", "str"]
-    default: bool | int | float | str | None
+    default: OptionValue | None
     help: str
     minimum: float | None
     maximum: float | None
@@ -343,7 +343,7 @@ class SpecParts(Schema):
     pair: str = Field(description="The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it.")
     readout: str
     rule: str | None
-    options: dict[str, str]
+    options: dict[str, OptionValue]
 
 
 class Methods(Schema):

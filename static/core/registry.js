@@ -65,6 +65,7 @@ import { learnRules } from "./rules.js";
  * @property {string} run that ships, its id on the leaderboard
  * @property {string} model on which it was measured
  * @property {string} measured on what
+ * @property {string} inputs on how many, such as "60 pictures"
  * @property {{name: string, title: string, unit: string, direction: string, asks: string}} metric
  * @property {number} random what the random baseline has
  * @property {{title: string, unit: string} | null} second the metric that decides among those tied with the best

@@ -117,6 +117,7 @@
  * @property {string} method the spec
  * @property {string} readout
  * @property {string | null} [rule]
+ * @property {{[name: string]: boolean | number | string}} [options] those that the spec names
  * @property {string} [title]
  * @property {string} [by]
  * @property {number | null} [year]

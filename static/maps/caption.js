@@ -51,10 +51,9 @@ export function standingLine({ standing, family }) {
       { class: "standing" },
       isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
     );
-  const { rank, of, value, low, high, tied, measured, model, metric, second, random } = standing;
+  const { rank, of, value, low, high, tied, measured, inputs, model, metric, second, random } = standing;
   const shown = (figure) => number(metric.unit === "share" ? 100 * figure : figure);
   const unit = metric.unit === "share" ? " %" : "";
-  const inputs = measured.replace(/ of .*/, ""); // "60 pictures of ..."
   const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}”${second ? `, ties by “${second.title}”` : ""} on ${measured}, with ${model}`;
   const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
   const better = metric.direction === "lower" ? "Less is better." : "More is better.";
@@ -78,13 +77,6 @@ export const plainLine = ({ line }) => el("div", { class: "plainly" }, el("p", {
 const SAME = "The same map for every class.";
 
 /**
- * Whether a note says that the map does not depend on the class.
- * @param {string} note
- * @returns {boolean}
- */
-export const isSame = (note) => /\bsame (map )?for every\b/i.test(note);
-
-/**
  * What the engine found wrong with these maps, in plain words, once each.
  * @param {ScoreMap[]} maps
  * @returns {string[]}
@@ -93,7 +85,7 @@ export function warnings(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
     .map(() => "All scores are equal: this map tells nothing apart.");
-  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])].filter((note) => !isSame(note));
+  return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])];
 }
 
 /** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */

@@ -64,7 +64,7 @@ export function pixelsOf(map, id) {
  * @returns {string}
  */
 export const withoutPixels = (variant) =>
-  variant.options?.some((option) => option.name === "at" && /pixels/.test(option.allowed))
+  variant.options?.some((option) => option.name === "at" && option.choices.includes("pixels"))
     ? "This map is of patches. With its option at=pixels the method gives a map of the pixels."
     : "This method gives one score a patch: there is no map of the pixels.";
 

@@ -115,7 +115,7 @@ def test_an_image(site: Site) -> None:
     assert shown.tobytes() == render_overlay(result, one).tobytes()
 
 
-def test_double_precision_is_asked_for_in_the_query(site: Site, refused: Callable[..., Any]) -> None:
+def test_double_precision_is_asked_for_in_the_form_or_the_address(site: Site, refused: Callable[..., Any]) -> None:
     def ask(**query: str) -> Any:
         form = {"model": "scenes-vit", "target": "1", "methods": ["lrp", "rollout"]}
         return site.client.post("/api/explanations", params={"wait": "1", **query}, data=form, files={"image": ("photo", png())})
@@ -125,13 +125,14 @@ def test_double_precision_is_asked_for_in_the_query(site: Site, refused: Callabl
     assert document["maps"][0]["precision"] == {"dtype": "float64", "why": "It was asked for.", "rounding": None}
     assert "precision" not in document["maps"][1]
     assert plain(document) == plain(expected("scenes-vit", picture(), target=1, methods=["lrp", "rollout"], precision="double").to_json())
+    assert site.ask(png(), target="1", methods=["lrp", "rollout"], precision="double", wait=True).json() == document
     plainly = ask().json()
     assert plainly["id"] != document["id"]
     assert "precision" not in plainly
     assert plainly["maps"][0]["precision"]["rounding"] > 0
     code = site.get(f"/api/explanations/{document['id']}/code")
     assert 'precision="double"' in code["python"]
-    assert "wait=1&precision=double" in code["curl"]
+    assert "--form-string precision=double" in code["curl"]
     refused(ask(precision="half"), 422, "invalid-request")
 
 

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from explainers.methods.specs import Option
+from explainers.records.notes import Note
 from explainers.records.trace import MethodOutput, Trace
 
 SAMPLE_GROUPS = 10
 NOISE = 0.5  # below this correlation of two seeds, more of the map's variance is noise than is not
-MOSTLY_NOISE = "This map is mostly noise"  # how the note of such a map begins
 WANTED = 0.8  # the correlation that a note says how to reach
 _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, where samples are counted
 
@@ -75,11 +75,12 @@ def with_seeds(output: MethodOutput, trace: Trace, without: Sequence[Tensor], na
     return replace(output, seed_correlations=tuple(correlations), notes=tuple((*a, *b) for a, b in zip(before, notes, strict=True)))
 
 
-def _on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[str, ...]:
+def _on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
     """A note where more of a map is noise than is not."""
     if correlation >= NOISE:
         return ()
     wanted, most = samples_for(correlation, samples), option.maximum
     enough = "at least " if correlation < _LEAST else ""
     remedy = f"ask for {enough}{name}={wanted}" if most is None or wanted <= most else f"even {name}={most} are too few"
-    return (f"{MOSTLY_NOISE}: with another seed it would correlate with this one by about {correlation:.2f}; {remedy}.",)
+    text = f"This map is mostly noise: with another seed it would correlate with this one by about {correlation:.2f}; {remedy}."
+    return (Note(text, "noise"),)

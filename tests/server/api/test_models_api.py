@@ -9,6 +9,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from PIL import Image
@@ -250,3 +251,18 @@ def test_two_samples_of_one_name_are_refused(sites: Sites, folder: Path) -> None
 def test_a_device_that_is_not_there_is_said(sites: Sites) -> None:
     with pytest.raises(ExplainerError, match="cpu"):
         create_app(load_settings({"home": sites.home, "device": "abacus"}), FakeEngine().engine(), [])
+
+
+def test_specs_are_taken_apart(site: Site, refused: Check) -> None:
+    specs = ["rollout?start_layer=1", "fullgrad_plus:libra", "input_x_gradient", "nothing", "smoothgrad?draws=2&sigma=0.5"]
+    found = site.get(f"/api/methods?{urlencode([('spec', spec) for spec in specs])}")["specs"]
+    assert found == [
+        {"spec": specs[0], "pair": "rollout", "readout": "rollout", "rule": None, "options": {"start_layer": 1}},
+        {"spec": specs[1], "pair": "fullgrad_plus:libra", "readout": "fullgrad_plus", "rule": "libra", "options": {}},
+        {"spec": specs[2], "pair": "input_x_gradient", "readout": "input_x_gradient", "rule": "gradient", "options": {}},
+        {"spec": specs[4], "pair": "smoothgrad", "readout": "smoothgrad", "rule": "gradient", "options": {"draws": 2, "sigma": 0.5}},
+    ]
+    pairs = {variant["spec"] for variant in site.get("/api/methods")["variants"]}
+    assert {parts["pair"] for parts in found} <= pairs
+    assert "specs" not in site.get("/api/methods")
+    refused(site.client.get(f"/api/methods?spec={'a' * 1001}"), 422, "too-long")

@@ -105,9 +105,11 @@ def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.
 
 
 def test_the_calls_are_described(site: Site) -> None:
-    paths = site.get("/api/openapi.json")["paths"]
+    described = site.get("/api/openapi.json")
+    paths = described["paths"]
     assert {"/api/explanations", "/api/explanations/{id}/events", "/api/models", "/healthz"} <= set(paths)
-    form = paths["/api/explanations"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]["properties"]
+    body = paths["/api/explanations"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+    form = described["components"]["schemas"][body["$ref"].rpartition("/")[2]]["properties"]
     fields = {"model", "image", "text", "text_pair", "source", "crop", "target", "prompt", "against", "read", "side", "methods"}
-    assert set(form) == fields | {"long_texts", "order", "window"}
+    assert set(form) == fields | {"long_texts", "order", "precision", "window"}
     assert form["read"]["enum"] == ["logit", "probability"]

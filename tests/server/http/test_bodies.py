@@ -11,7 +11,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from server.app import API
-from server.http.bodies import JsonRoute
+from server.http.bodies import BodyRoute
 from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS
 from tests.server.conftest import Check, Site, png
 
@@ -31,7 +31,7 @@ def stored(site: Site) -> str:
 def test_every_call_with_json_checks_it() -> None:
     routes = [route for module in API for route in module.router.routes if isinstance(route, APIRoute)]
     assert len([route for route in routes if route.body_field is not None]) > 10
-    assert not [route.path for route in routes if not isinstance(route, JsonRoute)]
+    assert not [route.path for route in routes if not isinstance(route, BodyRoute)]
 
 
 @pytest.mark.parametrize("title", [b'"\\ud800"', b'"a\\udfffb"', b'"\xed\xa0\x80"', b'"\xff"'])

@@ -11,6 +11,7 @@ import torch
 from server.jobs import job as jobs
 from server.jobs.task_queue import TaskQueue
 from server.jobs.tasks import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, in_between
+from server.schemas.question import Question
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import FakeEngine, Gate
 
@@ -162,7 +163,7 @@ def test_visitors_take_turns(site: Site) -> None:
     entry, queue, order = worker.registry.find("scenes-vit"), TaskQueue(lambda entry: True, lambda job: True), []
 
     def job(visitor: str) -> jobs.Job:
-        question = jobs.Question("scenes-vit", b"", None, None, None, (), (), None, "logit", None)
+        question = Question(model="scenes-vit", image=b"")
         return jobs.Job(question, entry, {}, visitor)
 
     for _ in range(3):

@@ -104,6 +104,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
         site.get(f"/api/models/{model}")
         site.get(f"/api/methods?model={model}")
     site.get("/api/methods?model=clip&side=text")
+    site.get("/api/methods?spec=rollout%3Fstart_layer=1")
     for path in ("models", "methods", "rules", "quantities", "samples", "limits", "leaderboard", "runs"):
         site.get(f"/api/{path}")
     site.get("/api/leaderboard/pictures/examples?metric=mif&method=rollout")

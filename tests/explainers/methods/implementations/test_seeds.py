@@ -12,6 +12,7 @@ import torch
 import explainers
 from explainers.methods.implementations.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.methods.registry import METHODS
+from explainers.records.notes import kind_of
 from tests.explainers.methods.test_methods import TARGET
 from tests.explainers.support.explained import TEXT, text_model
 from tests.explainers.support.wrapped import inputs, wrapped
@@ -94,6 +95,7 @@ def test_a_map_of_noise_says_so_and_what_to_ask_for() -> None:
     assert noisy.seed_correlation < 0.5
     (note,) = noisy.notes
     assert note.startswith("This map is mostly noise: with another seed it would correlate with this one by about ")
+    assert kind_of(note) == "noise"
     assert f"samples={samples_for(noisy.seed_correlation, 100)}" in note
     assert usual.seed_correlation is not None
     assert usual.seed_correlation > 0.8
@@ -142,4 +144,4 @@ def test_a_text_read_in_windows_has_the_correlation_of_its_noisiest_window() -> 
     parts = explainers.explain(model, windows.prepared, target=whole.target, methods=methods)
     noisiest = min((part.maps[0] for part in parts), key=lambda one: one.seed_correlation)
     assert whole.seed_correlation == pytest.approx(noisiest.seed_correlation)
-    assert [note for note in whole.notes if "mostly noise" in note] == [note for note in noisiest.notes if "mostly noise" in note]
+    assert [note for note in whole.notes if kind_of(note) == "noise"] == [note for note in noisiest.notes if kind_of(note) == "noise"]

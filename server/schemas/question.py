@@ -1,0 +1,186 @@
+"""What is asked of a model: the form of ``POST /api/explanations``, and the question as it is kept beside its answer.
+
+A field is declared here once, with its words and its checks: the form, its description, its errors and what is kept follow from it. Whoever
+uses it reads it of the :class:`Question`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import UploadFile
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypeAliasType
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.depth import GreyWindow
+from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
+from explainers.records.session import Precision
+from server.schemas.base import Box, ExplainedNumber, Schema
+
+# FastAPI takes a tuple for a field that is sent several times, and the name of a type for one value
+CropBox = TypeAliasType("CropBox", Box)
+GreyLevels = TypeAliasType("GreyLevels", tuple[float, float])  # level, width
+Side = Literal["image", "text"]
+READS: tuple[ExplainedNumber, ...] = ("logit", "probability")
+
+
+def wrong(slug: str, detail: str, send: str) -> PydanticCustomError:
+    """What a check raises: it is answered with a problem of this kind."""
+    return PydanticCustomError(slug, "{detail}", {"detail": detail, "send": send})
+
+
+def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise wrong("empty-text", "The text is empty.", "Send at least one word.")
+    return text
+
+
+def _crop(sent: Any) -> Any:
+    """Four numbers; nothing for what the model takes of an image by itself. Whether they lie in the image shows when it is decoded."""
+    if not isinstance(sent, str) or not sent.strip():
+        return None if isinstance(sent, str) else sent
+    parts = [part.strip() for part in sent.split(",")]
+    if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        send = "Send crop=x0,y0,x1,y1: whole pixels of the upright picture, counted from its top left corner."
+        raise wrong("wrong-crop", f"{sent[:60]!r} does not name a part of the picture.", send)
+    return tuple(map(int, parts))
+
+
+def _window(sent: Any) -> Any:
+    """Level and width; nothing for those of the file. Whether the picture has greys shows when it is decoded."""
+    if not isinstance(sent, str) or not sent.strip():
+        return None if isinstance(sent, str) else sent
+    try:
+        level, width = map(float, sent.split(","))
+        GreyWindow(level, width)
+    except (ValueError, ExplainerError):
+        send = "Send window=level,width in units of the file's values, such as 40,400, with a width above 0."
+        raise wrong("wrong-window", f"{sent[:60]!r} does not name a window.", send) from None
+    return level, width
+
+
+def _one_of(known: tuple[str, ...], slug: str, detail: str, send: str) -> BeforeValidator:
+    """A check that one of the ``known`` words is sent; ``detail`` says {what} is."""
+
+    def check(sent: Any) -> Any:
+        word = sent.strip() if isinstance(sent, str) else sent
+        if word is not None and word not in known:
+            raise wrong(slug, detail.format(what=repr(word)), send)
+        return word
+
+    return BeforeValidator(check)
+
+
+_Word = Annotated[str, AfterValidator(str.strip)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(lambda sent: sent or ()), AfterValidator(_distinct)]
+_Text = Annotated[str, AfterValidator(_text)]
+_AS_TEXT = WithJsonSchema({"type": "string"})
+
+
+class ExplainOptions(Schema):
+    """What ``explainers.explain`` takes under the same name. Where one is not as usual, the answer says so, and so do the lines that make
+    it again.
+    """
+
+    long_texts: Annotated[
+        LongTexts,
+        _one_of(LONG_TEXTS, "unknown-way", "long_texts={what} is no way to read a long text.", f"Send one of {', '.join(LONG_TEXTS)}."),
+    ] = Field(
+        "windows",
+        description="A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the "
+        "model takes.",
+    )
+    precision: Precision = Field(
+        "auto", description="double: every map of relevance in float64; auto: those whose estimated rounding error asks for it."
+    )
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """The options that are not as usual."""
+        usual = {name: field.default for name, field in ExplainOptions.model_fields.items()}
+        return {name: value for name in usual if (value := getattr(self, name)) != usual[name]}
+
+
+class QuestionFields(ExplainOptions):
+    """What a question and its form have in common."""
+
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
+
+    model: _Word = Field(description="A name from /api/models.")
+    text: _Text | None = Field(None, description="A text; or send image, or source.")
+    text_pair: _Text | None = Field(None, description="A second text that is read with the first: a hypothesis.")
+    crop: Annotated[CropBox | None, BeforeValidator(_crop), _AS_TEXT] = Field(
+        None,
+        description="x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright original. Empty: what it "
+        "takes by itself, also where source was asked with a crop.",
+    )
+    window: Annotated[GreyLevels | None, BeforeValidator(_window), _AS_TEXT] = Field(
+        None,
+        description="level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown as black to white. "
+        "Empty or left out: those of the file, else from the smallest to the largest value.",
+    )
+    side: Annotated[
+        Side | None,
+        _one_of(("image", "text"), "unknown-side", "There is no side {what}.", "Send image, or text: the words of the prompts."),
+    ] = Field(None, description="For CLIP models: score the image (the default) or the words of each prompt.")
+    targets: _Names = Field(
+        (), alias="target", description="Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class."
+    )
+    prompts: _Names = Field((), alias="prompt", description="For CLIP models: what to look for.")
+    against: _Word | None = Field(None, description="What target takes, or a prompt: explain how much each target scores above this one.")
+    read: Annotated[
+        ExplainedNumber,
+        _one_of(READS, "unknown-read", "read={what} names nothing that a model gives.", f"Send one of {', '.join(READS)}."),
+    ] = Field("logit", description="The number of each target that is explained: its logit, or its softmax probability.")
+    methods: _Names = Field((), description="Specs: method[:rule][?option=value]; none: the model's default ones.")
+    order: _Names = Field(
+        (),
+        description="Specs whose maps are wanted first, in this order; those that are not made are passed over, and what is not named "
+        "follows. The answer is the same whatever the order.",
+    )
+
+
+#: Fields that say nothing where they are blank.
+_BLANK_IS_NOTHING = ("against", "read", *ExplainOptions.model_fields)
+
+
+class QuestionForm(QuestionFields):
+    """The form of ``POST /api/explanations``: one of image, text and source is explained."""
+
+    image: UploadFile | None = Field(None, description="An image file; or send text, or source.")
+    source: _Word | None = Field(None, description="The id of an explanation: explain the same input, bit for bit, not sent again.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, sent: Any) -> Any:
+        if "model" not in sent:
+            raise wrong("no-model", "The field model is missing.", "Send the name of a model; GET /api/models lists them.")
+        return {name: value for name, value in sent.items() if not (name in _BLANK_IS_NOTHING and not str(value).strip())}
+
+
+class Question(QuestionFields):
+    """What is asked: exactly one of ``image`` (the bytes of a file) and ``text`` is explained.
+
+    note  what was lost of the input since it was sent, where it is that of an earlier explanation
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    image: bytes | None = Field(None, exclude=True)
+    note: str | None = None
+
+    def to_json(self) -> str:
+        """All but the image, as JSON text."""
+        return self.model_dump_json()
+
+
+def question_of(text: str, image: bytes | None) -> Question:
+    """The question that ``to_json`` wrote, about this image."""
+    question = Question.model_validate_json(text)
+    return question.model_copy(update={"image": image})
