@@ -85,8 +85,9 @@ def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
         return form
     if document["state"] not in ("failed", "cancelled") or question.model != form.model:
         return form
-    kept = {name for name in QuestionFields.model_fields if name not in QuestionInput.__dataclass_fields__}
-    return form.model_copy(update={name: getattr(question, name) for name in kept - form.model_fields_set})
+    usual = {name: field.default for name, field in QuestionFields.model_fields.items() if name not in QuestionInput.__dataclass_fields__}
+    asked = {name: getattr(question, name) for name in usual if name not in form.model_fields_set}
+    return form.model_copy(update={name: value for name, value in asked.items() if value != usual[name]})
 
 
 def question_asked(explanation_id: str, services: Services) -> Question:

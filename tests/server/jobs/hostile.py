@@ -1,4 +1,4 @@
-"""Tiny models in a process of their own, which do what a word of their text says: hang, raise, ask to exit, crash, take memory."""
+"""Tiny models in a process of their own, which do what a word of their text says: hang, raise, ask to exit, crash, take memory or time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from tests.families import FAMILIES
 from tests.server.fake_engine import PATIENCE
 from tests.vocabularies import wordpiece
 
-HANG, RAISE, EXIT, CRASH, GROW, KIND = "film", "movie", "made", "bad", "well", "good"
+HANG, RAISE, EXIT, CRASH, GROW, SLOW, KIND = "film", "movie", "made", "bad", "well", "don", "good"
 GROWN = 60_000_000  # bytes
 LABELS = ["against", "for", "unsure"]
 _held: list[torch.Tensor] = []
@@ -38,6 +39,7 @@ DEEDS: dict[str, Callable[[], object]] = {
     RAISE: _raise,
     EXIT: lambda: sys.exit(3),
     CRASH: lambda: os.kill(os.getpid(), signal.SIGKILL),
+    SLOW: lambda: threading.Event().wait(0.1),
     GROW: lambda: _held.append(torch.ones(GROWN // 4)),
 }
 
@@ -72,13 +74,12 @@ def hostile_host(settings: Settings) -> ModelHost:
     return ModelHost(replace(explainers_engine.engine(), load=Loads(settings)), settings)
 
 
-def until(is_so: Callable[[], bool], what: str) -> None:
+def until(is_so: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
     """Wait until it is so: looked at again and again, as no event tells."""
-    paused, looks = threading.Event(), 0
+    paused, deadline = threading.Event(), time.monotonic() + patience
     while not is_so():
         paused.wait(0.02)
-        looks += 1
-        assert looks < PATIENCE * 50, f"waited in vain until {what}"
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
 
 
 def is_running(pid: int) -> bool:
