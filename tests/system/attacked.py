@@ -47,7 +47,7 @@ class Attacked:
         command = [sys.executable, "-m", "tests.system.attacked", str(self.home), str(self.port)]
         environ = os.environ | {f"VITRINE_{name.upper()}": value for name, value in self.settings.items()}
         self.process = subprocess.Popen(command, cwd=ROOT, env=environ)
-        until(self.is_ready, "the server is ready", patience=120)
+        until(self.is_ready, "the server is ready", patience=300)
 
     def is_ready(self) -> bool:
         assert self.process is not None
