@@ -11,7 +11,8 @@ import anyio
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
-from server import explainers_engine
+from explainers.models.loading import device_named
+from explainers.pipeline.explain import versions
 from server.api import (
     comparisons,
     deletion_test,
@@ -25,7 +26,6 @@ from server.api import (
     probes,
     runs,
 )
-from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
 from server.http.openapi import complete_openapi
@@ -35,6 +35,7 @@ from server.jobs.host_process import HostProcess
 from server.jobs.host_thread import HostThread
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
+from server.jobs.model_source import ModelSource
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
 from server.jobs.store import Store
@@ -51,40 +52,43 @@ _DECODERS = 2  # uploads decoded at once
 
 def create_app(
     settings: Settings,
-    engine: Engine | None = None,
+    source: ModelSource | None = None,
     samples: Iterable[Path] | None = None,
     make_model_host: Callable[[Settings], ModelHost] | None = None,
 ) -> FastAPI:
-    """The application. ``engine`` is ``explainers`` unless a test brings its own, ``samples`` the folders of the embedded samples.
+    """The application. ``source`` says where models come from, None for ``explainers``; ``samples`` are the folders of the inputs to try,
+    None for those that ship.
 
     The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there. They
     live in a process of their own, which can be ended, in the :class:`ModelHost` that ``make_model_host`` makes there (it can be
-    pickled); with an ``engine`` of one's own and without that they live in a thread of this process.
+    pickled); with a ``source`` of one's own, and without that, they live in a thread of this process.
 
     Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
     """
-    if engine is None and make_model_host is None:
+    if source is None and make_model_host is None:
         make_model_host = own_model_host
-    engine = explainers_engine.engine() if engine is None else engine
-    engine.check_device(None if settings.device == "auto" else settings.device)
+    source = ModelSource() if source is None else source
+    device = device_named(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
-    make_host: MakeHost = lambda _: HostThread(ModelHost(engine, settings))  # noqa: E731
+    hosts = 1
+    make_host: MakeHost = lambda _: HostThread(ModelHost(source.load, settings))  # noqa: E731
     if make_model_host is not None:
         process = partial(make_model_host, settings)
         make_host = lambda on_end: HostProcess(process, settings.log_level, on_end)  # noqa: E731
+        hosts = settings.workers if device.type == "cpu" else 1
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
         set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
-        registry = ModelRegistry(engine.catalogue, settings.max_hub_models)
-        worker = Worker(engine, registry, store, settings, metrics, make_host, settings.workers if make_model_host is not None else 1)
+        registry = ModelRegistry(source.catalogue, settings.max_hub_models)
+        worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
         decoders = anyio.CapacityLimiter(_DECODERS)
-        run_controller = RunController(engine, registry, worker, settings.home)
-        app.state.services = Services(settings, engine, registry, store, worker, metrics, known_samples, decoders, run_controller)
+        run_controller = RunController(registry, worker, settings.home)
+        app.state.services = Services(settings, registry, store, worker, metrics, known_samples, decoders, run_controller)
         worker.start()
         try:
             for name in (*(entry.name for entry in registry.all() if entry.embedded), *settings.models):
@@ -97,7 +101,7 @@ def create_app(
 
     # FastAPI's own documentation pages load scripts from elsewhere, which the content security policy forbids
     app = FastAPI(
-        title="Vitrine", version=engine.version, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
+        title="Vitrine", version=versions()["vitrine"], docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
     )
     app.state.metrics = metrics
     app.add_middleware(Surroundings, metrics=metrics, settings=settings)
@@ -111,4 +115,4 @@ def create_app(
 
 def own_model_host(settings: Settings) -> ModelHost:
     """What lives in a process of models: ``explainers``."""
-    return ModelHost(explainers_engine.engine(), settings)
+    return ModelHost(ModelSource().load, settings)

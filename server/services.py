@@ -8,7 +8,6 @@ from typing import Annotated
 import anyio
 from fastapi import Depends, Request
 
-from server.engine import Engine
 from server.http.metrics import Metrics
 from server.http.queries import refuse_unknown_parameters
 from server.jobs.model_registry import ModelRegistry
@@ -24,7 +23,6 @@ class Services:
     """The parts of one running application. ``decoders`` bounds how many uploads are decoded at once, as each takes memory."""
 
     settings: Settings
-    engine: Engine
     registry: ModelRegistry
     store: Store
     worker: Worker

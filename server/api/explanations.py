@@ -106,7 +106,7 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
     if entry.state == "available":
         services.registry.ask(entry.name, services.worker.load)
     if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
-        key = plan(question, facts, services.engine, services.settings).key
+        key = plan(question, facts).key
         if (known := services.store.finished(key)) is not None:
             if question.image is not None and services.store.upload(known) is None:
                 services.store.keep_upload(known, question.image)  # it was made before uploads were kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import textwrap
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -18,12 +19,13 @@ from explainers.methods.registry import is_control
 from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import to_rgb
 from server.export import bundle
+from server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
-from server.jobs.map_files import map_npy, pixels_name, with_pixels
+from server.jobs.map_files import pixels_name, with_pixels
 from server.jobs.store import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
@@ -163,16 +165,24 @@ def map_picture(
     """One map in colours over the input in grey; a text with its words coloured. ``target``: a label, the first one by default."""
     document, entry = find_map(explanation_id, spec, target, services)
     pixels = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else None
-    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), services.engine, size, pixels)
+    data = bundle.picture(document, entry, stored_file(explanation_id, SEEN, services), size, pixels)
     return Response(data, media_type="image/png")
 
 
-@router.get("/{id}/maps/{spec:path}.npy", response_class=Response, responses=file_of("application/octet-stream"))
-def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
-    """The numbers of one map as a NumPy file, float32: (rows, columns) of patches, or one a token; of the pixels (height, width)."""
-    _, entry = find_map(explanation_id, spec, target, services)
-    data = _pixels(explanation_id, entry, services) if at == "pixels" else map_npy(entry)
-    return Response(data, media_type="application/octet-stream")
+def _numbers(kind: MapFormat) -> Callable[..., Response]:
+    """The call that answers with a map as a file of this format."""
+
+    def map_numbers(explanation_id: ExplanationId, spec: str, services: Use, target: str | None = None, at: _At = "patches") -> Response:
+        """The numbers of one map as a file, float32: (rows, columns) of patches, or one a token; of the pixels (height, width)."""
+        _, entry = find_map(explanation_id, spec, target, services)
+        values = np.load(io.BytesIO(_pixels(explanation_id, entry, services))) if at == "pixels" else scores_of(entry)
+        return Response(kind.write(values), media_type=kind.media_type)
+
+    return map_numbers
+
+
+for _kind in MAP_FORMATS:
+    router.get(f"/{{id}}/maps/{{spec:path}}.{_kind.ending}", response_class=Response, responses=file_of(_kind.media_type))(_numbers(_kind))
 
 
 @router.get("/{id}/maps/{spec:path}.json", response_model=Map | PixelMap)
@@ -217,7 +227,7 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
         window = document["input"].get("window")
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
         stored[WHOLE] = encoded(shown, "PNG")
-    entries = bundle.files(document, stored, services.engine, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
+    entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}
     return StreamingResponse(stream, media_type="application/zip", headers=headers)

@@ -38,11 +38,10 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
 @router.post("/{id}/layers", response_model=HeadMaps, responses=events_of(study_events(HeadMaps)))
 async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Request, services: Use) -> Response:
     """Small maps of every head of every block: attention, its gradient, its relevance, or their products."""
-    ask = partial(inspection.heads, quantity=body.quantity, label=body.target, token=body.token, block=body.block, head=body.head)
     return await study(
         services,
         explanation_id,
-        ask,
+        partial(inspection.heads, wanted=body),
         request,
         kind="layers",
     )

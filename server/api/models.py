@@ -13,6 +13,8 @@ from sse_starlette import EventSourceResponse
 from explainers import all_variants
 from explainers.errors import ExplainerError
 from explainers.methods import counted, parse
+from explainers.models.loading import card
+from server import registries
 from server.api.explanations import stream
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
@@ -56,7 +58,7 @@ def model(name: str, services: Use) -> JSONResponse:
     its synonyms; ``calibration`` where the model says that it doesn't know, and how those lines were measured.
     """
     entry = services.registry.find(name)
-    document = {**entry.to_json(), "labels": [], "card": services.engine.card(name)}
+    document = {**entry.to_json(), "labels": [], "card": _card(name)}
     if entry.facts is not None:
         document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
         if entry.facts.classes:
@@ -72,11 +74,11 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each: its rank in a run that
     ships, with what it was measured on. Of each ``spec`` that is one, ``specs`` has the parts.
     """
-    rules = services.engine.rules()
+    rules = registries.rules()
     parts = {} if spec is None else {"specs": _parts(read_specs(spec, services.settings))}
     if model is None:
-        listed, variants = services.engine.methods(None), services.engine.variants(None)
-        choosing = services.engine.choosing(None, None, variants)
+        listed, variants = registries.methods(None), registries.variants(None)
+        choosing = registries.choosing(None, None, variants)
         return JSONResponse(
             {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing, **parts}
         )
@@ -87,8 +89,15 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
-    choosing = services.engine.choosing(model, kind, facts.variants)
+    choosing = registries.choosing(model, kind, facts.variants)
     return JSONResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing, **parts})
+
+
+def _card(name: str) -> str | None:
+    """The card of a model; None where it has none, or a name that the hub cannot have."""
+    with suppress(ExplainerError):
+        return card(name)
+    return None
 
 
 def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
@@ -106,13 +115,13 @@ def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
 @router.get("/rules", response_model=Rules)
 def rules(services: Use) -> JSONResponse:
     """The backward rules: what each does with every kind of operator; and what could be chosen for each kind, in one sentence each."""
-    return JSONResponse({"rules": services.engine.rules(), "kinds": services.engine.kinds()})
+    return JSONResponse({"rules": registries.rules(), "kinds": registries.kinds()})
 
 
 @router.get("/quantities", response_model=Quantities)
 def quantities(services: Use) -> JSONResponse:
     """What can be looked at in the heads of a model."""
-    return JSONResponse({"quantities": services.engine.quantities()})
+    return JSONResponse({"quantities": registries.quantities()})
 
 
 @router.get("/samples", response_model=Samples)

@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
+from server import registries
 from server.api.explanations import stream
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
@@ -30,7 +31,7 @@ def runs(services: Use) -> JSONResponse:
     return JSONResponse(
         {
             "models": services.runs.choices(),
-            "sets": services.engine.choosing(None, None, [])["presets"],
+            "sets": registries.choosing(None, None, [])["presets"],
             "most": MOST_INPUTS,
             "current": None if current is None else current.to_json(),
         }

@@ -65,7 +65,7 @@ def run_methods(args: argparse.Namespace) -> None:
         return
     model = explainers.load(args.model) if args.model else None
     if args.all:
-        from server.explainers_engine import methods
+        from server.registries import methods
 
         listed = methods(model)
         print(json.dumps(listed, indent=1, ensure_ascii=False) if args.json else f"{sheets(listed)}\n\n{rules_and_interactions()}")
@@ -123,7 +123,7 @@ def rules_and_interactions() -> str:
 
 
 def sheet(method: dict[str, Any], width: int) -> Iterator[str]:
-    """The lines about one method, as ``server.explainers_engine.methods`` gives it."""
+    """The lines about one method, as ``server.registries.methods`` gives it."""
 
     def wrapped(text: str, first: str, rest: str) -> list[str]:
         return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False)

@@ -10,13 +10,15 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from server.engine import Engine
 from server.export.file_names import file_stem, folder_names
+from server.export.map_formats import MAP_FORMATS, scores_of
+from server.export.overlay import overlay
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
-from server.jobs.map_files import map_npy, pixels_name
+from server.jobs.map_files import pixels_name
 from server.jobs.store import TENSORS_FILE
 
 Document = Mapping[str, Any]
@@ -33,17 +35,15 @@ def map_stems(document: Document) -> list[str]:
     ]
 
 
-def picture(
-    document: Document, attribution: Mapping[str, Any], seen: bytes | None, engine: Engine, size: int, pixels: NDArray[Any] | None = None
-) -> bytes:
+def picture(document: Document, attribution: Mapping[str, Any], seen: bytes | None, size: int, pixels: NDArray[Any] | None = None) -> bytes:
     """One map, or its map of the ``pixels``, as a PNG file; ``seen`` is the file of what the model saw of an image."""
     base = None if seen is None else Image.open(io.BytesIO(seen), formats=("PNG",))
     buffer = io.BytesIO()
-    engine.overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
+    overlay(document, attribution, base, size, pixels).save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def files(document: Document, stored: Mapping[str, bytes], engine: Engine, server: str, largest: int) -> Iterator[tuple[str, bytes]]:
+def files(document: Document, stored: Mapping[str, bytes], server: str, largest: int) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of the bundle, one after the other, as they are asked for.
 
     kept     the files of the explanation: pictures of the input, what the model was given, maps of the pixels
@@ -64,10 +64,12 @@ def files(document: Document, stored: Mapping[str, bytes], engine: Engine, serve
             yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
     yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, TENSORS_FILE})
     for attribution, stem in zip(document["maps"], stems, strict=True):
-        yield f"{stem}.npy", map_npy(attribution)
-        if (pixels := stored.get(pixels_name(attribution["method"], attribution["target"]))) is not None:
-            yield f"{stem}.pixels.npy", pixels
-        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), engine, _SIDE)
+        pixels = stored.get(pixels_name(attribution["method"], attribution["target"]))
+        for kind in MAP_FORMATS:
+            yield f"{stem}.{kind.ending}", kind.write(scores_of(attribution))
+            if pixels is not None:
+                yield f"{stem}.pixels.{kind.ending}", kind.write(np.load(io.BytesIO(pixels)))
+        yield f"{stem}.png", picture(document, attribution, stored.get(SEEN), _SIDE)
 
 
 def zipped(entries: Iterator[tuple[str, bytes]], when: datetime) -> Iterator[bytes]:
@@ -121,8 +123,11 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     contents = {
         "explanation.json": "the whole explanation: what the model said, every score, ranges, timings, notes",
-        "maps/*.npy": "the scores of each map, float32: (rows, columns) of patches, or one a token",
-        "maps/*.pixels.npy": "where a method goes back to the pixels: its map of those that the model saw, float32 (height, width)",
+        **{f"maps/*.{kind.ending}": f"{kind.says}, float32: (rows, columns) of patches, or one a token" for kind in MAP_FORMATS},
+        **dict.fromkeys(
+            (f"maps/*.pixels.{kind.ending}" for kind in MAP_FORMATS),
+            "where a method goes back to the pixels: its map of those that the model saw, float32 (height, width)",
+        ),
         "maps/*.png": "pictures of the maps, in the colours of the page",
         "reproduce.py": "the Python lines below",
         "reproduce.sh": "the lines of curl below",
@@ -137,7 +142,11 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
     pair = "text_pair" in document["input"]
     absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, PICTURE) if name not in stored}
     absent |= set() if text else {"input.txt"}
-    absent |= set() if any("pixels" in attribution for attribution in document["maps"]) else {"maps/*.pixels.npy"}
+    absent |= (
+        set()
+        if any("pixels" in attribution for attribution in document["maps"])
+        else {f"maps/*.pixels.{kind.ending}" for kind in MAP_FORMATS}
+    )
     absent |= set() if pair else {"input_pair.txt"}
     listed = "\n".join(f"  {name:20} {what}" for name, what in contents.items() if name not in absent)
     notes = "".join(f"  {note}\n" for note in document.get("notes", ()))

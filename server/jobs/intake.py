@@ -10,11 +10,14 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from explainers import for_probability
 from explainers.errors import ExplainerError
+from explainers.methods import parse
+from explainers.methods.requests import distinct_specs
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, find_class, find_group, named_target
-from server.engine import Engine
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
+from server.jobs.fingerprint import fingerprint
 from server.jobs.model_facts import ModelFacts
 from server.schemas.base import Box
 from server.schemas.question import GreyLevels, Question, QuestionFields, QuestionForm
@@ -129,7 +132,7 @@ def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
     return distinct
 
 
-def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settings) -> ExplanationPlan:
+def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
     """What to ask the engine of this model; raises Problem 422 for what does not fit the model."""
     _check_kind(question, facts)
     targets = _targets(question, facts)
@@ -143,10 +146,10 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     methods = list(question.methods or facts.default_methods)
     notes = [] if question.note is None else [question.note]
     for spec in methods:
-        check_method(spec, facts, engine)
-    methods = engine.distinct(methods, facts.blocks)
+        check_method(spec, facts)
+    methods = distinct_specs(methods, facts.blocks)
     if question.read == "probability":
-        able, note = engine.for_probability(methods)
+        able, note = for_probability(methods)
         if note is not None and question.methods:
             raise _bad("method-cannot-run", note, f"Send read=logit, or of these methods only: {', '.join(able) or 'none'}.")
         methods, notes = able, [*notes, *([] if note is None else [note])]
@@ -154,7 +157,7 @@ def plan(question: Question, facts: ModelFacts, engine: Engine, settings: Settin
     side = "text" if question.side == "text" else "image"
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
-    always = [engine.fingerprint, facts.weights_digest, question.image is None, digest, side, explained]
+    always = [fingerprint(), facts.weights_digest, question.image is None, digest, side, explained]
     seen = {"crop": question.crop, "window": question.window}
     rarely = [[name, value] for name, value in (seen | question.unusual).items() if value is not None]
     return ExplanationPlan(targets, methods, notes, (always, rarely))
@@ -210,10 +213,10 @@ def find_named(text: str, facts: ModelFacts) -> int | AnyOf:
         raise _bad("unknown-class", str(error), send) from None
 
 
-def check_method(spec: str, facts: ModelFacts, engine: Engine) -> None:
+def check_method(spec: str, facts: ModelFacts) -> None:
     """Raise Problem 422 unless the model can be explained by the method ``spec``."""
     try:
-        readout = engine.readout_of(spec, facts.blocks)
+        readout = parse(spec, blocks=facts.blocks).method.name
     except ExplainerError as error:
         raise _bad("unknown-method", str(error), "Send a method of GET /api/methods.") from None
     options = spec.partition("?")[2].split("&")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,6 @@ def npy(values: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, values)
     return buffer.getvalue()
-
-
-def map_npy(document: Mapping[str, Any]) -> bytes:
-    """The scores of one map of an explanation as a NumPy file, float32: (rows, columns) of patches, or one a token."""
-    scores = np.asarray(document["scores"], dtype=np.float32)
-    return npy(scores.reshape(document["grid"]) if document.get("grid") else scores)
 
 
 def pixels_name(method: str, target: str) -> str:

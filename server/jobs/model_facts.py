@@ -10,8 +10,8 @@ from typing import Any
 from explainers.errors import ExplainerError
 from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
-from server.engine import Engine
 from server.json_text import NotJsonError, json_text
+from server.registries import default_methods, methods, variants
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class ModelFacts:
     calibration: Calibration = UNCALIBRATED
 
 
-def facts_of(model: Any, engine: Engine) -> ModelFacts:
+def facts_of(model: Any) -> ModelFacts:
     """The facts of a model. Raises ExplainerError where they cannot stand in an answer."""
-    facts = _facts_of_side(model, engine)
+    facts = _facts_of_side(model)
     if model.kind == "clip":
         with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
-            facts = replace(facts, text_side=_facts_of_side(model.seen_from("text"), engine))
+            facts = replace(facts, text_side=_facts_of_side(model.seen_from("text")))
     _check(facts)
     return facts
 
 
-def _facts_of_side(model: Any, engine: Engine) -> ModelFacts:
+def _facts_of_side(model: Any) -> ModelFacts:
     return ModelFacts(
         kind=model.kind,
         device=str(model.device),
@@ -52,9 +52,9 @@ def _facts_of_side(model: Any, engine: Engine) -> ModelFacts:
         details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
         weights_digest=model.weights_digest,
         blocks=len(model.blocks),
-        methods=tuple(engine.methods(model)),
-        variants=tuple(engine.variants(model)),
-        default_methods=tuple(engine.default_methods(model)),
+        methods=tuple(methods(model)),
+        variants=tuple(variants(model)),
+        default_methods=tuple(default_methods(model)),
         classes=tuple(model.classes),
         groups=model.groups,
         synonyms=model.synonyms,

@@ -10,11 +10,12 @@ from typing import Any
 from PIL import Image
 from safetensors.torch import save
 
+from explainers import explain
 from explainers.models.inputs.depth import Windowed
 from explainers.models.inputs.types import Crop, TextPair
+from explainers.models.threads import Threads
 from explainers.records.session import Cancelled
 from explainers.records.targets import Target
-from server.engine import Engine
 from server.http.uploads import encoded, open_picture
 from server.jobs.map_files import npy
 from server.jobs.model_facts import ModelFacts, facts_of
@@ -66,16 +67,17 @@ class TurnCalls:
 class ModelHost:
     """The models by name. One thread uses it."""
 
-    engine: Engine
+    load_model: Callable[[str, str | None], Any]
     settings: Settings
     _models: dict[str, Any] = field(default_factory=dict)
+    _threads: Threads = field(default_factory=Threads)
 
     def load(self, name: str, device: str | None) -> ModelFacts:
         """Load a model; raises the Problem that there is with it."""
         try:
             with _exits_as_errors():
-                model = self.engine.load(name, device)
-                facts = facts_of(model, self.engine)
+                model = self.load_model(name, device)
+                facts = facts_of(model)
         except Exception as error:
             problem = load_problem(name, error)
             del error
@@ -94,14 +96,14 @@ class ModelHost:
 
     def look_around(self) -> None:
         """Called now and then while there is nothing to do: see how many cores other processes leave."""
-        self.engine.fit_threads(None)
+        self._threads.fit(None)
 
     def explain(self, name: str, question: Question, targets: list[Target] | None, calls: TurnCalls) -> None:
         """Make maps until ``calls`` say that it is enough. Raises Problem, and Cancelled where ``calls`` say so."""
         model = self._models[name]
 
         def work() -> None:
-            self.engine.explain(
+            explain(
                 model,
                 source_of(question, self.settings),
                 targets,
@@ -130,7 +132,7 @@ class ModelHost:
         """As ``cancelled``; chooses the number of CPU threads for the next pass."""
 
         def polled() -> bool:
-            self.engine.fit_threads(model)
+            self._threads.fit(model)
             return cancelled()
 
         return polled

@@ -8,7 +8,7 @@ from multiprocessing import forkserver
 #: Where the system can fork, all processes that come after each other share what the first one has imported, and its memory.
 START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 #: What they need before their first model, in this order.
-IMPORTED = ["server.explainers_engine", "server.jobs.host_process", "timm"]
+IMPORTED = ["server.jobs.host_process", "timm"]
 
 
 def prepare_processes() -> None:

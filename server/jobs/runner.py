@@ -43,7 +43,7 @@ class Runner(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.host = host
         self._scheduler = scheduler
-        self._settings, self._costs, self._engine = scheduler.settings, scheduler.costs, scheduler.engine
+        self._settings, self._costs = scheduler.settings, scheduler.costs
         self._device = None if self._settings.device == "auto" else self._settings.device
         self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
         self._at_start = 0  # bytes of the host once it had loaded its models
@@ -259,7 +259,7 @@ class Runner(threading.Thread):
 
     def _run(self, job: Job, quick: bool) -> None:
         facts = self._loaded(job.entry)
-        prepare(job, facts, self._engine, self._settings, self._costs)
+        prepare(job, facts, self._costs)
         assert job.plan is not None
         if not job.has_begun:
             document = job.running(facts, job.plan)
@@ -269,7 +269,7 @@ class Runner(threading.Thread):
         def is_over() -> bool:
             return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used)
 
-        turn = Turn(job, facts, self._engine, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, quick)
+        turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, quick)
 
         def is_unwanted() -> bool:
             return job.cancelled.is_set() or job.stopped.is_set() or job.is_left

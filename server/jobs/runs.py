@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from server.engine import Engine
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
+from server.jobs.fingerprint import fingerprint
+from server.jobs.measuring import evaluate, measurable
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.tasks import BACKGROUND, Study, TellAnswers
 from server.jobs.worker import Worker
@@ -98,7 +99,6 @@ class RunState:
 
 
 def _measure(
-    evaluate: Callable[..., bool],
     wanted: Mapping[str, Any],
     folder: Path,
     model: Any,
@@ -113,7 +113,6 @@ def _measure(
 class RunController:
     """Begins, follows and stops runs. Any thread may call."""
 
-    engine: Engine
     registry: ModelRegistry
     worker: Worker
     home: Path
@@ -133,9 +132,7 @@ class RunController:
     def choices(self) -> list[dict[str, Any]]:
         """For each embedded model its data sets that need no download, each with the metrics that can be measured on it."""
         embedded = [entry for entry in self.registry.all() if entry.embedded]
-        return [
-            {"name": entry.name, "title": entry.title, "datasets": self.engine.measurable(entry.kind)} for entry in embedded if entry.kind
-        ]
+        return [{"name": entry.name, "title": entry.title, "datasets": measurable(entry.kind)} for entry in embedded if entry.kind]
 
     def begin(self, request: RunRequest) -> RunState:
         """Queue a run. Raises Problem 409 where one goes on, 404 for an unknown model, 422 for what cannot be measured, 429 where too
@@ -144,9 +141,9 @@ class RunController:
         self._check(request)
         entry = self.registry.ask(request.model, self.worker.load)
         weights = entry.facts.weights_digest if entry.facts is not None else ""
-        folder = self.folder / folder_name(request, self.engine.fingerprint, weights)
+        folder = self.folder / folder_name(request, fingerprint(), weights)
 
-        work = partial(_measure, self.engine.evaluate, request.model_dump(), folder)
+        work = partial(_measure, request.model_dump(), folder)
         with self._lock:
             if self._current is not None and not self._current.is_over:
                 raise Problem(409, "run-going", f"The run {self._current.id} goes on, and there is one at a time.", send=_SEND_STOP)

@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 
-from server.engine import Engine
 from server.http.limits import limits
 from server.http.metrics import Metrics
 from server.http.problems import Problem
@@ -33,8 +32,8 @@ class Scheduler:
     stopping whether the server stops
     """
 
-    def __init__(self, engine: Engine, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics, costs: Costs) -> None:
-        self.engine, self.registry, self.store, self.settings, self.metrics, self.costs = engine, registry, store, settings, metrics, costs
+    def __init__(self, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics, costs: Costs) -> None:
+        self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
         self.change = threading.Condition(threading.RLock())
         self.stopping = False
         self._queue = TaskQueue(self._ready, self._is_quick)
@@ -249,11 +248,11 @@ class Scheduler:
         if job.entry.facts is None:
             return False
         try:
-            prepare(job, job.entry.facts, self.engine, self.settings, self.costs)
+            prepare(job, job.entry.facts, self.costs)
         except Problem:
             return True  # it is said soon
         spec = job.next_of(job.left)
-        return spec is None or not is_slow(spec, job, job.entry.facts, self.engine)
+        return spec is None or not is_slow(spec, job, job.entry.facts)
 
     def _tell_positions(self) -> None:
         """An explanation that was cancelled stops at its next pass, and is before nobody."""

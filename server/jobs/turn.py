@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from server.engine import Engine
+from explainers.methods import parse
 from server.http.limits import limits
 from server.http.metrics import Metrics
 from server.http.problems import Problem
@@ -33,7 +33,6 @@ class Turn:
         self,
         job: Job,
         facts: ModelFacts,
-        engine: Engine,
         settings: Settings,
         costs: Costs,
         metrics: Metrics,
@@ -41,7 +40,7 @@ class Turn:
         is_over: Callable[[], bool],
         quick: bool,
     ) -> None:
-        self._job, self._facts, self._engine, self._settings, self._costs, self._metrics = job, facts, engine, settings, costs, metrics
+        self._job, self._facts, self._settings, self._costs, self._metrics = job, facts, settings, costs, metrics
         self._now, self._is_over, self._quick = now, is_over, quick
         self._made = 0
         self._rules: set[tuple[str, str]] = set()  # rule and target, the passes that were made in this turn
@@ -55,7 +54,7 @@ class Turn:
     @property
     def is_slow(self) -> bool:
         """Whether the method that is made now takes long."""
-        return self.spec is not None and is_slow(self.spec, self._job, self._facts, self._engine)
+        return self.spec is not None and is_slow(self.spec, self._job, self._facts)
 
     @property
     def used(self) -> float:
@@ -126,16 +125,16 @@ def facts_name(job: Job) -> str:
     return f"{job.entry.name} text" if job.question.side == "text" else job.entry.name
 
 
-def is_slow(spec: str, job: Job, facts: ModelFacts, engine: Engine) -> bool:
+def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
     """Whether a method takes so long that others pass it: it is declared to make many passes, and nothing says that they are quick."""
-    readout = engine.readout_of(spec, facts.blocks)
+    readout = parse(spec, blocks=facts.blocks).method.name
     is_declared = any(method["slow"] for method in facts.methods if method["name"] == readout)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 
-def prepare(job: Job, facts: ModelFacts, engine: Engine, settings: Settings, costs: Costs) -> None:
+def prepare(job: Job, facts: ModelFacts, costs: Costs) -> None:
     """Look at the question for the first time; raises the Problem that is found in it."""
     if job.plan is None:
-        job.plan = plan(job.question, facts, engine, settings)
+        job.plan = plan(job.question, facts)
         job.key = job.plan.key
         job.costs = costs.of_methods(facts_name(job), job.plan.methods, facts.methods, 0, facts.blocks)

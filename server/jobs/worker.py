@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from server.engine import Engine
 from server.http.metrics import Metrics
 from server.jobs.costs import COSTS_FILE, Costs
 from server.jobs.host_process import HostProcess
 from server.jobs.host_thread import HostThread
 from server.jobs.model_registry import ModelEntry, ModelRegistry
+from server.jobs.model_source import ModelSource
 from server.jobs.runner import Runner
 from server.jobs.scheduler import Scheduler
 from server.jobs.store import Store
@@ -31,7 +31,7 @@ class Worker(Scheduler):
 
     def __init__(
         self,
-        engine: Engine,
+        source: ModelSource,
         registry: ModelRegistry,
         store: Store,
         settings: Settings,
@@ -39,7 +39,8 @@ class Worker(Scheduler):
         make_host: MakeHost,
         hosts: int = 1,
     ) -> None:
-        super().__init__(engine, registry, store, settings, metrics, Costs(settings.home / COSTS_FILE))
+        super().__init__(registry, store, settings, metrics, Costs(settings.home / COSTS_FILE))
+        self._source = source
         names = ["worker", *(f"worker {number}" for number in range(2, hosts + 1))]
         self.runners = [Runner(self, make_host(metrics.worker_ended), name) for name in names]
 
@@ -70,7 +71,7 @@ class Worker(Scheduler):
             self.registry.tell(entry, "progress", {"text": text} if fraction is None else {"text": text, "fraction": fraction})
 
         try:
-            self.engine.fetch(entry.name, progress)
+            self._source.fetch(entry.name, progress)
         except Exception as error:
             self.load_failed(entry, load_problem(entry.name, error))
         else:

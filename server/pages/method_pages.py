@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from explainers import RULES
 from explainers.methods.about import ABOUT, SYMBOLS
+from server import registries
 from server.docs import ARXIV
 from server.http.problems import Problem, suggestion
 from server.method_ranking import method_rankings, ranking_for
@@ -62,7 +63,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
     template = templates.get_template("method.html")
 
     def page(name: str, services: Use) -> HTMLResponse:
-        listed = {method["name"]: method for method in services.engine.methods(None)}
+        listed = {method["name"]: method for method in registries.methods(None)}
         if name not in listed:
             near = suggestion(name, listed)
             raise Problem(404, "no-such-method", f"There is no method {name!r}.", send=f"{near}They are listed at /methods.")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import explainers
-from explainers.records.session import Session
 from explainers.records.targets import AnyOf, Contrast, Probability, Target, named_target
 from server.http.problems import Problem
 from server.lookup import find_target
+from server.schemas.studies import HeadsRequest
 from server.studies.study import Subject
 
 
@@ -46,11 +46,12 @@ def mix(subject: Subject, readout: str, rule: dict[str, Any], label: str | None)
     return dict(explainers.mix(**question(subject, label), readout=readout, choices=rule).to_json())
 
 
-def heads(subject: Subject, quantity: str, label: str | None, **which: Any) -> dict[str, Any]:
+def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
     """The maps of the heads."""
-    return dict(explainers.head_maps(Session(**question(subject, label)), quantity, **which).to_json())
+    session = explainers.Session(**question(subject, wanted.target))
+    return dict(explainers.head_maps(session, wanted.quantity, token=wanted.token, block=wanted.block, head=wanted.head).to_json())
 
 
 def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
     """What each block adds to a map."""
-    return dict(explainers.contributions(Session(**question(subject, label)), spec).to_json())
+    return dict(explainers.contributions(explainers.Session(**question(subject, label)), spec).to_json())

@@ -7,7 +7,7 @@ from typing import Any
 
 import explainers
 from explainers.analysis.word_probe import SLOT, filled_texts
-from server import explainers_engine
+from explainers.methods import parse
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
 from server.jobs.model_facts import facts_of
@@ -36,12 +36,11 @@ def answer(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAn
 
     Raises Problem 422 for what does not fit the model.
     """
-    engine = explainers_engine.engine()
-    facts = facts_of(model, engine)
+    facts = facts_of(model)
     if facts.kind != "text":
         raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
-    check_method(probe.method, facts, engine)
-    readout = engine.readout_of(probe.method, facts.blocks)
+    check_method(probe.method, facts)
+    readout = parse(probe.method, blocks=facts.blocks).method.name
     if any(method["slow"] for method in facts.methods if method["name"] == readout):
         raise _bad("too-slow", f"{probe.method} takes too long for so many texts.", "Choose a method that is not marked slow.")
     target = find_named(probe.target, facts)

@@ -17,8 +17,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
+from explainers import Cancelled
 from explainers.models.inputs.types import TextPair
-from explainers.records.session import Cancelled
 from server.http.problems import Problem
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
@@ -46,7 +46,6 @@ class Subject:
     labels: list[str]
     document: dict[str, Any]
     cancelled: Callable[[], bool]
-    stop: type[Exception]
     tell: Callable[[int, int], None]
     loaded: Any
     notes: list[str] = field(default_factory=list)
@@ -54,7 +53,7 @@ class Subject:
     def check(self) -> None:
         """Call it between forward passes: ends the study where nobody waits for it any more, and tells the server that it lives."""
         if self.cancelled():
-            raise self.stop
+            raise Cancelled
 
     def before_pass(self, done: int, total: int) -> None:
         """As :meth:`check`; and tells whoever waits how far the study is."""
@@ -199,7 +198,7 @@ def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell:
         tensors = {name: tensor.to(model.device) for name, tensor in load(past.tensors).items()}
     else:
         tensors = _prepared_again(past, model, labels, notes)
-    return Subject(model, tensors, labels, document, cancelled, Cancelled, tell, loaded, notes)
+    return Subject(model, tensors, labels, document, cancelled, tell, loaded, notes)
 
 
 def _prepared_again(past: PastInput, model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from server import explainers_engine
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.serving import HTTP, VISITED, launched, played, served, wait_for_maps
 from tests.browser.tiny_models import tiny_server
 from tests.browser.typefaces import DEJAVU, font_files
@@ -97,11 +96,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class SharedModels:
-    """Makes the engine."""
+    """Where the models come from."""
 
-    def engine(self) -> Engine:
-        """The real one, with the embedded models that other tests of this process load or have loaded."""
-        return replace(explainers_engine.engine(), load=lambda name, device=None: loaded(name))
+    def source(self) -> ModelSource:
+        """Those of ``explainers``, with the embedded models that other tests of this process load or have loaded."""
+        return ModelSource(load=lambda name, device=None: loaded(name))
 
 
 @pytest.fixture(scope="package")

@@ -17,7 +17,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, Playwright
 
 from server.app import create_app
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from server.settings import load_settings
 from tests.browser.typefaces import DEJAVU, only
 
@@ -42,22 +42,22 @@ def launched(playwright: Playwright, typeface: str = DEJAVU) -> Iterator[Browser
         browser.close()
 
 
-class HasEngine(Protocol):
-    """What makes the engine of a server."""
+class HasModels(Protocol):
+    """What has the models of a server."""
 
-    def engine(self) -> Engine:
-        """The engine."""
+    def source(self) -> ModelSource:
+        """Where they come from."""
 
 
 @contextmanager
 def played(
-    home: Path, engine: HasEngine | None = None, samples: Iterable[Path] | None = (), *, grace: int = 5, **settings: Any
+    home: Path, engine: HasModels | None = None, samples: Iterable[Path] | None = (), *, grace: int = 5, **settings: Any
 ) -> Iterator[str]:
     """The address of a server in a thread of this process: on the stand-in engine or another one, on the real one where none is given.
 
     ``samples`` are folders, None those that ship; ``grace`` the seconds for which it waits, as it stops, for those who follow events.
     """
-    app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), engine and engine.engine(), samples)
+    app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), engine and engine.source(), samples)
     server = uvicorn.Server(uvicorn.Config(app, port=settings.get("port", 0), ws="none", log_config=None, timeout_graceful_shutdown=grace))
     ready = threading.Event()
     started = server.startup
@@ -82,7 +82,7 @@ def played(
 
 
 @contextmanager
-def served(home: Path, engine: HasEngine | None = None) -> Iterator[str]:
+def served(home: Path, engine: HasModels | None = None) -> Iterator[str]:
     """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
     with played(home, engine, samples=None, device="cpu") as address:
         wait_until_loaded(address, FOR_PHOTOS)

@@ -16,8 +16,7 @@ from typing import Any
 import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.inputs.images import Preprocessing
-from server import explainers_engine
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.serving import FOR_PHOTOS, played, wait_until_loaded
 from tests.families import FAMILIES
 from tests.server.conftest import png
@@ -43,11 +42,11 @@ def load(name: str, device: str | None = None) -> explainers.Model:
 
 
 class TinyModels:
-    """Makes the engine."""
+    """Where the models come from."""
 
-    def engine(self) -> Engine:
-        """The real one, with the tiny models as the embedded ones."""
-        return replace(explainers_engine.engine(), catalogue=[entry for entry in CATALOGUE if entry.embedded], load=load)
+    def source(self) -> ModelSource:
+        """Those of ``explainers``, with the tiny models as the embedded ones."""
+        return ModelSource([entry for entry in CATALOGUE if entry.embedded], load)
 
 
 def write_samples(folder: Path) -> None:

@@ -103,7 +103,7 @@ class Sites:
     @contextmanager
     def __call__(self, engine: FakeEngine | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
         engine = engine or FakeEngine()
-        app = create_app(load_settings({"home": self.home, **settings}), engine.engine(), self.samples)
+        app = create_app(load_settings({"home": self.home, **settings}), engine.source(), self.samples)
         with CheckedClient(app, raise_server_exceptions=False) as client:
             site = Site(client, engine)
             if loaded:

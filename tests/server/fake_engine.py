@@ -1,4 +1,7 @@
-"""A stand-in for the engine: real registries and result types, no neural network, and gates at which a test can hold it."""
+"""Models that stand in for real ones: real registries and result types, no neural network, and gates at which a test can hold them.
+
+The server asks ``explainers`` itself. Of these models alone, the few functions that would run one ask the stand-in instead.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ from explainers.models.inputs.types import Crop, ImageInput, TextInput, Token, W
 from explainers.models.labels import ClassEntry, places_of
 from explainers.records.result import TargetInfo
 from explainers.records.targets import Contrast, Probability
-from server import explainers_engine
-from server.engine import DownloadProgress, Engine
+from server import registries
+from server.jobs import model_facts, model_host, runs
+from server.jobs.model_source import DownloadProgress, ModelSource
 from tests.server.made_up_run import write_run
 
 LABELS = ("zebra", "elephant", "dog", "7")
@@ -41,6 +45,7 @@ CATALOGUE = [
 ]
 KINDS = {"clip": "clip", "reviews-bert": "text"}
 LISTED_METHODS: dict[str, list[dict[str, Any]]] = {}  # by what the real engine reads of a model of this stand-in: hundreds of servers ask
+CPU = torch.device("cpu")
 PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
 
 
@@ -77,12 +82,10 @@ class FakeEngine:
     value: float | None = None  # in place of every score
     logit: float = 1.0  # of the last class
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of the map of a spec
-    fingerprint: str = "a"
     catalogue: list[CatalogueEntry] = field(default_factory=lambda: CATALOGUE)
     usual: list[str] = field(default_factory=lambda: USUAL_METHODS)
     details: dict[str, Any] = field(default_factory=lambda: {"heads": 2})
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a model with other classes than ``LABELS``
-    threads_fitted: list[tuple[str, str | None]] = field(default_factory=list)  # in which thread, for which model
     classes: dict[str, tuple[ClassEntry, ...]] = field(default_factory=dict)  # of a model whose classes have groups
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     abstention: Abstention | None = None  # of every answer
@@ -105,12 +108,19 @@ class FakeEngine:
         labels = () if kind == "clip" else ("negative", "positive") if kind == "text" else self.labels.get(name, LABELS)
         details = {**self.details, "missing_requirements": {}}
         model = SimpleNamespace(
-            name=name, kind=kind, labels=labels, details=details, blocks=[1, 2, 3], weights_digest=f"digest of {name}", device="cpu"
+            name=name,
+            kind=kind,
+            labels=labels,
+            details=details,
+            blocks=[1, 2, 3],
+            weights_digest=f"digest of {name}",
+            device=CPU,
         )
         model.classes = self.classes.get(name, ())
         model.groups, model.synonyms = places_of(model.classes, "groups"), places_of(model.classes, "synonyms")
         model.calibration = self.calibrations.get(name, Calibration())
         model.seen_from, model.side, model.prompt_inputs = lambda side: model, "image", None
+        model.stand_in = self
         model.prepare = lambda source: SimpleNamespace(tensors=given(source))
         return model
 
@@ -122,7 +132,7 @@ class FakeEngine:
     def methods(self, model: Any) -> list[dict[str, Any]]:
         key = "" if model is None else f"{model.kind} {model.details}"
         if key not in LISTED_METHODS:
-            LISTED_METHODS[key] = explainers_engine.methods(model)
+            LISTED_METHODS[key] = registries.methods(model)
         return LISTED_METHODS[key]
 
     def variants(self, model: Any) -> list[dict[str, Any]]:
@@ -131,6 +141,9 @@ class FakeEngine:
             return listed
         return [{**one, "reason": "No attention." if one["readout"] == "raw_attention" else None} for one in listed]
 
+    def default_methods(self, model: Any) -> list[str]:
+        return self.usual
+
     def explain(
         self,
         model: Any,
@@ -138,12 +151,10 @@ class FakeEngine:
         target: Any,
         methods: list[str],
         *,
-        side: Any,
-        long_texts: str,
-        precision: str,
         observer: Any,
         cancelled: Callable[[], bool],
         next_method: Callable[[list[str]], str | None],
+        **_: Any,
     ) -> Explanation:
         assert threading.current_thread().name == "worker"
         asked = [None] if target is None else target
@@ -210,25 +221,23 @@ class FakeEngine:
         write_run(folder, wanted["model"])
         return True
 
-    def _fit_threads(self, model: Any) -> None:
-        self.threads_fitted.append((threading.current_thread().name, getattr(model, "name", None)))
+    def source(self) -> ModelSource:
+        return ModelSource(self.catalogue, self.load, self.fetch)
 
-    def engine(self) -> Engine:
-        return replace(
-            explainers_engine.engine(),
-            fit_threads=self._fit_threads,
-            version="0",
-            fingerprint=self.fingerprint,
-            catalogue=self.catalogue,
-            fetch=self.fetch,
-            load=self.load,
-            explain=self.explain,
-            default_methods=lambda model: self.usual,
-            methods=self.methods,
-            variants=self.variants,
-            evaluate=self.evaluate,
-            card=lambda name: "# A card" if name == "scenes-vit" else None,
-        )
+
+def _asks_stand_in(asked: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, which asks the stand-in where the model is one."""
+
+    def ask(model: Any, *arguments: Any, **named: Any) -> Any:
+        stand_in = getattr(model, "stand_in", None)
+        return (asked if stand_in is None else getattr(stand_in, name))(model, *arguments, **named)
+
+    return ask
+
+
+for module, names in ((model_host, ("explain",)), (runs, ("evaluate",)), (model_facts, ("methods", "variants", "default_methods"))):
+    for function in names:
+        setattr(module, function, _asks_stand_in(getattr(module, function), function))
 
 
 def _named(target: Any) -> tuple[Any, ...]:

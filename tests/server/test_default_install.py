@@ -37,18 +37,17 @@ class Rest:  # a finder without what is absent
 sys.meta_path[:] = map(Rest, sys.meta_path)
 
 import explainers
-from server import explainers_engine
+from server.jobs.measuring import evaluate, measurable
 
 QUICK = ("mif", "auac", "completeness", "ap", "energy")  # of every kind that loads a library of its own
-engine = explainers_engine.engine()
 for name, kind in (("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
     model = explainers.load(name, "cpu")
-    dataset, *_ = engine.measurable(kind)
+    dataset, *_ = measurable(kind)
     metrics = [metric["name"] for metric in dataset["metrics"] if metric["name"] in QUICK]
     assert len(metrics) >= 3
     wanted = {"dataset": dataset["name"], "methods": ["rollout", "random"], "metrics": metrics, "limit": 2}
     folder = Path(name)
-    assert engine.evaluate(model, wanted, folder, lambda done, total: None, lambda: False), name
+    assert evaluate(model, wanted, folder, lambda done, total: None, lambda: False), name
     assert json.loads((folder / "report.json").read_text("utf-8"))["inputs"] == 2
     print(name)
 """

@@ -23,12 +23,13 @@ from safetensors.torch import load
 import explainers
 from explainers.methods.requirements import missing_requirements
 from explainers.models.calibration import AbstentionThreshold, Calibration
-from explainers.models.catalogue import CatalogueEntry
+from explainers.models.catalogue import CATALOGUE, CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
 from explainers.rendering.overlays import render_overlay
-from server import explainers_engine
+from server import registries
 from server.app import create_app
+from server.jobs.model_source import ModelSource
 from server.samples import read_samples, sample_folders
 from server.settings import load_settings
 from tests.families import FAMILIES
@@ -72,9 +73,9 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> 
     """A server on the real engine, with tiny random models in the places of the embedded ones."""
     names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
-    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=load)
+    source = ModelSource(catalogue, load)
     settings = load_settings({"home": home, "device": "cpu"})
-    with CheckedClient(create_app(settings, engine, [])) as client:
+    with CheckedClient(create_app(settings, source, [])) as client:
         one = Site(client, FakeEngine())
         one.wait_for_models(*names)
         yield one
@@ -303,7 +304,7 @@ def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
     for side, path in (("image", ""), ("text", "&side=text")):
         seen = model.seen_from(side)
         listed = site.get(f"/api/methods?model=clip{path}")
-        assert listed["methods"] == json.loads(json.dumps(explainers_engine.methods(seen)))
+        assert listed["methods"] == json.loads(json.dumps(registries.methods(seen)))
         runs = {one.spec for one in explainers.variants(seen) if one.reason is None}
         assert listed["presets"]
         assert all(set(one["specs"]) <= runs for one in listed["presets"])
@@ -333,8 +334,8 @@ def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
     size = FAMILIES[family].size
     model = explainers.wrap(FAMILIES[family].build(), name="scenes-vit", preprocess=Preprocessing(resize=size, crop=size))
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
-    engine = replace(explainers_engine.engine(), catalogue=catalogue, load=lambda name, device: model)
-    with CheckedClient(create_app(load_settings({"home": home}), engine, [])) as client:
+    source = ModelSource(catalogue, lambda name, device: model)
+    with CheckedClient(create_app(load_settings({"home": home}), source, [])) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         yield site, model
@@ -372,7 +373,7 @@ def test_a_method_that_the_model_cannot_have_is_refused_with_the_reason(tmp_path
 def test_the_samples_that_ship() -> None:
     """Each names a model of the catalogue and has what its page needs."""
     samples = read_samples(sample_folders())
-    kinds = {entry.name: entry.kind for entry in explainers_engine.engine().catalogue if entry.embedded}
+    kinds = {entry.name: entry.kind for entry in CATALOGUE if entry.embedded}
     assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text"}
     for sample in samples.values():
         assert kinds[sample.entry["model"]] == sample.entry["kind"]

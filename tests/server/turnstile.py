@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,8 +11,7 @@ from torch import nn
 
 import explainers
 from explainers.models.catalogue import CatalogueEntry
-from server import explainers_engine
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.server.fake_engine import PATIENCE
 from tests.server.test_real_engine import make_tiny
 
@@ -50,7 +49,7 @@ class Turnstile:
 
 @dataclass
 class Gated:
-    """Makes an engine whose images pass through a turnstile; in the form that a server in the browser tests takes."""
+    """Models whose images pass through a turnstile; in the form that a server in the browser tests takes."""
 
     turnstile: Turnstile = field(default_factory=Turnstile)
 
@@ -65,7 +64,7 @@ class Gated:
             model.blocks[-1].register_forward_pre_hook(hold)
         return model
 
-    def engine(self) -> Engine:
+    def source(self) -> ModelSource:
         kinds = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
         catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in kinds.items()]  # type: ignore[arg-type]
-        return replace(explainers_engine.engine(), catalogue=catalogue, load=self.load)
+        return ModelSource(catalogue, self.load)

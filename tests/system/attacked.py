@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +104,13 @@ def main() -> None:
     import uvicorn
 
     from explainers.models.catalogue import CatalogueEntry
-    from server import explainers_engine
     from server.app import create_app
+    from server.jobs.model_source import ModelSource
     from server.settings import load_settings
 
     home, port = sys.argv[1:]
     settings = load_settings({"home": Path(home), "device": "cpu", "log_level": "error"})
-    engine = replace(explainers_engine.engine(), catalogue=[CatalogueEntry(MODEL, "text", MODEL, "", True, "")])
-    app = create_app(settings, engine, [], hostile_host)
+    app = create_app(settings, ModelSource([CatalogueEntry(MODEL, "text", MODEL, "", True, "")]), [], hostile_host)
     uvicorn.run(app, port=int(port), log_level="error", timeout_graceful_shutdown=4)
 
 

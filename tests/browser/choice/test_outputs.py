@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.conftest import Visit, visit
 from tests.browser.number_format import percent, shown
 from tests.browser.serving import HTTP, played
@@ -41,8 +41,8 @@ class Declared:
             module.reset_classifier(len(self.labels))
         return explainers.wrap(module, name=name, preprocess=square, device=device, labels=self.labels, output=self.output)
 
-    def engine(self) -> Engine:
-        return replace(Gated().engine(), load=self.load)
+    def source(self) -> ModelSource:
+        return replace(Gated().source(), load=self.load)
 
 
 @pytest.fixture(scope="module", params=["sigmoid", "regression"])

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.choice.test_chooser import methods
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
@@ -31,8 +31,8 @@ class Pooled:
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
         return explainers.wrap(FAMILIES["eva02"].build(), name=name, preprocess=square, device=device)
 
-    def engine(self) -> Engine:
-        return replace(Gated().engine(), load=self.load)
+    def source(self) -> ModelSource:
+        return replace(Gated().source(), load=self.load)
 
 
 @pytest.fixture(scope="module")

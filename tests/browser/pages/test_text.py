@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 import explainers
-from server.engine import Engine
+from server.jobs.model_source import ModelSource
 from tests.browser.conftest import FEW, Visit, view, visit
 from tests.browser.number_format import colour_ends, percent, shown_range, shown_score
 from tests.browser.serving import played
@@ -221,7 +221,7 @@ def without_numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server whose text model has a tokenizer that calls every text one word."""
 
     class Engines(TinyModels):
-        def engine(self) -> Engine:
+        def source(self) -> ModelSource:
             def load(name: str, device: str | None = None) -> explainers.Model:
                 if name != "reviews-bert":
                     return make_tiny(name, device)
@@ -229,7 +229,7 @@ def without_numbers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 tokenizer = whole_text_unigram(40)
                 return explainers.wrap(FAMILIES["bert"].build(), name=name, tokenizer=tokenizer, labels=labels, device=device)
 
-            return replace(super().engine(), load=load)
+            return replace(super().source(), load=load)
 
     with played(tmp_path_factory.mktemp("words"), Engines(), device="cpu") as address:
         yield address

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from explainers.methods import METHODS
-from server import explainers_engine
+from server import registries
 from tests.browser.conftest import Visit, visit
 from tests.browser.serving import played
 from tests.server.conftest import png
@@ -156,4 +156,4 @@ def test_nothing_is_said_of_what_is_there_at_once(course: Course) -> None:
 
 
 def test_the_methods_of_the_course_are_real() -> None:
-    assert set(USUAL) <= {pair["spec"] for method in explainers_engine.methods(None) for pair in method["pairs"]}
+    assert set(USUAL) <= {pair["spec"] for method in registries.methods(None) for pair in method["pairs"]}

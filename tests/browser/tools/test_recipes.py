@@ -47,6 +47,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         exec(STUDY, study)
         patch.setattr(studies, "entropy", study["entropy"], raising=False)
         patch.setattr(calls.router, "routes", [*calls.router.routes])
+        exec("from pydantic import Field\nfrom server.schemas.studies import Study", call)
         exec(CALL, call)
         with tiny_server(tmp_path_factory.mktemp("recipes")) as address:
             yield address

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from explainers import METHODS, RULES, ExplainerError
+from explainers.models.loading import card
 from server.app import create_app
 from server.samples import THUMBNAIL
 from server.settings import load_settings
@@ -46,7 +47,7 @@ def test_models_are_listed(site: Site) -> None:
 def test_one_model(site: Site, refused: Check) -> None:
     document = site.get("/api/models/scenes-vit")
     assert document["labels"] == list(LABELS)
-    assert document["card"] == "# A card"
+    assert document["card"] == card("scenes-vit")
     assert {one["spec"] for one in document["variants"]} >= {"rollout", "fullgrad_plus:libra"}
     hub = site.get("/api/models/timm/listed")
     assert (hub["state"], hub["labels"], hub["card"], "variants" in hub) == ("available", [], None, False)
@@ -245,12 +246,12 @@ def test_samples(sites: Sites, folder: Path, refused: Check) -> None:
 
 def test_two_samples_of_one_name_are_refused(sites: Sites, folder: Path) -> None:
     with pytest.raises(ValueError, match="two samples are called 'pair'"):
-        create_app(load_settings({"home": sites.home}), FakeEngine().engine(), [folder, folder])
+        create_app(load_settings({"home": sites.home}), FakeEngine().source(), [folder, folder])
 
 
 def test_a_device_that_is_not_there_is_said(sites: Sites) -> None:
     with pytest.raises(ExplainerError, match="cpu"):
-        create_app(load_settings({"home": sites.home, "device": "abacus"}), FakeEngine().engine(), [])
+        create_app(load_settings({"home": sites.home, "device": "abacus"}), FakeEngine().source(), [])
 
 
 def test_specs_are_taken_apart(site: Site, refused: Check) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import explainers
-from server import explainers_engine
+from server.jobs.measuring import evaluate
 from server.schemas.leaderboard import MOST_INPUTS
 from server.services import Services
 from tests.server.conftest import Check, Site, Sites, png
@@ -146,9 +146,8 @@ def test_the_engine_measures_and_goes_on(tmp_path: Path) -> None:
         asked += told[-1:] == [1]
         return asked > 2
 
-    engine = explainers_engine.engine()
-    assert not engine.evaluate(model, wanted, tmp_path / "run", tell, cancelled)
+    assert not evaluate(model, wanted, tmp_path / "run", tell, cancelled)
     assert told == [0, 1]
-    assert engine.evaluate(model, wanted, tmp_path / "run", tell, lambda: False)
+    assert evaluate(model, wanted, tmp_path / "run", tell, lambda: False)
     assert told == [0, 1, 1, 2, 3]
     assert (tmp_path / "run" / "report.html").is_file()

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import psutil
 import torch
 
 import explainers
-from server import explainers_engine
 from server.jobs.model_host import ModelHost
 from server.settings import Settings
 from tests.families import FAMILIES
@@ -71,7 +70,7 @@ class Loads:
 
 def hostile_host(settings: Settings) -> ModelHost:
     """What lives in the process; it is called there."""
-    return ModelHost(replace(explainers_engine.engine(), load=Loads(settings)), settings)
+    return ModelHost(Loads(settings), settings)
 
 
 def until(is_so: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:

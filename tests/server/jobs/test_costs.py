@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from server import explainers_engine
+from server import registries
 from server.jobs.costs import ANSWER, COSTS_FILE, Costs
 from tests.server.conftest import Site, png
 
-METHODS = explainers_engine.methods(None)
+METHODS = registries.methods(None)
 BLOCKS, PATCHES = 12, 196
 
 

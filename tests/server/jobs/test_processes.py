@@ -7,22 +7,22 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explainers.models.catalogue import CatalogueEntry
-from server import explainers_engine
 from server.app import create_app
 from server.jobs import runner as runners
+from server.jobs.model_source import ModelSource
 from server.jobs.processes import IMPORTED, START_METHOD
 from server.settings import load_settings
 from tests.server.checked import CheckedClient
 from tests.server.conftest import Check, Site
 from tests.server.fake_engine import FakeEngine
-from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, catalogue_home, hostile_host, is_running, until
+from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, Loads, catalogue_home, hostile_host, is_running, until
 
 if START_METHOD == "forkserver":
     multiprocessing.set_forkserver_preload([*IMPORTED, "transformers.models.bert.modeling_bert", "tests.server.jobs.hostile"])
@@ -33,9 +33,8 @@ MODEL = "reviews-bert"
 @contextmanager
 def hostile_site(home: Path, *names: str, **settings: Any) -> Iterator[Site]:
     catalogue: Any = [CatalogueEntry(name, "text", name, "", True, "") for name in (MODEL, *names)]
-    engine = replace(explainers_engine.engine(), catalogue=catalogue)
     loaded = load_settings({"home": home, "device": "cpu", "log_level": "warning", **settings})
-    with CheckedClient(create_app(loaded, engine, [], hostile_host), raise_server_exceptions=False) as client:
+    with CheckedClient(create_app(loaded, ModelSource(catalogue), [], hostile_host), raise_server_exceptions=False) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models(MODEL)
         yield site
@@ -182,12 +181,9 @@ def test_several_processes_work_at_once(tmp_path: Path) -> None:
 
 def test_the_answers_are_those_of_a_thread(site: Site, tmp_path: Path) -> None:
     """Of explanations, and of what is asked of them: the same numbers wherever the model is."""
-    engine = replace(
-        explainers_engine.engine(),
-        load=hostile_host(load_settings({"home": tmp_path})).engine.load,
-        catalogue=[CatalogueEntry(MODEL, "text", MODEL, "", True, "")],
-    )
-    with CheckedClient(create_app(load_settings({"home": tmp_path, "device": "cpu"}), engine, [])) as client:
+    settings = load_settings({"home": tmp_path, "device": "cpu"})
+    source = ModelSource([CatalogueEntry(MODEL, "text", MODEL, "", True, "")], Loads(settings))
+    with CheckedClient(create_app(settings, source, [])) as client:
         there = Site(client, FakeEngine())
         there.wait_for_models(MODEL)
         answers = [asked(one) for one in (site, there)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import anyio
+import pytest
 
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import USUAL_METHODS
@@ -26,12 +28,13 @@ def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
     assert site.ask(png(), wait=True).json()["state"] == "done"
 
 
-def test_the_worker_alone_chooses_its_threads_before_each_pass(site: Site) -> None:
-    site.engine.threads_fitted.clear()
+def test_the_worker_alone_chooses_its_threads_before_each_pass(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[tuple[str, str | None]] = []
+    note = lambda _, model: fitted.append((threading.current_thread().name, getattr(model, "name", None)))  # noqa: E731
+    monkeypatch.setattr("explainers.models.threads.Threads.fit", note)
     assert site.ask(png(), wait=True).json()["state"] == "done"
-    fitted = [(thread, model) for thread, model in site.engine.threads_fitted if model is not None]
-    assert fitted == [("worker", "scenes-vit")] * len(USUAL_METHODS)
-    assert {thread for thread, _ in site.engine.threads_fitted} == {"worker"}
+    assert [call for call in fitted if call[1] is not None] == [("worker", "scenes-vit")] * len(USUAL_METHODS)
+    assert {thread for thread, _ in fitted} == {"worker"}
 
 
 def test_a_waiting_explanation_is_dropped(site: Site) -> None:

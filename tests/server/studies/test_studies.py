@@ -274,7 +274,7 @@ def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site:
     services = app.state.services
 
     def work(model: Any, cancelled: Any, tell: Any) -> dict[str, Any]:
-        return long(Subject(model, {}, [], {"id": one}, cancelled, services.engine.cancelled, tell, model))
+        return long(Subject(model, {}, [], {"id": one}, cancelled, tell, model))
 
     task = Study(services.registry.find("scenes-vit"), work, is_long=True)
     services.worker.study(task)

@@ -37,7 +37,7 @@ class Stage:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     gated = Gated()
     settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
-    with CheckedClient(create_app(settings, gated.engine(), [])) as client:
+    with CheckedClient(create_app(settings, gated.source(), [])) as client:
         site = Site(client, FakeEngine())
         site.wait_for_models("scenes-vit")
         yield Stage(site, gated.turnstile)

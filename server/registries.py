@@ -1,0 +1,96 @@
+"""The registries of ``explainers`` as plain data, as the calls and the pages list them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import explainers
+from explainers.methods import METHOD_NEEDS, Method, Variant
+from explainers.methods.about import line_of
+from explainers.methods.families import METHOD_FAMILIES
+from explainers.methods.presets import PRESETS
+from server.method_ranking import ranking_for, shown_first
+
+
+def rules() -> list[dict[str, Any]]:
+    """The backward rules."""
+    return [_rule(rule) for rule in explainers.RULES.values()]
+
+
+def kinds() -> list[dict[str, Any]]:
+    """The kinds of operators and the choices that a rule has for each."""
+    return [{"name": name, **kind.to_json()} for name, kind in explainers.KINDS.items()]
+
+
+def quantities() -> list[dict[str, Any]]:
+    """What can be looked at in the heads of a model."""
+    return [
+        {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
+        for name, quantity in explainers.QUANTITIES.items()
+    ]
+
+
+def default_methods(model: explainers.Model) -> list[str]:
+    """The specs that are computed where a question names none."""
+    measured = not (model.kind == "clip" and model.reads_text)  # nobody has measured the words of prompts
+    return shown_first(ranking_for(model.kind, model.name) if measured else None, explainers.variants(model))
+
+
+def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
+    """The methods with their own rules as plain data; of a model, ``default`` are those that are computed where a question names none."""
+    listed = explainers.variants(model)
+    if model is not None:
+        usual = default_methods(model)
+        listed = [replace(variant, default=variant.spec in usual) for variant in listed]
+    return [variant.to_json() for variant in listed]
+
+
+def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
+    """The methods as plain data: what is declared, and with every rule whether the pair runs; for a model with its bounds and reasons."""
+    blocks = None if model is None else len(model.blocks)
+    variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
+    for variant in explainers.all_variants(model):
+        variants[variant.readout].append(variant)
+    return [_method(method, blocks, variants[method.name]) for method in explainers.METHODS.values()]
+
+
+def _rule(rule: explainers.Rule) -> dict[str, Any]:
+    document = {name: value for name, value in asdict(rule).items() if name != "source"}
+    return {**document, **rule.source.to_json(), "label": rule.label, "short": rule.short or rule.title}
+
+
+def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict[str, Any]:
+    left_out = ("function", "named", "pixels", "refuses", "promise", "source", "reads", "reads_under")
+    document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
+    shown = ("spec", "rule", "title", "adds_up_to", "reason", "remedies")
+    return {
+        **document,
+        **method.source.to_json(),
+        "rules": list(method.rules),
+        "promise": None if method.promise is None else {"rules": list(method.promise.rules), "total": method.promise.total},
+        "needs": {need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
+        "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
+        "pairs": [
+            {
+                **{name: getattr(variant, name) for name in shown},
+                **variant.source.to_json(),
+                "line": line_of(method.name, variant.rule, method.rule),
+            }
+            for variant in variants
+        ],
+    }
+
+
+def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What helps to choose among ``variants``: families, sets to begin with, and how far each method can be trusted on models of ``kind``
+    (None: nothing was measured), by its own measurement where there is one.
+    """
+    listed = [Variant.from_json(variant) for variant in variants]
+    ranking = None if kind is None else ranking_for(kind, model)
+    return {
+        "families": [{"name": name, **asdict(family)} for name, family in METHOD_FAMILIES.items()],
+        "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
+        "standing": None if ranking is None else {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model},
+    }
