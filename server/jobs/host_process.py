@@ -62,7 +62,8 @@ class HostProcess:
         self._line: Line | None = None
         self._heard = time.monotonic()
         self._watches: list[Watch] = []
-        self._problem: Problem | None = None  # for which it was ended
+        self._problem: Problem | None = None  # for which it is ended
+        self._last_problem: Problem | None = None  # for which the one before was ended
         self._models: set[str] = set()
 
     @property
@@ -108,8 +109,8 @@ class HostProcess:
                 return line.call(name, *arguments)
         except LineCutError:
             if line is not self._line:  # what was asked within this has found it out
-                assert self._problem is not None
-                raise HostLostError(self._problem, is_guilty=False) from None
+                assert self._last_problem is not None
+                raise HostLostError(self._last_problem, is_guilty=False) from None
             is_guilty = self._problem is not None or line.received > before  # else it may have been gone before
             raise HostLostError(self._end(), is_guilty) from None
         finally:
@@ -172,8 +173,9 @@ class HostProcess:
             self._problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
         log.warning("the process of the models (%s) %s: %s", pid, reason, self._problem.detail)
         self._on_end(self._problem.slug)
+        self._last_problem = self._problem
         self.close()
-        return self._problem
+        return self._last_problem
 
     def close(self) -> None:
         """End the process at once, with all that it holds. The next question starts another one."""

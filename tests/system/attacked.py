@@ -76,6 +76,19 @@ class Attacked:
         self.process.wait()
         until(lambda: not any(map(is_running, family)), "all that it started has ended", patience=30)
 
+    def __enter__(self) -> Attacked:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     def stop(self, seconds: float) -> None:
         """End it as an operator does."""
         assert self.process is not None

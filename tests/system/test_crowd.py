@@ -6,8 +6,10 @@ import itertools
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -41,66 +43,67 @@ def memory(server: Attacked) -> float:
     return sum(sample.value for sample in samples if sample.name.endswith("_memory_bytes"))
 
 
+@dataclass
+class Crowd:
+    """Clients that ask until it is ``over``; what they were answered, and how often each was answered at all."""
+
+    server: Attacked
+    over: threading.Event = field(default_factory=threading.Event)
+    done: Counter[int] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+    accepted: list[str] = field(default_factory=list)
+
+    def questions(self, number: int) -> Iterator[tuple[httpx.Client, str]]:
+        with visitor(self.server, number) as client:
+            for turn in itertools.count():
+                if self.over.is_set():
+                    return
+                yield client, words(number, turn)
+
+    def fair(self, number: int) -> None:
+        for client, text in self.questions(number):
+            answer = ask(client, text, wait=True)
+            self.statuses[answer.status_code] += 1
+            self.done[number] += answer.status_code == 200
+
+    def greedy(self, number: int) -> None:
+        for client, text in self.questions(number):
+            answer = ask(client, text)
+            self.statuses[answer.status_code] += 1
+            if answer.status_code == 202:
+                self.accepted.append(answer.json()["id"])
+            else:
+                assert int(answer.headers["retry-after"]) >= 1
+                self.over.wait(0.1)
+
+    def vanishing(self, number: int) -> None:
+        for client, text in self.questions(number):
+            client.timeout = httpx.Timeout(0.05)
+            with suppress(httpx.ReadTimeout):
+                ask(client, text, wait=True)
+
+
 def test_a_crowd(tmp_path: Path) -> None:
-    server = Attacked(tmp_path, {"keep": "200"})
-    server.start()
-    over, done, accepted = threading.Event(), Counter[int](), list[str]()
-    statuses: Counter[int] = Counter()
-
-    def fair(number: int) -> None:
-        with visitor(server, number) as client:
-            for turn in itertools.count():
-                if over.is_set():
-                    return
-                answer = client.post(
-                    "/api/explanations?wait=1",
-                    data={"model": "reviews-bert", "text": words(number, turn), "methods": ["rollout", "random"]},
-                )
-                statuses[answer.status_code] += 1
-                done[number] += answer.status_code == 200
-
-    def greedy(number: int) -> None:
-        with visitor(server, number) as client:
-            for turn in itertools.count():
-                if over.is_set():
-                    return
-                answer = ask(client, words(number, turn))
-                statuses[answer.status_code] += 1
-                if answer.status_code == 202:
-                    accepted.append(answer.json()["id"])
-                else:
-                    assert int(answer.headers["retry-after"]) >= 1
-                    over.wait(0.1)
-
-    def vanishing(number: int) -> None:
-        with visitor(server, number) as client:
-            for turn in itertools.count():
-                if over.is_set():
-                    return
-                with suppress(httpx.ReadTimeout):
-                    data = {"model": "reviews-bert", "text": words(number, turn)}
-                    client.post("/api/explanations?wait=1", data=data, timeout=0.05)
-
-    try:
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            clients = [pool.submit(greedy, 0), pool.submit(vanishing, 1), *(pool.submit(fair, number) for number in range(2, CLIENTS))]
-            over.wait(SECONDS / 2)
+    with Attacked(tmp_path, {"keep": "200"}) as server, ThreadPoolExecutor(CLIENTS) as pool:
+        crowd = Crowd(server)
+        deeds = [crowd.greedy, crowd.vanishing, *[crowd.fair] * (CLIENTS - 2)]
+        clients = [pool.submit(deed, number) for number, deed in enumerate(deeds)]
+        try:
+            crowd.over.wait(SECONDS / 2)
             warm = memory(server)
-            over.wait(SECONDS / 2)
+            crowd.over.wait(SECONDS / 2)
             in_the_end = memory(server)
-            over.set()
-            for client in clients:
-                client.result()
+        finally:
+            crowd.over.set()
+        for client in clients:
+            client.result()
         with visitor(server, 0) as client:
-            kept = [one for one in accepted if client.get(f"/api/explanations/{one}").status_code == 200]
+            kept = [one for one in crowd.accepted if client.get(f"/api/explanations/{one}").status_code == 200]
             assert {finished(client, one)["state"] for one in kept} <= {"done"}
             until(lambda: "vitrine_queue_depth 0.0" in client.get("/metrics").text, "nothing waits", patience=60)
-        assert set(statuses) <= {200, 202, 429}, statuses
-        others = [done[number] for number in range(2, CLIENTS)]
+        assert set(crowd.statuses) <= {200, 202, 429}, crowd.statuses
+        others = [crowd.done[number] for number in range(2, CLIENTS)]
         assert min(others) >= 1
         assert min(others) * 3 >= max(others), others  # they had turns alike
         assert in_the_end <= warm * MEMORY_GROWTH
         server.stop(10)
-    finally:
-        if server.process is not None:
-            server.process.kill()

@@ -17,10 +17,8 @@ KILLS = int(os.environ.get("SYSTEM_KILLS", "4"))
 
 
 def test_killed_again_and_again(tmp_path: Path) -> None:
-    server = Attacked(tmp_path)
-    server.start()
     kept: dict[str, bytes] = {}
-    with httpx.Client(base_url=server.address, timeout=60) as client:
+    with Attacked(tmp_path) as server, httpx.Client(base_url=server.address, timeout=60) as client:
         for number in range(KILLS):
             text = " ".join([SLOW, *format(number, "b").replace("0", "a").replace("1", "b")])
             running = ask(client, text).json()["id"]
@@ -40,13 +38,11 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
             for one, content in kept.items():
                 assert client.get(f"/api/explanations/{one}").content == content
             kept[waiting] = client.get(f"/api/explanations/{waiting}").content
-    server.stop(10)
+        server.stop(10)
 
 
 def test_it_stops_within_ten_seconds_whatever_hangs(tmp_path: Path) -> None:
-    server = Attacked(tmp_path)
-    server.start()
-    with httpx.Client(base_url=server.address, timeout=60) as client:
+    with Attacked(tmp_path) as server, httpx.Client(base_url=server.address, timeout=60) as client:
         held = ask(client, HANG).json()["id"]
         until(lambda: document_of(client, held)["state"] == "running", "it runs")
         with client.stream("GET", f"/api/explanations/{held}/events"):

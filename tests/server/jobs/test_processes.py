@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from server.settings import load_settings
 from tests.server.checked import CheckedClient
 from tests.server.conftest import Check, Site
 from tests.server.fake_engine import FakeEngine
-from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, Loads, catalogue_home, hostile_host, is_running, until
+from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, catalogue_home, hostile_host, is_running, until
 
 if START_METHOD == "forkserver":
     multiprocessing.set_forkserver_preload([*IMPORTED, "transformers.models.bert.modeling_bert", "tests.server.jobs.hostile"])
@@ -139,6 +140,20 @@ def test_a_study_that_crashes_fails_alone(site: Site, refused: Check) -> None:
     refused(site.client.post(f"/api/explanations/{one['id']}/deletion-test", json=body), 503, "worker-ended")
     assert site.client.post(f"/api/explanations/{one['id']}/deletion-test", json={"remove": [1]}).status_code == 200
     goes_on(site, "e")
+
+
+def test_a_study_goes_on_where_what_it_let_pass_has_crashed(site: Site, refused: Check) -> None:
+    """Between two of its passes; the process is another one then."""
+    one = ask(site, SLOW, "the", wait=True).json()["id"]
+    before = host_of(site).pid
+    with ThreadPoolExecutor(1) as pool:
+        test = pool.submit(site.client.post, f"/api/explanations/{one}/deletion-test", json={"fractions": [0, 0.5, 1]})
+        until(lambda: host_of(site).silence > 0, "the test has begun")
+        refused(ask(site, CRASH, "t", wait=True), 503, "worker-ended")
+        answer = test.result()
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["curves"]
+    assert host_of(site).pid != before
 
 
 def test_a_server_with_a_model_that_hangs_stops(tmp_path: Path) -> None:
