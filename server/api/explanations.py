@@ -110,6 +110,7 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
         if (known := services.store.finished(key)) is not None:
             if question.image is not None and services.store.upload(known) is None:
                 services.store.keep_upload(known, question.image)  # it was made before uploads were kept
+            services.metrics.reused()
             return known
     job = Job(question, entry, images, visitor)
     services.worker.submit(job)

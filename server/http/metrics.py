@@ -21,6 +21,7 @@ class Metrics:
         self._waits = Summary("vitrine_queue_wait_seconds", "Time that explanations waited for their first turn.", registry=self._registry)
         self._methods = Summary("vitrine_method_seconds", "Time spent on maps.", ("method",), registry=self._registry)
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
+        self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
 
     def request(self, method: str, route: str, status: int) -> None:
@@ -38,6 +39,10 @@ class Metrics:
     def method(self, method: str, seconds: float) -> None:
         """Count one map; ``method`` comes without options, so that these do not make a series each."""
         self._methods.labels(method).observe(seconds)
+
+    def reused(self) -> None:
+        """Count one question that a finished explanation answered."""
+        self._reused.inc()
 
     def refused(self, reason: str) -> None:
         """Count one refused request by the slug of its problem."""

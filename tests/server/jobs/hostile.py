@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,10 @@ HANG, RAISE, EXIT, CRASH, GROW, SLOW, KIND = "film", "movie", "made", "bad", "we
 GROWN = 60_000_000  # bytes
 LABELS = ["against", "for", "unsure"]
 _held: list[torch.Tensor] = []
+
+
+def _crash_mark(name: str) -> str:
+    return f"{name} crashes when it is loaded"
 
 
 def _raise() -> None:
@@ -50,9 +53,8 @@ class Loads:
     settings: Settings
 
     def __call__(self, name: str, device: str | None = None) -> explainers.Model:
-        with suppress(FileNotFoundError):
-            if (self.settings.home / f"exit at {name}").read_text() == "always":
-                os._exit(5)
+        if (self.settings.home / _crash_mark(name)).exists():
+            os._exit(5)
         tokenizer = wordpiece()
         module = FAMILIES["bert"].build()
         model = explainers.wrap(module, name=name, tokenizer=tokenizer, labels=LABELS, device=device)
@@ -89,8 +91,8 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def catalogue_home(home: Path, *names: str) -> None:
+def crash_at_load(home: Path, *names: str) -> None:
     """Have these models crash whenever they are loaded."""
     home.mkdir(parents=True, exist_ok=True)
     for name in names:
-        (home / f"exit at {name}").write_text("always")
+        (home / _crash_mark(name)).touch()

@@ -23,7 +23,7 @@ from server.settings import load_settings
 from tests.server.checked import CheckedClient
 from tests.server.conftest import Check, Site
 from tests.server.fake_engine import FakeEngine
-from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, catalogue_home, hostile_host, is_running, until
+from tests.server.jobs.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, crash_at_load, hostile_host, is_running, until
 
 if START_METHOD == "forkserver":
     multiprocessing.set_forkserver_preload([*IMPORTED, "transformers.models.bert.modeling_bert", "tests.server.jobs.hostile"])
@@ -156,6 +156,18 @@ def test_a_study_goes_on_where_what_it_let_pass_has_crashed(site: Site, refused:
     assert host_of(site).pid != before
 
 
+@pytest.mark.parametrize("spec", ["kernel_shap?samples=100000", "lime?samples=100000"])
+def test_others_do_not_wait_for_a_method_of_many_passes(site: Site, impatient: None, spec: str) -> None:
+    held = site.ask(model=MODEL, text=f"{KIND} {KIND} the", methods=[spec]).json()["id"]
+    until(lambda: "targets" in site.get(f"/api/explanations/{held}"), "the model has answered")
+    before = host_of(site).pid
+    goes_on(site, "h" if "shap" in spec else "i")
+    assert site.get(f"/api/explanations/{held}")["state"] == "running"
+    assert site.client.delete(f"/api/explanations/{held}").status_code == 204
+    assert site.finish(held)["state"] == "cancelled"
+    assert host_of(site).pid == before  # it stopped by itself
+
+
 def test_a_server_with_a_model_that_hangs_stops(tmp_path: Path) -> None:
     with hostile_site(tmp_path) as site:
         held = ask(site, HANG).json()["id"]
@@ -167,7 +179,7 @@ def test_a_server_with_a_model_that_hangs_stops(tmp_path: Path) -> None:
 
 
 def test_a_model_that_crashes_whenever_it_is_loaded_is_given_up(tmp_path: Path) -> None:
-    catalogue_home(tmp_path, "bad")
+    crash_at_load(tmp_path, "bad")
     with hostile_site(tmp_path, "bad") as site:
         site.wait_for_models("bad")
         problem = site.get("/api/models/bad")["problem"]
