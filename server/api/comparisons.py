@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from torch import Tensor
 
 from explainers.analysis.agreement import agreement_of
@@ -15,6 +15,7 @@ from explainers.analysis.agreement_sentence import sentence_of, titled, words_of
 from explainers.analysis.regions import THRESHOLD, Regions, refuse_without_winner, regions_of
 from explainers.errors import ExplainerError
 from explainers.methods.registry import is_control
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
@@ -32,7 +33,7 @@ _Threshold = Annotated[float, Query(ge=0, le=1, description="The share of the la
 
 
 @router.get("/{id}/agreement", response_model=Agreement)
-def agreement(explanation_id: ExplanationId, services: Use, target: str | None = None) -> JSONResponse:
+def agreement(explanation_id: ExplanationId, services: Use, target: str | None = None) -> DocumentResponse:
     """How alike the maps that are there order the patches or words: Spearman's rank correlation of every pair of methods.
 
     ``target``: a label, the first one by default. ``methods`` are in an order that puts like beside like, ``correlations`` rows and columns
@@ -44,7 +45,7 @@ def agreement(explanation_id: ExplanationId, services: Use, target: str | None =
     maps = maps_of(document, label, None) if document["maps"] else {}
     if not maps:
         raise Problem(409, "no-map", f"There is no map for {label!r} yet.", send="Ask again once the first maps are done.")
-    return JSONResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": _sentence(document, label, maps)})
+    return DocumentResponse({"id": explanation_id, **agreement_of(maps, label).to_json(), "sentence": _sentence(document, label, maps)})
 
 
 def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> str:
@@ -60,12 +61,12 @@ def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> 
 
 
 @router.get("/{id}/regions", response_model=RegionsAnswer)
-def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> JSONResponse:
+def regions(explanation_id: ExplanationId, services: Use, method: _Method = None, threshold: _Threshold = THRESHOLD) -> DocumentResponse:
     """Which explained prompt or class wins each patch: for each its share, and its regions with boxes in pixels of the upright original.
 
     ``labels[].index`` is the value of a label in ``regions.png``; there and here 0 is nobody's. ``crop`` is what the mask covers.
     """
-    return JSONResponse({"id": explanation_id, **_regions(explanation_id, services, method, threshold).to_json()})
+    return DocumentResponse({"id": explanation_id, **_regions(explanation_id, services, method, threshold).to_json()})
 
 
 @router.get("/{id}/regions.png", response_class=Response, responses=file_of("image/png"))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import anyio.to_thread
 from fastapi import APIRouter, Form, Header, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
@@ -18,6 +18,7 @@ from explainers.models.inputs.images import read_image, to_rgb
 from explainers.models.inputs.types import Crop
 from explainers.records.session import Precision
 from server.http import problems
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.openapi import events_of
@@ -66,7 +67,7 @@ async def _explain(question: Question, request: Request, services: Services, wai
     url = f"/api/explanations/{explanation_id}"
     if not wait:
         content = {"id": explanation_id, "url": url, "events": f"{url}/events"}
-        return JSONResponse(content, 202, {"Location": url})
+        return DocumentResponse(content, 202, {"Location": url})
     if isinstance(job, Job):
         await _until_done(job, request, services)
     document = await run_in_threadpool(find_document, explanation_id, services)
@@ -74,7 +75,7 @@ async def _explain(question: Question, request: Request, services: Services, wai
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
     if "problem" in document:
         raise problems.from_json(document["problem"])
-    return JSONResponse(document, 200, {"Location": url})
+    return DocumentResponse(document, 200, {"Location": url})
 
 
 async def _original(question: Question, data: bytes, services: Services) -> bytes:
@@ -129,15 +130,15 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
 
 
 @router.get("/{id}", response_model=Explanation)
-def read(explanation_id: ExplanationId, services: Use) -> JSONResponse:
+def read(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
     if (job := services.worker.find(explanation_id)) is not None:
         job.feed.asked_about()
-    return JSONResponse(find_document(explanation_id, services))
+    return DocumentResponse(find_document(explanation_id, services))
 
 
 @router.patch("/{id}", response_model=ExplanationTitle)
-def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> JSONResponse:
+def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> DocumentResponse:
     """Give an explanation a title: lists, pages and exports show it. Whoever has its link can."""
     title = " ".join((naming.title or "").split())
     if len(title) > (limit := limits(services.settings)["title"]).most:
@@ -146,7 +147,7 @@ def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> 
     job = services.worker.find(explanation_id)
     document = None if job is None else job.rename(title or None)
     stored = services.store.rename(explanation_id, title or None)  # a job that ends between the two lines has its title in the store
-    return JSONResponse({"id": explanation_id, "title": (document or stored or {}).get("title")})
+    return DocumentResponse({"id": explanation_id, "title": (document or stored or {}).get("title")})
 
 
 @router.delete("/{id}", status_code=204)

@@ -21,6 +21,7 @@ from explainers.models.inputs.images import to_rgb
 from server.export import bundle
 from server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
@@ -69,7 +70,7 @@ def _scored_words(document: dict[str, Any], entry: dict[str, Any]) -> list[dict[
 
 
 @router.get("/{id}/summary", response_model=ExplanationSummary)
-def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
+def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     """What a list of explanations shows of one: the question and the answer, without maps. ``page``: where it can be looked at.
 
     ``methods`` explained it, ``controls`` are the random maps beside them, and each may have several ``maps``. ``about`` is the same
@@ -100,7 +101,7 @@ def summary(explanation_id: ExplanationId, services: Use) -> JSONResponse:
         if best is not None and stored_file(explanation_id, SEEN, services) is not None:
             which = f"target={quote(best['target'], safe='')}&size={THUMBNAIL_SIDE}"
             short["map"] = f"/api/explanations/{explanation_id}/maps/{quote(best['method'], safe='')}.png?{which}"
-    return JSONResponse(short)
+    return DocumentResponse(short)
 
 
 def _digest(data: bytes) -> str:
@@ -192,8 +193,9 @@ def map_json(explanation_id: ExplanationId, spec: str, services: Use, target: st
     if at == "pixels":
         values = np.load(io.BytesIO(_pixels(explanation_id, entry, services)))
         rest = {name: value for name, value in entry.items() if name != "grid"}
-        entry = {**rest, "scores": values.tolist(), "range": [float(values.min()), float(values.max())]}
-    return JSONResponse(entry)
+        of_pixels = {**rest, "scores": values.tolist(), "range": [float(values.min()), float(values.max())]}
+        return JSONResponse(of_pixels)  # nobody has looked for a NaN in it, and this refuses one
+    return DocumentResponse(entry)
 
 
 def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> bytes:
@@ -206,13 +208,13 @@ def _pixels(explanation_id: str, entry: dict[str, Any], services: Services) -> b
 
 
 @router.get("/{id}/code", response_model=ReproducingLines)
-def code(explanation_id: ExplanationId, request: Request, services: Use) -> JSONResponse:
+def code(explanation_id: ExplanationId, request: Request, services: Use) -> DocumentResponse:
     """``python`` and ``curl``: the lines that make the explanation again, of the input that this server keeps."""
     document = _finished(explanation_id, services)
     server = str(request.base_url).rstrip("/")
     address = f"{server}/api/explanations/{explanation_id}"
     exact = stored_file(explanation_id, TENSORS_FILE, services) is not None
-    return JSONResponse({"python": python_lines(document, address, exact=exact), "curl": curl_lines(document, server)})
+    return DocumentResponse({"python": python_lines(document, address, exact=exact), "curl": curl_lines(document, server)})
 
 
 @router.get("/{id}/bundle.zip", response_class=StreamingResponse, responses=file_of("application/zip"))

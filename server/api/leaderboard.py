@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from explainers.evaluation.examples import drawn, unpacked
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem, suggestion
@@ -38,7 +39,7 @@ def find_run_report(run_id: str, services: Services) -> RunReport:
 
 
 @router.get("", response_model=Leaderboard)
-def leaderboard(services: Use) -> JSONResponse:
+def leaderboard(services: Use) -> DocumentResponse:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
     told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``rankings`` says in words, by the
     kind of input, what those runs found; ``problems`` which of the folders cannot be read.
@@ -48,11 +49,11 @@ def leaderboard(services: Use) -> JSONResponse:
     ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
     rankings = {kind: in_words(reference) for kind, reference in references.items()}
-    return JSONResponse({"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems})
+    return DocumentResponse({"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems})
 
 
 @router.get("/{id}/examples", response_model=Examples)
-def examples(id: str, metric: str, method: str, services: Use) -> JSONResponse:  # noqa: A002  (the name in the address)
+def examples(id: str, metric: str, method: str, services: Use) -> DocumentResponse:  # noqa: A002  (the name in the address)
     """The inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture (``image``), or
     the words of the text with their scores from -1 to 1.
     """
@@ -72,7 +73,7 @@ def examples(id: str, metric: str, method: str, services: Use) -> JSONResponse: 
         scores = unpacked(stored["maps"][method][str(place)]).tolist()
         return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
 
-    return JSONResponse({"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}})
+    return DocumentResponse({"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}})
 
 
 @router.get("/{id}/map.png", response_class=Response, responses=file_of("image/png"))

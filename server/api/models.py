@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse
 from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
@@ -16,6 +16,7 @@ from explainers.methods import counted, parse
 from explainers.models.loading import card
 from server import registries
 from server.api.explanations import stream
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
@@ -28,17 +29,17 @@ _Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wa
 
 
 @router.get("/models", response_model=Models)
-def models(services: Use) -> JSONResponse:
+def models(services: Use) -> DocumentResponse:
     """Every model: the embedded ones, some of the hub, and those that were loaded by name."""
-    return JSONResponse({"models": [entry.to_json() for entry in services.registry.all()]})
+    return DocumentResponse({"models": [entry.to_json() for entry in services.registry.all()]})
 
 
 @router.post("/models", status_code=202, response_model=PendingModel)
-def load(wanted: ModelRequest, services: Use) -> JSONResponse:
+def load(wanted: ModelRequest, services: Use) -> DocumentResponse:
     """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
     entry = services.registry.ask(wanted.name.strip(), services.worker.load)
     events = f"/api/models/events?name={entry.name}"
-    return JSONResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
+    return DocumentResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
 
 
 @router.get("/models/events", response_class=EventSourceResponse, responses=events_of(LoadingEvent))
@@ -51,7 +52,7 @@ async def loading(name: str, services: Use, last_event_id: Annotated[str | None,
 
 
 @router.get("/models/{name:path}", response_model=ModelDetail)
-def model(name: str, services: Use) -> JSONResponse:
+def model(name: str, services: Use) -> DocumentResponse:
     """One model with its card and, once it is loaded, its labels and its variants with the reason where one cannot run.
 
     ``classes``, where they are known, says of each label its everyday group, all its groups (each may be asked for as ``any:<group>``) and
@@ -63,11 +64,11 @@ def model(name: str, services: Use) -> JSONResponse:
         document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
         if entry.facts.classes:
             document["classes"] = [label.to_json() for label in entry.facts.classes]
-    return JSONResponse(document)
+    return DocumentResponse(document)
 
 
 @router.get("/methods", response_model=Methods)
-def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image", spec: _Specs = None) -> JSONResponse:
+def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image", spec: _Specs = None) -> DocumentResponse:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
@@ -79,7 +80,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
     if model is None:
         listed, variants = registries.methods(None), registries.variants(None)
         choosing = registries.choosing(None, None, variants)
-        return JSONResponse(
+        return DocumentResponse(
             {"methods": listed, "variants": variants, "rules": rules, "counts": counted(all_variants()), **choosing, **parts}
         )
     entry = services.registry.find(model)
@@ -90,7 +91,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
     kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
     choosing = registries.choosing(model, kind, facts.variants)
-    return JSONResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing, **parts})
+    return DocumentResponse({"methods": facts.methods, "variants": facts.variants, "rules": rules, **choosing, **parts})
 
 
 def _card(name: str) -> str | None:
@@ -113,21 +114,21 @@ def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
 
 
 @router.get("/rules", response_model=Rules)
-def rules(services: Use) -> JSONResponse:
+def rules(services: Use) -> DocumentResponse:
     """The backward rules: what each does with every kind of operator; and what could be chosen for each kind, in one sentence each."""
-    return JSONResponse({"rules": registries.rules(), "kinds": registries.kinds()})
+    return DocumentResponse({"rules": registries.rules(), "kinds": registries.kinds()})
 
 
 @router.get("/quantities", response_model=Quantities)
-def quantities(services: Use) -> JSONResponse:
+def quantities(services: Use) -> DocumentResponse:
     """What can be looked at in the heads of a model."""
-    return JSONResponse({"quantities": registries.quantities()})
+    return DocumentResponse({"quantities": registries.quantities()})
 
 
 @router.get("/samples", response_model=Samples)
-def samples(services: Use) -> JSONResponse:
+def samples(services: Use) -> DocumentResponse:
     """Inputs to try."""
-    return JSONResponse({"samples": [sample.to_json() for sample in services.samples.values()]})
+    return DocumentResponse({"samples": [sample.to_json() for sample in services.samples.values()]})
 
 
 @router.get("/samples/{name}/image", response_class=FileResponse, responses=file_of("image/*"))

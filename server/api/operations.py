@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import psutil
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse, Response
 
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
+from server.jobs.worker import Worker
 from server.schemas.registries import Health, Limits, Readiness
 from server.services import Use
 
@@ -17,15 +19,16 @@ router = APIRouter(tags=["operations"], route_class=BodyRoute)
 
 
 @router.get("/healthz", response_model=Health)
-def healthz(services: Use) -> JSONResponse:
+async def healthz(request: Request) -> Response:
     """Requests are answered, and work moves; 503 where a model hangs that nothing can end: the server has to be started anew."""
-    if not services.worker.healthy:
+    worker: Worker = request.app.state.services.worker  # no thread is asked for it, as all may be busy
+    if not worker.healthy:
         return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
-    return JSONResponse({"status": "ok"})
+    return DocumentResponse({"status": "ok"})
 
 
 @router.get("/readyz", response_model=Readiness)
-def readyz(services: Use) -> JSONResponse:
+def readyz(services: Use) -> Response:
     """The embedded models are loaded, work moves, and what is made can be stored; 503 until then. Hub models do not count."""
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
     waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
@@ -35,13 +38,13 @@ def readyz(services: Use) -> JSONResponse:
         waiting.append(fault)
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
-    return JSONResponse({"status": "ready", "models": states})
+    return DocumentResponse({"status": "ready", "models": states})
 
 
 @router.get("/api/limits", response_model=Limits)
-def what_is_taken(services: Use) -> JSONResponse:
+def what_is_taken(services: Use) -> DocumentResponse:
     """What one request may hold: ``most`` of each, and what is answered where there is more ({count} of {what})."""
-    return JSONResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
+    return DocumentResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

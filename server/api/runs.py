@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
 from server import registries
 from server.api.explanations import stream
+from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.http.problems import Problem
@@ -23,12 +24,12 @@ def _no_run() -> Problem:
 
 
 @router.get("", response_model=Runs)
-def runs(services: Use) -> JSONResponse:
+def runs(services: Use) -> DocumentResponse:
     """What can be measured here (``models``, each with its data sets and their metrics; ``sets`` of methods; ``most`` inputs), and the run
     that goes on or ended last (``current``; null where none was begun).
     """
     current = services.runs.current()
-    return JSONResponse(
+    return DocumentResponse(
         {
             "models": services.runs.choices(),
             "sets": registries.choosing(None, None, [])["presets"],
@@ -39,21 +40,21 @@ def runs(services: Use) -> JSONResponse:
 
 
 @router.post("", status_code=202, response_model=Run)
-async def begin(request: RunRequest, services: Use) -> JSONResponse:
+async def begin(request: RunRequest, services: Use) -> DocumentResponse:
     """Begin a run, behind all questions that people ask; one that was stopped goes on where it was. Its figures are then on the leaderboard
     under the id that is answered.
     """
     run = await run_in_threadpool(services.runs.begin, request)
-    return JSONResponse(run.to_json(), 202)
+    return DocumentResponse(run.to_json(), 202)
 
 
 @router.get("/current", response_model=Run)
-def current(services: Use) -> JSONResponse:
+def current(services: Use) -> DocumentResponse:
     """How far the run is: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left``, about."""
     run = services.runs.current()
     if run is None:
         raise _no_run()
-    return JSONResponse(run.to_json())
+    return DocumentResponse(run.to_json())
 
 
 @router.get("/current/events", response_class=EventSourceResponse, responses=events_of(RunEvent))

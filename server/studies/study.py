@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from PIL import Image
 from safetensors.torch import load
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from explainers import Cancelled
 from explainers.models.inputs.types import TextPair
+from server.http.answers import DocumentResponse
 from server.http.problems import Problem
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
@@ -133,13 +134,13 @@ async def ask_model(services: Services, model: str, work: Work, request: Request
     return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
-async def _answer(task: Study, request: Request) -> JSONResponse:
+async def _answer(task: Study, request: Request) -> DocumentResponse:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     task.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
     try:
         if not await ends_before_hang_up(request, ended.wait()):
             raise Problem(409, "cancelled", "Whoever asked has hung up.", send="Ask again.")
-        return JSONResponse(task.future.result())
+        return DocumentResponse(task.future.result())
     finally:
         task.cancel()
 
