@@ -23,7 +23,7 @@ class OneLineFormatter(logging.Formatter):
 
 def escaped(text: str) -> str:
     """``text`` without line breaks and other control characters, which are written as Python writes them."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def set_up_log(level: str) -> None:

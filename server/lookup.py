@@ -60,8 +60,8 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
-    if "input" not in document and (asked := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
-        return input_asked(question_of(asked.decode(), services.store.upload(explanation_id)))
+    if "input" not in document and (kept := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
+        return input_asked(question_of(kept.decode(), services.store.upload(explanation_id)))
     source = document.get("input", {})
     if source.get("kind") == "text":
         return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
@@ -86,8 +86,8 @@ def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
     if document["state"] not in ("failed", "cancelled") or question.model != form.model:
         return form
     usual = {name: field.default for name, field in QuestionFields.model_fields.items() if name not in QuestionInput.__dataclass_fields__}
-    asked = {name: getattr(question, name) for name in usual if name not in form.model_fields_set}
-    return form.model_copy(update={name: value for name, value in asked.items() if value != usual[name]})
+    values = {name: getattr(question, name) for name in usual if name not in form.model_fields_set}
+    return form.model_copy(update={name: value for name, value in values.items() if value != usual[name]})
 
 
 def question_asked(explanation_id: str, services: Services) -> Question:

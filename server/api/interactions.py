@@ -43,7 +43,7 @@ async def alike(explanation_id: ExplanationId, body: AlikeRequest, request: Requ
     """Why the model finds the inputs of two explanations alike: both sides' maps of the cosine of what the model makes of them before its
     last layer (of a CLIP model: its embeddings), and what each pair of patches or words adds to it.
     """
-    one, other = await run_in_threadpool(lambda: [find_document(name, services) for name in (explanation_id, body.other)])
-    studies.check_two(one, other)
-    ask = partial(studies.alike, other=await run_in_threadpool(past_input, other, services), **body.options())
+    first, second = await run_in_threadpool(lambda: [find_document(name, services) for name in (explanation_id, body.other)])
+    studies.check_two(first, second)
+    ask = partial(studies.alike, other=await run_in_threadpool(past_input, second, services), **body.options())
     return await study(services, explanation_id, ask, request, kind="alike", is_long=True)

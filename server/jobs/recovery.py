@@ -21,10 +21,10 @@ def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Schedule
     """Queue what is unfinished. What a second server ended over, and what cannot be asked again, has failed: it may be why they ended."""
     for document, state in store.unfinished():
         explanation_id = document["id"]
-        asked = store.file(explanation_id, QUESTION)
+        question_json = store.file(explanation_id, QUESTION)
         try:
-            if asked is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
-                question = question_of(asked.decode(), store.upload(explanation_id))
+            if question_json is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
+                question = question_of(question_json.decode(), store.upload(explanation_id))
                 job = Job(question, registry.find(question.model), {}, stored=document)
                 if state == "running":
                     store.put_file(explanation_id, RESUMED, b"")

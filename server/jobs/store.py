@@ -126,10 +126,10 @@ class Store:
 
         What is stored of one and cannot be read is put aside: it keeps its id alone.
         """
-        rows = "SELECT id, state, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running') ORDER BY number"
+        query = "SELECT id, state, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running') ORDER BY number"
         with self._lock:
-            found = self._db.execute(rows).fetchall()
-        return [({**self._readable(explanation_id, stored), "id": explanation_id}, state) for explanation_id, state, stored in found]
+            rows = self._db.execute(query).fetchall()
+        return [({**self._readable(explanation_id, stored), "id": explanation_id}, state) for explanation_id, state, stored in rows]
 
     def _readable(self, explanation_id: str, stored: bytes | None) -> dict[str, Any]:
         try:
