@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 from server.http.problems import Problem
 from server.jobs.job import Job
@@ -27,10 +28,12 @@ def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Schedule
                 question = question_of(question_json.decode(), store.upload(explanation_id))
                 job = Job(question, registry.find(question.model), {}, stored=document)
                 if state == "running":
-                    store.put_file(explanation_id, RESUMED, b"")
+                    with suppress(Problem):  # a full disk
+                        store.put_file(explanation_id, RESUMED, b"")
                 scheduler.resume(job)
                 log.info("explanation %s was not finished: it is made now", explanation_id)
                 continue
         except (Problem, ValueError, TypeError) as error:
             log.warning("explanation %s was not finished, and cannot be made now: %s", explanation_id, error)
-        store.save({**document, "state": "failed", "problem": interrupted().to_json()})
+        with suppress(Problem):
+            store.save({**document, "state": "failed", "problem": interrupted().to_json()})

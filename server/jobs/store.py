@@ -136,7 +136,8 @@ class Store:
             return _document(stored or b"")
         except NotJsonError as error:  # one bad row keeps no server from starting
             log.warning("explanation %s in the store cannot be read (%s): what is stored of it is put aside", explanation_id, error)
-            self.put_file(explanation_id, DAMAGED, stored or b"")
+            with suppress(Problem):  # a full disk
+                self.put_file(explanation_id, DAMAGED, stored or b"")
             return {"created": datetime.now(UTC).isoformat(timespec="milliseconds"), "maps": []}
 
     def put_file(self, explanation_id: str, name: str, data: bytes) -> None:
