@@ -1,1 +1,1 @@
-"""The web face of Vitrine: pages, API, job queue, one worker thread for the device, and the store."""
+"""The web face of Vitrine: pages, API, job queue, processes that have the models, and the store."""

@@ -68,7 +68,7 @@ class ModelEntry:
 
 
 class ModelRegistry:
-    """The models by name. Web threads read it and ask for loads; the worker thread fills it in."""
+    """The models by name. Web threads read it and ask for loads; runners fill it in."""
 
     def __init__(self, catalogue: Sequence[Any], max_hub_models: int) -> None:
         self._lock = threading.RLock()
