@@ -52,11 +52,16 @@ class HostLostError(Exception):
 class HostProcess:
     """A :class:`ModelHost` in another process, which is started when it is needed. One thread asks; any may read
     ``silence``, ``memory`` and ``pid``.
+
+    models  what it has in memory
     """
+
+    can_be_ended = True
 
     def __init__(self, make_host: Callable[[], ModelHost], log_level: str, on_end: Callable[[str], None] = lambda _: None) -> None:
         """``make_host``, which can be pickled, makes the host there; ``on_end`` is told why a process ended."""
         self._make_host, self._log_level, self._on_end = make_host, log_level, on_end
+        self.pid: int | None = None
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
         self._line: Line | None = None
@@ -64,29 +69,27 @@ class HostProcess:
         self._watches: list[Watch] = []
         self._problem: Problem | None = None  # for which it is ended
         self._last_problem: Problem | None = None  # for which the one before was ended
-        self._models: set[str] = set()
+        self.models: set[str] = set()
 
-    @property
-    def models(self) -> set[str]:
-        """What it has in memory; nothing where it has ended with nothing to do."""
+    def notice_end(self) -> None:
+        """Find out where it has ended with nothing to do: it has no models then."""
         if self._process is not None and not self._watches and not self._process.is_alive():
             self._end()
-        return self._models
 
     # --- what it is asked ------------------------------------------------------------------------------------------------
 
     def load(self, name: str, device: str | None, watch: Watch) -> ModelFacts:
         """As :meth:`ModelHost.load`; raises HostLostError, as do the others."""
         facts: ModelFacts = self._ask(watch, {}, "load", name, device)
-        self._models.add(name)
+        self.models.add(name)
         return facts
 
     def keep(self, names: Iterable[str], watch: Watch) -> None:
         """As :meth:`ModelHost.keep`."""
         wanted = set(names)
-        if self._models - wanted:
+        if self.models - wanted:
             self._ask(watch, {}, "keep", wanted)
-            self._models &= wanted
+            self.models &= wanted
 
     def explain(self, name: str, question: Question, targets: list[Target] | None, calls: TurnCalls, watch: Watch) -> None:
         """As :meth:`ModelHost.explain`."""
@@ -127,16 +130,11 @@ class HostProcess:
     @property
     def memory(self) -> int:
         """Bytes that it holds; 0 where it does not run."""
-        process = self._process
+        pid = self.pid
         try:
-            return 0 if process is None or process.pid is None else int(psutil.Process(process.pid).memory_info().rss)
+            return 0 if pid is None else int(psutil.Process(pid).memory_info().rss)
         except psutil.Error:
             return 0
-
-    @property
-    def pid(self) -> int | None:
-        """The process, where it runs."""
-        return None if self._process is None else self._process.pid
 
     def _started(self) -> Line:
         if self._line is None:
@@ -145,6 +143,7 @@ class HostProcess:
             arguments = (theirs, self._make_host, self._log_level)
             self._process = context.Process(target=_serve, args=arguments, name="vitrine models", daemon=True)  # type: ignore[attr-defined]
             self._process.start()
+            self.pid = self._process.pid
             theirs.close()
             self._connection = ours
             self._line = Line(ours, {}, self._wait)
@@ -185,8 +184,8 @@ class HostProcess:
             self._process.close()
         if self._connection is not None:
             self._connection.close()
-        self._process = self._connection = self._line = None
-        self._models = set()
+        self._process = self._connection = self._line = self.pid = None
+        self.models = set()
 
 
 def _ending(code: int | None) -> str:

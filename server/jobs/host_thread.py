@@ -17,6 +17,8 @@ from server.schemas.question import Question
 class HostThread:
     """As :class:`HostProcess`, in the thread that asks. Nothing can end it: what hangs there hangs until the server is killed."""
 
+    can_be_ended = False
+
     def __init__(self, host: ModelHost) -> None:
         self._host = host
         self._heard: float | None = None  # when it was last heard of; None where nothing is asked of it
@@ -49,6 +51,9 @@ class HostThread:
         """As :meth:`ModelHost.answer`."""
         answer: dict[str, Any] = self._ask(lambda: self._host.answer(name, work, self._hearing(cancelled), tell))
         return answer
+
+    def notice_end(self) -> None:
+        """It does not end."""
 
     def look_around(self) -> None:
         """As :meth:`ModelHost.look_around`."""

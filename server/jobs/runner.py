@@ -34,6 +34,7 @@ _SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
 #: Seconds of silence after which a process is ended whose work nobody wants any more: passes are over sooner.
 GRACE = 5.0
 _GRACE_AT_STOP = 1.0
+_LONGEST_LOAD = 900.0  # seconds: loading gives no sign of life
 
 
 class Runner(threading.Thread):
@@ -50,8 +51,8 @@ class Runner(threading.Thread):
 
     @property
     def healthy(self) -> bool:
-        """Whether the thread is alive, and its host has been heard of lately or is about to be ended."""
-        return self.is_alive() and self.host.silence < self._settings.silence_seconds + GRACE
+        """Whether the thread is alive, and its host has been heard of lately or can be ended."""
+        return self.is_alive() and (self.host.can_be_ended or self.host.silence < self._settings.silence_seconds)
 
     def run(self) -> None:
         """Load, answer and explain until the server stops."""
@@ -89,6 +90,7 @@ class Runner(threading.Thread):
     def _tidy_up(self) -> bool:
         """With nothing to do: one thing that makes later ones quicker. False where there is none."""
         self._scheduler.save_again()
+        self.host.notice_end()
         registry, host = self._scheduler.registry, self.host
         if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
             log.info("the process of the models (%s) holds %d MB: it is started anew", host.pid, host.memory // 1_000_000)
@@ -109,7 +111,7 @@ class Runner(threading.Thread):
 
     def _bring(self, entry: ModelEntry) -> None:
         """Have the host load a model."""
-        registry, watch = self._scheduler.registry, self._watch(lambda: None)
+        registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self.host.memory if self.host.models else 0
         try:
             try:
@@ -131,6 +133,7 @@ class Runner(threading.Thread):
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
         """What is known of a model that the host has in memory; raises the Problem with which it failed to load."""
         facts = self._scheduler.registry.use(entry)
+        self.host.notice_end()
         if entry.name in self.host.models:
             return facts
         self._bring(entry)  # another host has loaded it, or one that has ended
@@ -153,8 +156,13 @@ class Runner(threading.Thread):
         self._in_between = before + time.monotonic() - began
         return True
 
-    def _watch(self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False) -> Watch:
-        """Ends a host that is silent for too long, and sooner where nobody wants what it makes or its time is over."""
+    def _watch(
+        self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
+    ) -> Watch:
+        """Ends a host that is silent for too long (None: as the settings say), and sooner where nobody wants what it makes or its time is
+        over.
+        """
+        most = self._settings.silence_seconds if longest is None else longest
 
         def watch(silence: float) -> Problem | None:
             if self._scheduler.stopping and silence > _GRACE_AT_STOP:
@@ -164,8 +172,8 @@ class Runner(threading.Thread):
                     return Problem(409, "cancelled", "Nobody wants this any more, and the model did not stop by itself.", send="Ask again.")
                 if (problem := limit_passed()) is not None:
                     return problem
-            if silence > (longest := self._settings.silence_seconds):
-                detail = f"The model gave no sign of life for {longest:g} seconds, and was ended."
+            if silence > most:
+                detail = f"The model gave no sign of life for {most:g} seconds, and was ended."
                 return Problem(503, "worker-hung", detail, send="Ask for less, or choose another model or other methods.")
             return None
 

@@ -68,6 +68,12 @@ def wait_for_model(site: Site) -> int:
     return int(host_of(site).pid)
 
 
+def hanging(site: Site, one: str) -> int:
+    """Until an explanation has its model hang; the number of the process."""
+    until(lambda: site.get(f"/api/explanations/{one}")["state"] == "running" and host_of(site).silence > 0.3, "it hangs")
+    return int(host_of(site).pid)
+
+
 def goes_on(site: Site, word: str = KIND) -> None:
     """Others are answered."""
     assert ask(site, word, "the", wait=True).json()["state"] == "done"
@@ -102,9 +108,9 @@ def test_a_model_that_fails_fails_alone(site: Site, refused: Check, end: End) ->
 def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
     """While it works, and while it does nothing."""
     held = ask(site, HANG).json()["id"]
-    until(lambda: site.get(f"/api/explanations/{held}")["state"] == "running", "it runs")
+    before = hanging(site, held)
     waiting = ask(site, KIND, "not").json()["id"]
-    os.kill(host_of(site).pid, signal.SIGKILL)
+    os.kill(before, signal.SIGKILL)
     problem = site.finish(held)["problem"]
     assert (problem["type"], "SIGKILL" in problem["detail"]) == ("urn:vitrine:problem:worker-ended", True)
     assert site.finish(waiting)["state"] == "done"
@@ -119,8 +125,7 @@ def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
 
 def test_what_hangs_is_ended_where_nobody_wants_it(site: Site, impatient: None) -> None:
     held = ask(site, HANG).json()["id"]
-    until(lambda: site.get(f"/api/explanations/{held}")["state"] == "running", "it runs")
-    before = host_of(site).pid
+    before = hanging(site, held)
     assert site.client.delete(f"/api/explanations/{held}").status_code == 204
     assert site.finish(held)["state"] == "cancelled"
     assert not is_running(before)
@@ -130,8 +135,10 @@ def test_what_hangs_is_ended_where_nobody_wants_it(site: Site, impatient: None) 
 @pytest.mark.parametrize(("setting", "slug"), [("job_seconds", "took-too-long"), ("silence_seconds", "worker-hung")])
 def test_what_hangs_is_ended_when_its_time_is_over(tmp_path: Path, refused: Check, impatient: None, setting: str, slug: str) -> None:
     with hostile_site(tmp_path, **{setting: 1}) as site:
+        before = wait_for_model(site)
         refused(ask(site, HANG, wait=True), 503, slug)
-        goes_on(site)
+        assert not is_running(before)
+        wait_for_model(site)
 
 
 def test_a_study_that_crashes_fails_alone(site: Site, refused: Check) -> None:
@@ -171,8 +178,7 @@ def test_others_do_not_wait_for_a_method_of_many_passes(site: Site, impatient: N
 def test_a_server_with_a_model_that_hangs_stops(tmp_path: Path) -> None:
     with hostile_site(tmp_path) as site:
         held = ask(site, HANG).json()["id"]
-        until(lambda: site.get(f"/api/explanations/{held}")["state"] == "running", "it runs")
-        before = host_of(site).pid
+        before = hanging(site, held)
     assert not is_running(before)
     with hostile_site(tmp_path) as site:
         assert site.get(f"/api/explanations/{held}")["problem"]["type"].endswith("interrupted")
