@@ -1,1 +1,1 @@
-"""The HTTP interface of Vitrine: pages, API, job queue, one worker thread for the device, and the store."""
+"""The HTTP interface of Vitrine: pages, API, job queue, processes that have the models, and the store."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,17 @@ from server.http.middleware import Surroundings
 from server.http.openapi import complete_openapi
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
+from server.jobs.host_process import HostProcess
+from server.jobs.host_thread import HostThread
+from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.model_source import ModelSource
 from server.jobs.own_models import OwnModels
+from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
 from server.jobs.store import Store
-from server.jobs.worker import Worker
+from server.jobs.worker import MakeHost, Worker
+from server.log import set_up_log
 from server.pages.routes import add_pages
 from server.samples import read_samples, sample_folders
 from server.services import Services
@@ -48,26 +53,42 @@ API = (explanations, comparisons, inspection, interactions, deletion_test, expor
 _DECODERS = 2  # uploads decoded at once
 
 
-def create_app(settings: Settings, source: ModelSource | None = None, samples: Iterable[Path] | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    source: ModelSource | None = None,
+    samples: Iterable[Path] | None = None,
+    make_model_host: Callable[[Settings], ModelHost] | None = None,
+) -> FastAPI:
     """The application. ``source`` says where models come from, None for ``explainers``; ``samples`` are the folders of the inputs to try,
     None for those that ship.
 
-    The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there.
+    The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there. They
+    live in a process of their own, which can be ended, in the :class:`ModelHost` that ``make_model_host`` makes there (it can be
+    pickled); with a ``source`` of one's own, and without that, they live in a thread of this process.
+
     Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
     """
+    if source is None and make_model_host is None:
+        make_model_host = own_model_host
     source = ModelSource() if source is None else source
-    device_named(None if settings.device == "auto" else settings.device)
+    device = device_named(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
+    hosts = 1
+    make_host: MakeHost = lambda _: HostThread(ModelHost(source.load, settings))  # noqa: E731
+    if make_model_host is not None:
+        process = partial(make_model_host, settings)
+        make_host = lambda on_end: HostProcess(process, settings.log_level, on_end)  # noqa: E731
+        hosts = settings.workers if device.type == "cpu" else 1
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
-        _set_up_log(settings.log_level)
+        set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
         registry = ModelRegistry(source.catalogue, settings.max_hub_models)
-        worker = Worker(source, registry, store, settings, metrics)
+        worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
         decoders = anyio.CapacityLimiter(_DECODERS)
         run_controller = RunController(registry, worker, settings.home)
         own_models = OwnModels(settings.home, settings.max_model_bytes)
@@ -78,6 +99,7 @@ def create_app(settings: Settings, source: ModelSource | None = None, samples: I
                 registry.ask(name, worker.load, trusted=True)
             for name in settings.models:
                 registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
+            await run_in_threadpool(resume_unfinished, store, registry, worker)
             yield
         finally:
             await run_in_threadpool(worker.stop)
@@ -88,6 +110,7 @@ def create_app(settings: Settings, source: ModelSource | None = None, samples: I
     app = FastAPI(
         title="Vitrine", version=versions()["vitrine"], docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
     )
+    app.state.metrics = metrics
     app.add_middleware(Surroundings, metrics=metrics, settings=settings)
     add_handlers(app)
     for module in API:
@@ -104,11 +127,6 @@ def _ways_of(name: str, settings: Settings) -> dict[str, Any]:
     return {way: value for way, value in (("architecture", settings.architecture), ("labels", settings.labels)) if value}
 
 
-def _set_up_log(level: str) -> None:
-    """Write the server's log to stderr, unless whoever started it has set up logging already."""
-    ours = logging.getLogger("server")
-    ours.setLevel(level.upper())
-    if not ours.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(levelname)s:     %(message)s"))
-        ours.addHandler(handler)
+def own_model_host(settings: Settings) -> ModelHost:
+    """What lives in a process of models: ``explainers``."""
+    return ModelHost(ModelSource().load, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -48,9 +49,14 @@ def parsed_json(data: bytes, *, mend: bool = False) -> Any:
     def refuse(constant: str) -> NoReturn:
         raise NotJsonError(f"it holds {constant}, which JSON has not")
 
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise NotJsonError("it holds a number that is too large")
+        return value
+
     try:
         text = data.decode()
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse, parse_float=finite)
     except NotJsonError:
         raise
     except UnicodeDecodeError as error:

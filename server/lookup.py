@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Request
 
 from server.http.problems import Problem
-from server.jobs.intake import QuestionInput
+from server.jobs.intake import QuestionInput, input_asked
 from server.jobs.store import QUESTION
-from server.schemas.question import Question, question_of
+from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from server.services import Services
 
 #: The path parameter of the calls about one explanation.
@@ -22,6 +22,11 @@ ONLY_A_COPY = (
     "Explained from the copy that the server kept of the picture (JPEG, at most 1024 pixels a side), as the picture itself was not kept "
     "then: numbers can differ a little."
 )
+
+
+def visitor_of(request: Request) -> str:
+    """Who asks: the address that a request comes from."""
+    return request.client.host if request.client is not None else ""
 
 
 def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
@@ -50,13 +55,13 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
     job = services.worker.find(explanation_id)
     if job is not None:
-        return QuestionInput(
-            job.question.image, job.question.text, job.question.text_pair, job.question.note, job.question.crop, job.question.window
-        )
+        return input_asked(job.question)
     document = services.store.document(explanation_id)
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
+    if "input" not in document and (kept := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
+        return input_asked(question_of(kept.decode(), services.store.upload(explanation_id)))
     source = document.get("input", {})
     if source.get("kind") == "text":
         return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
@@ -68,6 +73,21 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
         return QuestionInput(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
+
+
+def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
+    """A form whose source was not finished, as where the server stopped: what is not sent is as it was asked there, of the same model."""
+    if form.source is None:
+        return form
+    try:
+        question, document = question_asked(form.source, services), find_document(form.source, services)
+    except Problem:  # what is wrong with it is said where its input is looked for
+        return form
+    if document["state"] not in ("failed", "cancelled") or question.model != form.model:
+        return form
+    usual = {name: field.default for name, field in QuestionFields.model_fields.items() if name not in QuestionInput.__dataclass_fields__}
+    values = {name: getattr(question, name) for name in usual if name not in form.model_fields_set}
+    return form.model_copy(update={name: value for name, value in values.items() if value != usual[name]})
 
 
 def question_asked(explanation_id: str, services: Services) -> Question:

@@ -58,6 +58,16 @@ class Settings:
     max_methods: int = _setting(256, "Most methods in one request.", 1)
     max_targets: int = _setting(8, "Most targets or prompts in one request.", 1)
     queue_size: int = _setting(32, "Explanations that may wait; one more is answered 429.", 1)
+    queue_share: int = _setting(24, "Explanations of one visitor that may wait, so that others still enter.", 1)
+    workers: int = _setting(1, "Processes that hold models, each with its own copy, where they run on the CPU; a GPU has one.", 1, 64)
+    job_seconds: int = _setting(900, "Seconds that one explanation or study may use its model; then it is ended.", 1)
+    method_seconds: int = _setting(300, "Seconds that one method of an explanation may take; then the explanation is ended.", 1)
+    silence_seconds: int = _setting(
+        120, "Seconds that a model may compute without a sign of life, such as the end of a pass; then its process is started anew.", 1
+    )
+    grown_mb: int = _setting(
+        1000, "Megabytes by which a process of models may grow after it has loaded them; past that it is started anew when idle.", 1
+    )
     max_hub_models: int = _setting(4, "Hub models kept in memory; the one unused for longest makes room.", 1)
     keep: int = _setting(1000, "Explanations kept in the store; the oldest make room.", 1)
     runs: tuple[str, ...] = _setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
@@ -16,7 +16,7 @@ from server.schemas.base import study_events
 from server.schemas.studies import DeletionCurves, DeletionQuestion, DeletionScore, EditedAnswer, ScoresToTest
 from server.services import Use
 from server.studies.deletion_test import Edit, deletion_curves, deletion_score, edited_answer
-from server.studies.study import Subject, study
+from server.studies.study import study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=TokensRoute)
 _Answer = DeletionCurves | EditedAnswer
@@ -63,12 +63,10 @@ async def remove_tokens(explanation_id: ExplanationId, body: DeletionQuestion, s
     edit = _edit(body)
 
     if edit is not None:
-        return await study(services, explanation_id, lambda subject: edited_answer(subject, body.target, edit), request)
+        return await study(services, explanation_id, partial(edited_answer, target=body.target, edit=edit), request)
 
-    def ask(subject: Subject) -> dict[str, Any]:
-        orders = ORDERS if body.order is None else (body.order,)
-        return deletion_curves(subject, body.target, body.methods, orders, body.fractions)
-
+    orders = ORDERS if body.order is None else (body.order,)
+    ask = partial(deletion_curves, target=body.target, methods=body.methods, orders=orders, fractions=body.fractions)
     return await study(services, explanation_id, ask, request, is_long=True, weight=MANY_PASSES)
 
 
@@ -80,6 +78,5 @@ async def score_map(explanation_id: ExplanationId, body: ScoresToTest, services:
     ``area`` is that under the target's probability (or what ``read`` names) while the tokens go most important first: the lower, the
     better. It is the number that ``deletion-test`` gives a stored map with the same scores.
     """
-    return await study(
-        services, explanation_id, lambda subject: deletion_score(subject, body.target, body.scores), request, kind="deletion score"
-    )
+    ask = partial(deletion_score, target=body.target, scores=body.scores)
+    return await study(services, explanation_id, ask, request, kind="deletion score")

@@ -29,7 +29,7 @@ from server.jobs.feed import Event, Feed
 from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.lookup import COPY, ExplanationId, find_document, input_of, question_asked
+from server.lookup import COPY, ExplanationId, as_asked, find_document, input_of, question_asked, visitor_of
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.schemas.question import Question, QuestionForm
 from server.services import Services, Use
@@ -54,6 +54,7 @@ async def ask(
     """
     if precision is not None:
         form = form.model_copy(update={"precision": precision})
+    form = await run_in_threadpool(as_asked, form, services)
     question = await read_question(form, services.settings, lambda source: input_of(source, services))
     return await _explain(question, request, services, wait)
 
@@ -61,7 +62,7 @@ async def ask(
 async def _explain(question: Question, request: Request, services: Services, wait: bool = False) -> Response:
     entry = services.registry.find(question.model)
     original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
-    job = await run_in_threadpool(_submit, question, entry, original, services)
+    job = await run_in_threadpool(_submit, question, entry, original, services, visitor_of(request))
     explanation_id = job if isinstance(job, str) else job.id
     url = f"/api/explanations/{explanation_id}"
     if not wait:
@@ -99,7 +100,7 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
     return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
 
 
-def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services) -> Job | str:
+def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: str) -> Job | str:
     """Queue the explanation; or the id of a finished one that answers the same question."""
     if entry.state == "failed" and entry.problem is not None:
         raise entry.problem
@@ -110,8 +111,9 @@ def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], ser
         if (known := services.store.finished(key)) is not None:
             if question.image is not None and services.store.upload(known) is None:
                 services.store.keep_upload(known, question.image)  # it was made before uploads were kept
+            services.metrics.reused()
             return known
-    job = Job(question, entry, images)
+    job = Job(question, entry, images, visitor)
     services.worker.submit(job)
     return job
 

@@ -110,34 +110,38 @@ def _digest(data: bytes) -> str:
 
 
 @router.get("/{id}/thumbnail.jpg", response_class=Response, responses=file_of("image/jpeg"))
-def thumbnail(explanation_id: ExplanationId, services: Use) -> Response:
+def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) -> Response:
     """The upload, upright and small."""
     data = _stored_file(explanation_id, PICTURE, services)
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
         image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
-        return _cached(encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
+        return _cached(request, encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
 
 
 @router.get("/{id}/{name}.png", response_class=Response, responses=file_of("image/png"))
-def model_input_png(explanation_id: ExplanationId, name: str, services: Use) -> Response:
+def model_input_png(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
     """``input.png``: the pixels that the model saw, before they were normalised."""
-    return _cached(_stored_file(explanation_id, f"{name}.png", services), "image/png")
+    return _cached(request, _stored_file(explanation_id, f"{name}.png", services), "image/png")
 
 
 @router.get("/{id}/{name}.jpg", response_class=Response, responses=file_of("image/jpeg"))
-def original(explanation_id: ExplanationId, name: str, services: Use) -> Response:
+def original(explanation_id: ExplanationId, name: str, services: Use, request: Request) -> Response:
     """``original.jpg``: the upload, upright."""
-    return _cached(_stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
+    return _cached(request, _stored_file(explanation_id, f"{name}.jpg", services), "image/jpeg")
 
 
 @router.get("/{id}/tensors.safetensors", response_class=Response, responses=file_of("application/octet-stream"))
-def tensors(explanation_id: ExplanationId, services: Use) -> Response:
+def tensors(explanation_id: ExplanationId, services: Use, request: Request) -> Response:
     """What the model was given, to the last bit: ``explainers.explain`` takes it."""
-    return _cached(_stored_file(explanation_id, TENSORS_FILE, services), "application/octet-stream")
+    return _cached(request, _stored_file(explanation_id, TENSORS_FILE, services), "application/octet-stream")
 
 
-def _cached(data: bytes, media: str) -> Response:
-    return Response(data, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
+def _cached(request: Request, data: bytes, media: str) -> Response:
+    """A file that a browser may keep, if it asks each time whether it is there still: one that is deleted is not shown again."""
+    headers = {"Cache-Control": "private, no-cache", "ETag": f'"{_digest(data)}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=media, headers=headers)
 
 
 def _stored_file(explanation_id: str, name: str, services: Services) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 
 from server.http.bodies import BodyRoute
@@ -26,7 +28,7 @@ async def mix(explanation_id: ExplanationId, body: MixRequest, request: Request,
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.mix(s, body.method, body.rule, body.target),
+        partial(inspection.mix, method=body.method, rule=body.rule, label=body.target),
         request,
         kind="mix",
         is_long=True,
@@ -39,7 +41,7 @@ async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Req
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.heads(s, body),
+        partial(inspection.heads, wanted=body),
         request,
         kind="layers",
     )
@@ -51,7 +53,7 @@ async def contributions(explanation_id: ExplanationId, body: ContributionsReques
     return await study(
         services,
         explanation_id,
-        lambda s: inspection.contributions(s, body.method, body.target),
+        partial(inspection.contributions, spec=body.method, label=body.target),
         request,
         kind="contributions",
         is_long=True,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
-from server.lookup import ExplanationId
+from server.lookup import ExplanationId, find_document
 from server.schemas.base import study_events
 from server.schemas.studies import Alikeness, AlikeRequest, Interaction, InteractionRequest
 from server.services import Use
 from server.studies import interactions as studies
-from server.studies.study import study
+from server.studies.study import past_input, study
 
 router = APIRouter(prefix="/api/explanations", tags=["studies"], route_class=BodyRoute)
 
@@ -28,7 +31,7 @@ async def interactions(explanation_id: ExplanationId, body: InteractionRequest, 
     return await study(
         services,
         explanation_id,
-        lambda s: studies.words_and_patches(s, body.prompt, **how),
+        partial(studies.words_and_patches, prompt=body.prompt, **how),
         request,
         kind="interaction",
         is_long=True,
@@ -40,12 +43,7 @@ async def alike(explanation_id: ExplanationId, body: AlikeRequest, request: Requ
     """Why the model finds the inputs of two explanations alike: both sides' maps of the cosine of what the model makes of them before its
     last layer (of a CLIP model: its embeddings), and what each pair of patches or words adds to it.
     """
-    how = body.options()
-    return await study(
-        services,
-        explanation_id,
-        lambda s: studies.alike(services, s, body.other, **how),
-        request,
-        kind="alike",
-        is_long=True,
-    )
+    first, second = await run_in_threadpool(lambda: [find_document(name, services) for name in (explanation_id, body.other)])
+    studies.check_two(first, second)
+    ask = partial(studies.alike, other=await run_in_threadpool(past_input, second, services), **body.options())
+    return await study(services, explanation_id, ask, request, kind="alike", is_long=True)

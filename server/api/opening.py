@@ -124,7 +124,7 @@ def report(name: Annotated[str, Query(max_length=1000)], services: Use) -> Openi
     """The report of a model that was opened, or of why it could not be."""
     entry = services.registry.find(name)
     known = None if entry.facts is None or entry.facts.report is None else ModelReport.model_validate(entry.facts.report)
-    return OpeningReport(name=name, state=entry.state, kind=entry.kind, report=known, failure=entry.failure)
+    return OpeningReport(name=name, state=entry.state, kind=entry.kind, report=known, failure=entry.failure_report)
 
 
 def _place(place: ModelPlace, request: Request, services: Services) -> tuple[Path, list[str]]:

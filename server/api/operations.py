@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import psutil
+from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from server.http.answers import DocumentResponse
@@ -10,6 +11,7 @@ from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
+from server.jobs.worker import Worker
 from server.schemas.registries import Health, Limits, Readiness
 from server.services import Use
 
@@ -17,18 +19,23 @@ router = APIRouter(tags=["operations"], route_class=BodyRoute)
 
 
 @router.get("/healthz", response_model=Health)
-async def healthz() -> DocumentResponse:
-    """The event loop answers."""
+async def healthz(request: Request) -> Response:
+    """Requests are answered, and work moves; 503 where a model hangs that nothing can end: the server has to be started anew."""
+    worker: Worker = request.app.state.services.worker  # no thread is asked for it, as all may be busy
+    if not worker.healthy:
+        return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
     return DocumentResponse({"status": "ok"})
 
 
 @router.get("/readyz", response_model=Readiness)
 def readyz(services: Use) -> Response:
-    """The embedded models are loaded and the worker beats; 503 until then. Hub models do not count."""
+    """The embedded models are loaded, work moves, and what is made can be stored; 503 until then. Hub models do not count."""
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
     waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
     if not services.worker.healthy:
-        waiting.append("the worker does not beat")
+        waiting.append("a model hangs, and nothing can end it")
+    if (fault := services.store.check()) is not None:
+        waiting.append(fault)
     if waiting:
         return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
     return DocumentResponse({"status": "ready", "models": states})
@@ -47,6 +54,9 @@ def metrics(services: Use) -> PlainTextResponse:
     gauges = {
         "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
         "models_loaded": ("Models in memory.", float(loaded)),
-        "worker_up": ("Whether the worker beats.", float(services.worker.healthy)),
+        "worker_up": ("Whether work moves.", float(services.worker.healthy)),
+        "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
+        "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),
+        "store_writable": ("Whether explanations can be stored, as far as the last try tells.", float(services.store.fault is None)),
     }
     return PlainTextResponse(services.metrics.text(gauges), media_type=MEDIA_TYPE)

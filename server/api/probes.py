@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
-from server.jobs.tasks import TellAnswers
 from server.schemas.base import study_events
 from server.schemas.studies import Probe, WordProbe
 from server.services import Use
@@ -26,9 +24,4 @@ async def probe(body: Probe, services: Use, request: Request) -> Response:
     """
     check(body)
 
-    def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-        facts = services.registry.find(body.model).facts
-        assert facts is not None  # it is loaded
-        return answer(body, model, facts, cancelled, tell)
-
-    return await ask_model(services, body.model, work, request, is_long=True, kind="probe")
+    return await ask_model(services, body.model, partial(answer, body), request, is_long=True, kind="probe")

@@ -72,6 +72,9 @@ def address(listener: socket.socket) -> str:
 
 def the_server(settings: Settings) -> uvicorn.Server:
     """The application inside uvicorn, which says where it is once it answers."""
+    from server.jobs.processes import prepare_processes
+
+    prepare_processes()  # they import what models need while this one imports what the pages need
     import uvicorn
 
     from server.app import create_app
@@ -86,6 +89,6 @@ def the_server(settings: Settings) -> uvicorn.Server:
     # An open event stream would keep the server from stopping. The application logs its calls itself.
     return Server(
         uvicorn.Config(
-            create_app(settings), http=HeadLimitProtocol, log_level=settings.log_level, timeout_graceful_shutdown=5, access_log=False
+            create_app(settings), http=HeadLimitProtocol, log_level=settings.log_level, timeout_graceful_shutdown=4, access_log=False
         )
     )

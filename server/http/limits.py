@@ -41,6 +41,12 @@ def size_limit(slug: str, most: int) -> Limit:
     return Limit(most, 413, slug, f"The body of the request is larger than {size}.", f"Send at most {size}.")
 
 
+def _time_limit(what: str, most: int) -> Limit:
+    """A limit on the seconds of the model's time."""
+    detail = f"{what} took longer than {most} seconds of the model's time, and was ended."
+    return Limit(most, 503, "took-too-long", detail, "Ask for fewer methods or targets, fewer samples or steps, or a shorter text.")
+
+
 def limits(settings: Settings) -> dict[str, Limit]:
     """Every limit by its name."""
     size, pixels = f"{settings.max_upload_mb:g} MB", f"{settings.max_megapixels:g} megapixels"
@@ -73,6 +79,15 @@ def limits(settings: Settings) -> dict[str, Limit]:
         "methods": Limit(settings.max_methods, 422, "too-many", "There are {count} methods.", f"Send at most {settings.max_methods}."),
         "targets": Limit(
             settings.max_targets, 422, "too-many", "There are {count} values of {what}.", f"Send at most {settings.max_targets}."
+        ),
+        "job_seconds": _time_limit("What was asked", settings.job_seconds),
+        "method_seconds": _time_limit("The method {what}", settings.method_seconds),
+        "queue_share": Limit(
+            settings.queue_share,
+            429,
+            "queue-full",
+            "{count} {what} of yours are waiting already, which is your share of the queue.",
+            "Send the same request again in a moment.",
         ),
         "name": Limit(MOST_CHARS_OF_A_NAME, 422, "too-long", "A {what} is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters."),
     }

@@ -18,6 +18,11 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._requests = Counter("vitrine_requests", "Answered HTTP requests.", ("method", "route", "status"), registry=self._registry)
         self._seconds = Summary("vitrine_explanation_seconds", "Time spent on explanations.", ("state",), registry=self._registry)
+        self._waits = Summary("vitrine_queue_wait_seconds", "Time that explanations waited for their first turn.", registry=self._registry)
+        self._methods = Summary("vitrine_method_seconds", "Time spent on maps.", ("method",), registry=self._registry)
+        self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
+        self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
+        self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
 
     def request(self, method: str, route: str, status: int) -> None:
         """Count one answered request; ``route`` is the route's pattern, so that ids do not make a series each."""
@@ -27,12 +32,25 @@ class Metrics:
         """Count one explanation that has ended."""
         self._seconds.labels(state).observe(seconds)
 
-    def mean_job_seconds(self) -> float:
-        """What a finished explanation has taken on average; 1 before there is one."""
-        total, count = (
-            self._registry.get_sample_value(f"vitrine_explanation_seconds_{part}", {"state": "done"}) for part in ("sum", "count")
-        )
-        return total / count if total is not None and count else 1.0
+    def waited(self, seconds: float) -> None:
+        """Count one explanation that has its first turn."""
+        self._waits.observe(seconds)
+
+    def method(self, method: str, seconds: float) -> None:
+        """Count one map; ``method`` comes without options, so that these do not make a series each."""
+        self._methods.labels(method).observe(seconds)
+
+    def reused(self) -> None:
+        """Count one question that a finished explanation answered."""
+        self._reused.inc()
+
+    def refused(self, reason: str) -> None:
+        """Count one refused request by the slug of its problem."""
+        self._refusals.labels(reason).inc()
+
+    def worker_ended(self, reason: str) -> None:
+        """Count one process of models that ended, or was ended; the next one takes its place."""
+        self._ended.labels(reason).inc()
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """Everything as text. ``gauges``: name -> (help, value) of what is measured at this moment."""

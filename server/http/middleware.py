@@ -76,6 +76,7 @@ class Surroundings:
                 check_origin(scope, self.settings)
             await self.app(scope, receive, answer)
         except Problem as refusal:  # of check_origin: the application answers its own
+            self.metrics.refused(refusal.slug)
             await refusal.response()(scope, receive, answer)
         except Exception as error:
             if is_begun:

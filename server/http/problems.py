@@ -23,13 +23,20 @@ _CLIENT_CLOSED_REQUEST = 499  # as nginx logs it; there is no standard status
 
 
 class Problem(Exception):
-    """One refusal. ``slug`` names its type for machines, ``detail`` says what was wrong, ``send`` what to send instead."""
+    """One refusal. ``slug`` names its type for machines, ``detail`` says what was wrong, ``send`` what to send instead.
+
+    failure_report  of a model that could not be opened, what its owner may send to others; it is in no answer
+    """
 
     def __init__(self, status: int, slug: str, detail: str, *, send: str | None = None, headers: Mapping[str, str] | None = None) -> None:
         detail = detail if detail.endswith((".", "?", "!")) else f"{detail}."
         super().__init__(detail)
         self.status, self.slug, self.headers = status, slug, dict(headers or {})
         self.detail, self.send = encodable(detail), None if send is None else encodable(send)
+        self.failure_report: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it goes from one process to another
+        return _again, (self.status, self.slug, self.detail, self.send, self.headers, self.failure_report)
 
     def to_json(self) -> dict[str, Any]:
         """The members of the problem document."""
@@ -44,6 +51,12 @@ class Problem(Exception):
     def response(self) -> JSONResponse:
         """The HTTP answer."""
         return JSONResponse(self.to_json(), self.status, self.headers, media_type="application/problem+json")
+
+
+def _again(status: int, slug: str, detail: str, send: str | None, headers: dict[str, str], failure_report: str | None) -> Problem:
+    problem = Problem(status, slug, detail, send=send, headers=headers)
+    problem.failure_report = failure_report
+    return problem
 
 
 def from_json(document: Mapping[str, Any]) -> Problem:
@@ -79,6 +92,7 @@ def _answer(request: Request, problem: Problem) -> Response:
 
 async def _on_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Problem)
+    request.app.state.metrics.refused(problem.slug)
     return _answer(request, problem)
 
 

@@ -18,7 +18,7 @@ from explainers.records.targets import Classes, Target, TargetLike, check_names,
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
 from server.jobs.fingerprint import fingerprint
-from server.jobs.model_registry import ModelFacts
+from server.jobs.model_facts import ModelFacts
 from server.schemas.base import Box
 from server.schemas.question import GreyLevels, Question, QuestionFields, QuestionForm
 from server.settings import Settings
@@ -39,6 +39,11 @@ class QuestionInput:
     note: str | None = None
     crop: Box | None = None
     window: GreyLevels | None = None
+
+
+def input_asked(question: Question) -> QuestionInput:
+    """What a question is about."""
+    return QuestionInput(question.image, question.text, question.text_pair, question.note, question.crop, question.window)
 
 
 @dataclass(frozen=True)

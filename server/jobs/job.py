@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,8 @@ from server.http.problems import Problem
 from server.jobs import documents
 from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
-from server.jobs.model_registry import ModelEntry, ModelFacts
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_registry import ModelEntry
 from server.jobs.store import QUESTION
 from server.json_text import json_text
 from server.schemas.question import Question
@@ -29,12 +31,18 @@ class Job:
     stopped    the maps that are there are wanted, and no more
     plan       what the engine is asked, once the worker has looked at the question
     used       seconds that it had the device
+    visitor    whose it is
+    waits_since  when it began to wait for its first turn, by the clock of ``time.monotonic``
     costs      spec -> seconds that its maps take, about
     """
 
-    def __init__(self, question: Question, entry: ModelEntry, images: dict[str, bytes]) -> None:
-        self.id = secrets.token_hex(8)
-        self.question, self.entry, self.images = question, entry, {**images, QUESTION: question.to_json().encode()}
+    def __init__(
+        self, question: Question, entry: ModelEntry, images: dict[str, bytes], visitor: str = "", stored: Mapping[str, Any] | None = None
+    ) -> None:
+        """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
+        self.id = secrets.token_hex(8) if stored is None else str(stored["id"])
+        self.question, self.entry, self.images, self.visitor = question, entry, {**images, QUESTION: question.to_json().encode()}, visitor
+        self.waits_since = time.monotonic()
         self.key: str | None = None
         self.feed = Feed()
         self.cancelled, self.stopped = threading.Event(), threading.Event()
@@ -48,6 +56,7 @@ class Job:
             "id": self.id,
             "state": "queued",
             "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            **{name: stored[name] for name in ("created", "title") if stored is not None and name in stored},
             "model": entry.name,
             **question.unusual,
         }

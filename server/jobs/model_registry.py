@@ -10,13 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from explainers.errors import ExplainerError
-from explainers.models.calibration import UNCALIBRATED, Calibration
-from explainers.models.labels import ClassEntry
 from server.http.problems import Problem, suggestion
 from server.jobs.feed import Feed, event
-from server.json_text import NotJsonError, json_text
-from server.registries import default_methods, methods, variants
+from server.jobs.model_facts import ModelFacts
 
 State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
@@ -24,59 +20,9 @@ _MOST_FAILED = 20
 SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
 
 
-@dataclass(frozen=True)
-class ModelFacts:
-    """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
-
-    kind: str
-    device: str
-    labels: tuple[str, ...]
-    details: dict[str, Any]
-    weights_digest: str
-    blocks: int
-    methods: tuple[dict[str, Any], ...]
-    variants: tuple[dict[str, Any], ...]
-    default_methods: tuple[str, ...]
-    text_side: ModelFacts | None = None
-    classes: tuple[ClassEntry, ...] = ()
-    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    calibration: Calibration = UNCALIBRATED
-    report: Mapping[str, Any] | None = None  # what was found and checked when it was opened
-
-
-def facts_of(model: Any) -> ModelFacts:
-    """What is known of a model that was loaded, as it is seen from its side."""
-    return ModelFacts(
-        kind=model.kind,
-        device=str(model.device),
-        labels=tuple(model.labels),
-        details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
-        weights_digest=model.weights_digest,
-        blocks=len(model.blocks),
-        methods=tuple(methods(model)),
-        variants=tuple(variants(model)),
-        default_methods=tuple(default_methods(model)),
-        classes=tuple(model.classes),
-        groups=model.groups,
-        synonyms=model.synonyms,
-        calibration=model.calibration,
-        report=None if model.report is None else model.report.to_json(),
-    )
-
-
-def check_facts(facts: ModelFacts) -> None:
-    """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
-    classes = [label.to_json() for label in facts.classes]
-    try:
-        json_text([facts.labels, facts.details, classes, facts.calibration.to_json(), facts.report])
-    except NotJsonError as error:
-        raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None
-
-
 @dataclass
 class ModelEntry:
-    """One model. ``model`` is for the worker thread only."""
+    """One model, as the web side knows it."""
 
     name: str
     kind: str | None
@@ -91,12 +37,11 @@ class ModelEntry:
     listed: bool = True  # in the catalogue
     ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
     place: Path | None = None  # of a model that somebody brought: what is opened
-    failure: str | None = None  # where it could not be opened, a report to send to others
+    failure_report: str | None = None  # where it could not be opened, to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
-    model: Any = None
     feed: Feed = field(default_factory=Feed)
     events: int = 0
     used: float = 0.0
@@ -127,7 +72,7 @@ class ModelEntry:
 
 
 class ModelRegistry:
-    """The models by name. Web threads read it and ask for loads; the worker thread fills it in."""
+    """The models by name. Web threads read it and ask for loads; runners fill it in."""
 
     def __init__(self, catalogue: Sequence[Any], max_hub_models: int) -> None:
         self._lock = threading.RLock()
@@ -205,7 +150,7 @@ class ModelRegistry:
     def begin_loading(self, entry: ModelEntry) -> ModelEntry:
         """Note that ``entry`` is loading, with a fresh story; returns it."""
         with self._lock:
-            entry.state, entry.problem, entry.feed, entry.events, entry.failure = "loading", None, Feed(), 0, None
+            entry.state, entry.problem, entry.feed, entry.events, entry.failure_report = "loading", None, Feed(), 0, None
         return entry
 
     def _drop_failed(self) -> None:
@@ -220,30 +165,38 @@ class ModelRegistry:
             entry.feed.publish(event(entry.events, name, data))
             entry.events += 1
 
-    def loaded(self, entry: ModelEntry, model: Any, facts: ModelFacts) -> None:
-        """Worker thread: ``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
+    def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
+        """``entry`` is in memory; the hub model unused for longest makes room where there are too many."""
         with self._lock:
-            entry.model, entry.facts, entry.kind, entry.state, entry.used = model, facts, facts.kind, "loaded", time.monotonic()
+            entry.facts, entry.kind, entry.state, entry.used = facts, facts.kind, "loaded", time.monotonic()
             hub = sorted(
-                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.model is not None),
+                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.facts is not None),
                 key=lambda other: other.used,
             )
             for old in hub[: -self._max_hub_models]:
-                old.model, old.facts, old.state = None, None, "available"
+                old.facts, old.state = None, "available"
             self.tell(entry, "loaded", entry.to_json())
             entry.feed.close()
 
-    def failed(self, entry: ModelEntry, problem: Problem, failure: str | None = None) -> None:
-        """``entry`` could not be loaded, ``failure`` being a report of that; asking again tries again."""
+    def failed(self, entry: ModelEntry, problem: Problem) -> None:
+        """``entry`` could not be loaded; asking again tries again."""
         with self._lock:
-            entry.failure = failure
-            entry.state, entry.problem, entry.model, entry.facts = "failed", problem, None, None
+            entry.failure_report = problem.failure_report
+            entry.state, entry.problem, entry.facts = "failed", problem, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
 
-    def take(self, entry: ModelEntry) -> tuple[Any, ModelFacts]:
-        """Worker thread: the model of a loaded entry, noted as used now."""
+    def use(self, entry: ModelEntry) -> ModelFacts:
+        """What is known of a loaded entry, noted as used now. Raises the Problem with which it failed to load."""
         with self._lock:
-            assert entry.facts is not None, "take() is called on loaded entries only"
+            if entry.facts is None:
+                made_room = Problem(503, "model-made-room", f"{entry.name} made room for another model.", send="Ask again.")
+                raise entry.problem or made_room
             entry.used = time.monotonic()
-            return entry.model, entry.facts
+            return entry.facts
+
+    @property
+    def in_memory(self) -> list[str]:
+        """The names of the models that are loaded."""
+        with self._lock:
+            return [entry.name for entry in self._entries.values() if entry.state == "loaded"]

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,17 @@ class RunState:
         return document
 
 
+def _measure(
+    wanted: Mapping[str, Any],
+    folder: Path,
+    model: Any,
+    cancelled: Callable[[], bool],
+    tell: TellAnswers,
+) -> dict[str, Any]:
+    """What a run does where the model is."""
+    return {"finished": evaluate(model, wanted, folder, tell, cancelled)}
+
+
 @dataclass
 class RunController:
     """Begins, follows and stops runs. Any thread may call."""
@@ -131,14 +143,13 @@ class RunController:
         weights = entry.facts.weights_digest if entry.facts is not None else ""
         folder = self.folder / folder_name(request, fingerprint(), weights)
 
-        def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-            return {"finished": evaluate(model, request.model_dump(), folder, run.tell, cancelled)}
-
+        work = partial(_measure, request.model_dump(), folder)
         with self._lock:
             if self._current is not None and not self._current.is_over:
                 raise Problem(409, "run-going", f"The run {self._current.id} goes on, and there is one at a time.", send=_SEND_STOP)
             study = Study(entry, work, is_long=True, weight=BACKGROUND)
             run = RunState(folder.name, request, study)
+            study.on_progress = run.tell
             self.worker.study(study)
             self._current = run
         study.future.add_done_callback(lambda _: run.end())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
+import stat
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from server.http.problems import Problem
-from server.jobs.tasks import interrupted
 from server.json_text import NotJsonError, json_text, parsed_json
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,9 @@ SCHEMA_VERSION = 2
 TENSORS_FILE = "tensors.safetensors"
 #: The file of an explanation that holds what was asked, but for the image.
 QUESTION = "question.json"
+#: The file of an explanation that holds what was stored of it and cannot be read.
+DAMAGED = "damaged"
+_TRIAL_BYTES = 1_000_000  # so much has to fit before the store is said to take anything again
 _SCHEMA = """
 CREATE TABLE explanations (
     id TEXT PRIMARY KEY,
@@ -63,24 +66,44 @@ class Store:
     """Explanations and their images. One connection behind a lock, so any thread may call."""
 
     def __init__(self, home: Path, keep: int) -> None:
-        """Open or create ``home/vitrine.sqlite``; explanations that a crash left unfinished become failed ones.
+        """Open or create ``home/vitrine.sqlite``, which nobody but its owner can read.
 
         Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
         """
         self.path = home / "vitrine.sqlite"
         self._keep = keep
         self._lock = threading.RLock()
+        self.fault: str | None = None  # why the last thing could not be stored
         self._owner = FileLock(home / "vitrine.lock", thread_local=False)  # or two servers would fail each other's explanations
         try:
-            home.mkdir(parents=True, exist_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_private(home)
             self._owner.acquire(blocking=False)
-            self._db = sqlite3.connect(self.path, check_same_thread=False)
-            self._open()
+            try:
+                self._connect()
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                    raise
+                self._put_aside(error)
+                self._connect()
         except Timeout as error:
             raise StoreError(f"another server that is running has {home}; set VITRINE_HOME to another folder, or stop it first") from error
         except (OSError, sqlite3.Error) as error:
             self._owner.release()
             raise StoreError(f"the store {self.path} cannot be opened ({error}); set VITRINE_HOME to another folder") from error
+
+    def _connect(self) -> None:
+        self._db = sqlite3.connect(self.path, check_same_thread=False)
+        self._open()
+
+    def _put_aside(self, error: Exception) -> None:
+        """Rename a file that is no database, or a broken one, with what SQLite keeps beside it: another one is begun."""
+        self._db.close()
+        mark = datetime.now(UTC).strftime("damaged-%Y%m%d-%H%M%S")
+        for path in self.path.parent.glob(f"{self.path.name}*"):
+            if path.name.removeprefix(self.path.name) in ("", "-wal", "-shm"):
+                path.rename(path.with_name(f"{path.name}.{mark}"))
+        log.error("%s is damaged (%s): it is now %s.%s, and an empty store is begun", self.path, error, self.path.name, mark)
 
     def _open(self) -> None:
         self._db.execute("PRAGMA journal_mode=WAL")
@@ -97,19 +120,59 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
-        problem = interrupted()
-        unfinished = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running')"
-        for explanation_id, stored in self._db.execute(unfinished).fetchall():
+
+    def unfinished(self) -> list[tuple[dict[str, Any], str]]:
+        """The explanations that nobody has finished, oldest first, and whether each is queued or running.
+
+        What is stored of one and cannot be read is put aside: it keeps its id alone.
+        """
+        query = "SELECT id, state, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running') ORDER BY number"
+        with self._lock:
+            rows = self._db.execute(query).fetchall()
+        return [({**self._readable(explanation_id, stored), "id": explanation_id}, state) for explanation_id, state, stored in rows]
+
+    def _readable(self, explanation_id: str, stored: bytes | None) -> dict[str, Any]:
+        try:
+            return _document(stored or b"")
+        except NotJsonError as error:  # one bad row keeps no server from starting
+            log.warning("explanation %s in the store cannot be read (%s): what is stored of it is put aside", explanation_id, error)
+            with suppress(Problem):  # a full disk
+                self.put_file(explanation_id, DAMAGED, stored or b"")
+            return {"created": datetime.now(UTC).isoformat(timespec="milliseconds"), "maps": []}
+
+    def put_file(self, explanation_id: str, name: str, data: bytes) -> None:
+        """Keep a file with an explanation."""
+        with self._writing():
+            self._put(explanation_id, {name: data})
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Around what changes the file: all of it is done, or nothing. Raises Problem 507 where the disk is full, 503 where it fails."""
+        with self._lock:
             try:
-                document = _document(stored)
-            except NotJsonError as error:  # one bad row keeps no server from starting
-                log.warning("explanation %s in the store cannot be read: %s", explanation_id, error)
-                document = {"created": datetime.now(UTC).isoformat(timespec="milliseconds"), "maps": []}
-            self.save({**document, "id": explanation_id, "state": "failed", "problem": problem.to_json()})
+                with self._db:
+                    yield
+            except sqlite3.OperationalError as error:
+                is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+                self.fault = "the disk is full" if is_full else f"the store cannot be written ({error})"
+                log.error("%s: %s", self.path, self.fault)
+                send = "Send the same request again once there is room; whoever runs the server can make some."
+                detail = f"Nothing can be stored: {self.fault}."
+                raise Problem(507 if is_full else 503, "disk-full" if is_full else "store-failed", detail, send=send) from None
+            self.fault = None
+
+    def check(self) -> str | None:
+        """Why nothing can be stored; None where it can, as far as the last try tells, which is repeated where it failed."""
+        if self.fault is not None:
+            with suppress(Problem), self._writing():
+                self._db.execute("CREATE TABLE IF NOT EXISTS trial (data BLOB)")
+                self._db.execute("INSERT INTO trial VALUES (zeroblob(?))", (_TRIAL_BYTES,))
+                self._db.execute("DROP TABLE trial")
+        return self.fault
 
     def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None) -> None:
         """Store a new explanation with its images and the uploaded file; the oldest ones beyond the limit are forgotten."""
-        with self._lock, self._db:
+        with self._writing():
             number = self._db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM explanations").fetchone()[0]
             self._db.execute(
                 "INSERT INTO explanations (id, number, state, document) VALUES (?, ?, ?, ?)",
@@ -124,7 +187,7 @@ class Store:
 
     def keep_upload(self, explanation_id: str, upload: bytes) -> None:
         """Keep the uploaded file with an explanation that has none."""
-        with self._lock, self._db:
+        with self._writing():
             self._keep_upload(explanation_id, upload)
 
     def _keep_upload(self, explanation_id: str, upload: bytes) -> None:
@@ -134,7 +197,7 @@ class Store:
 
     def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
         """Replace the document of a stored explanation, and add images; nothing happens where it was deleted meanwhile."""
-        with self._lock, self._db:
+        with self._writing():
             changed = self._db.execute(
                 "UPDATE explanations SET state = ?, document = ?, content_key = COALESCE(?, content_key) WHERE id = ?",
                 (document["state"], json_text(document), key, document["id"]),
@@ -144,7 +207,7 @@ class Store:
 
     def rename(self, explanation_id: str, title: str | None) -> dict[str, Any] | None:
         """Give a stored explanation a title, or take it away; the explanation, or None where there is none."""
-        with self._lock, self._db:
+        with self._writing():
             document = self.document(explanation_id)
             if document is None:
                 return None
@@ -192,7 +255,7 @@ class Store:
 
     def delete(self, explanation_id: str) -> bool:
         """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
-        with self._lock, self._db:
+        with self._writing():
             return self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
 
     def close(self) -> None:
@@ -205,6 +268,16 @@ class Store:
         with self._lock:
             row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]
+
+
+def _make_private(home: Path) -> None:
+    """Let nobody but its owner into the folder; one that everybody shares, as /tmp, stays so."""
+    mode = home.stat().st_mode
+    if mode & 0o077 and not mode & stat.S_ISVTX:
+        try:
+            home.chmod(0o700)  # what people upload is nobody else's
+        except PermissionError as error:
+            log.warning("others can read %s, where uploads are kept: %s", home, error)
 
 
 def _document(stored: bytes) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from server.jobs.job import Job
@@ -29,10 +29,24 @@ class TaskQueue:
     loads: list[ModelEntry] = field(default_factory=list)
     studies: list[Study] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
+    _used: dict[str, float] = field(default_factory=dict)  # visitor -> seconds of the device, counted from when they came
+
+    def enter(self, job: Job, running: Iterable[Job]) -> None:
+        """Let an explanation wait. A visitor who has none here is as far as the one who has had the device for the shortest time."""
+        here = {other.visitor for other in (*self.jobs, *running)}
+        if job.visitor not in here:
+            self._used = {visitor: seconds for visitor, seconds in self._used.items() if visitor in here}
+            self._used[job.visitor] = min(self._used.values(), default=0.0)
+        self.jobs.append(job)
+
+    def note(self, visitor: str, seconds: float) -> None:
+        """A visitor has had the device for so long."""
+        self._used[visitor] = self._used.get(visitor, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> Task | None:
         """What comes next of all that is lighter than a task of the weight ``below``: loads, then what one waits for at once, then new
-        explanations, then studies of few passes, then explanations that have begun, then studies of many.
+        explanations, then studies of few passes, then explanations that have begun, then studies of many. Of explanations those of the
+        visitor come first who has had the device for the shortest time.
 
         A task of few passes lets those explanations pass whose next map is there soon.
         """
@@ -42,11 +56,13 @@ class TaskQueue:
             return study
         if below <= FEW_PASSES:
             return self._take_job(self.is_quick)
-        if (job := self._take_job(lambda job: not job.has_begun)) is not None:
-            return job
-        if (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1))) is not None:
+        next_job = next((job for job in self._in_order() if self.is_ready(job.entry)), None)
+        is_new = next_job is not None and not next_job.has_begun
+        if not is_new and (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1))) is not None:
             return study
-        return self._take_job(lambda job: True) or self._take_study(range(FEW_PASSES + 1, below))
+        if next_job is not None:
+            self.jobs.remove(next_job)
+        return next_job or self._take_study(range(FEW_PASSES + 1, below))
 
     def _take_study(self, weights: range) -> Study | None:
         """The first study of these weights, the lightest first, whose model is not on its way."""
@@ -57,19 +73,30 @@ class TaskQueue:
         return None
 
     def _take_job(self, is_wanted: Callable[[Job], bool]) -> Job | None:
-        """Of the explanations that wait the one that had the device for the shortest time; of two new ones the first."""
-        for job in sorted(self.jobs, key=lambda job: job.used):
+        """The first explanation that is wanted and whose model is not on its way."""
+        for job in self._in_order():
             if is_wanted(job) and self.is_ready(job.entry):
                 self.jobs.remove(job)
                 return job
         return None
 
-    def goes_before(self, used: float) -> bool:
-        """Whether something waits that goes before an explanation that had the device for so long: a load, a study of few passes, a new
-        explanation, or one that had it for a shorter time.
+    def _in_order(self) -> list[Job]:
+        """The explanations that wait. Of one visitor new ones come first, then the one that had the device for the shortest time."""
+        return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor, 0.0), job.has_begun, job.used))
+
+    def goes_before(self, job: Job, used: float) -> bool:
+        """Whether something waits that goes before an explanation that had the device for so long, of these in this turn: a load, a study
+        of few passes; of the same visitor a new explanation, or one that had it for a shorter time; of another visitor one who had it so.
         """
+        so_far = self._used.get(job.visitor, 0.0) + used - job.used
+
+        def is_before(other: Job) -> bool:
+            if other.visitor == job.visitor:
+                return not other.has_begun or other.used + SLICE <= used
+            return self._used.get(other.visitor, 0.0) + SLICE * other.has_begun <= so_far
+
         studies = (study for study in self.studies if _weight(study) <= FEW_PASSES)
-        jobs = (job for job in self.jobs if not job.has_begun or job.used + SLICE <= used)
+        jobs = (other for other in self.jobs if is_before(other))
         return bool(self.loads) or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
 
     def tell_positions(self, is_busy: bool) -> None:

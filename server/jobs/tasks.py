@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +37,8 @@ class Study:
     is_long  between its forward passes other questions go first
     weight   of a long one: between its passes lighter ones go first, too; ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``
     kind     what it is called in the table of costs; empty where what it takes says nothing of the next one
+    visitor  whose it is
+    on_progress  is told how far it is, too
     feed     events for whoever follows it: ``expected`` seconds where these are known, ``progress``, then ``done`` with the answer or
              ``failed`` with the problem
     """
@@ -45,6 +48,8 @@ class Study:
     is_long: bool = False
     weight: int = FEW_PASSES
     kind: str = ""
+    visitor: str = ""
+    on_progress: TellAnswers | None = None
     future: Future[dict[str, Any]] = field(default_factory=Future)
     cancelled: threading.Event = field(default_factory=threading.Event)
     feed: Feed = field(default_factory=Feed)
@@ -54,6 +59,8 @@ class Study:
 
     def tell(self, done: int, total: int) -> None:
         """So many inputs of so many are answered."""
+        if self.on_progress is not None:
+            self.on_progress(done, total)
         self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
 
     def expect(self, seconds: float) -> None:
@@ -131,6 +138,22 @@ def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
         send = "Ask about another input or by another method; where it is so with all of them, the model's weights are not sound."
         return Problem(422, "unusable-numbers", f"The model's answer cannot be shown: {error}.", send=send)
     return unforeseen(error, f"The {kind}", f"{kind}-failed")
+
+
+def load_problem(name: str, error: Exception, place: Path | None = None) -> Problem:
+    """What to tell a person of an ``error`` that kept a model from being loaded; of one that somebody brought, without its ``place``."""
+    send = "Choose another model, or try again."
+    if isinstance(error, Problem):
+        return error
+    if ran_out_of_memory(error):
+        return out_of_memory(f"{name} needs more memory than there is.", "Choose a smaller model, or try again later.")
+    if isinstance(error, ExplainerError):
+        if place is None:
+            return Problem(422, "model-failed", str(error), send=send)
+        problem = Problem(422, "model-failed", str(error).replace(str(place), place.name), send=send)
+        problem.failure_report = error.report()
+        return problem
+    return unforeseen(error, f"Loading {name}", "model-failed", send=send)
 
 
 def interrupted() -> Problem:

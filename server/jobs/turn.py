@@ -6,26 +6,22 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from PIL import Image
-from safetensors.torch import save
-
-from explainers import explain
 from explainers.methods import parse
-from explainers.models.inputs.depth import Windowed
-from explainers.models.inputs.types import Crop, TextPair
-from server.http.uploads import encoded, open_picture
+from server.http.limits import limits
+from server.http.metrics import Metrics
+from server.http.problems import Problem
 from server.jobs.costs import ANSWER, SLOW_SECONDS, Costs
 from server.jobs.intake import plan
 from server.jobs.job import Job
-from server.jobs.map_files import npy, pixels_name
-from server.jobs.model_registry import ModelFacts
-from server.jobs.store import TENSORS_FILE
-from server.schemas.question import ExplainOptions
+from server.jobs.map_files import pixels_name
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_host import MadeMap, ModelAnswer, TurnCalls
 from server.settings import Settings
 
 
 class Turn:
-    """What the worker's thread does of one explanation at a time. A turn makes one method's maps at least, unless ``quick`` forbids.
+    """What the server does of one explanation at a time while a host makes its maps. A turn makes one method's maps at least, unless
+    ``quick`` forbids.
 
     quick     methods that take long are left for another turn
     now       seconds that the device was used for this task, what was done in between left out
@@ -34,78 +30,70 @@ class Turn:
     """
 
     def __init__(
-        self, job: Job, settings: Settings, costs: Costs, now: Callable[[], float], is_over: Callable[[], bool], quick: bool
+        self,
+        job: Job,
+        facts: ModelFacts,
+        settings: Settings,
+        costs: Costs,
+        metrics: Metrics,
+        now: Callable[[], float],
+        is_over: Callable[[], bool],
+        quick: bool,
     ) -> None:
-        self._job, self._settings, self._costs = job, settings, costs
+        self._job, self._facts, self._settings, self._costs, self._metrics = job, facts, settings, costs, metrics
         self._now, self._is_over, self._quick = now, is_over, quick
         self._made = 0
         self._rules: set[tuple[str, str]] = set()  # rule and target, the passes that were made in this turn
-        self._since = now()
-        self._facts: ModelFacts | None = None
+        self._began = self._since = self._method_began = now()
         self.spec: str | None = None
+
+    def calls(self, cancelled: Callable[[], bool]) -> TurnCalls:
+        """What a host asks and tells on the way."""
+        return TurnCalls(lambda: self._job.left, self._next, cancelled, self._answered, self._mapped)
 
     @property
     def is_slow(self) -> bool:
         """Whether the method that is made now takes long."""
-        return self.spec is not None and self._facts is not None and is_slow(self.spec, self._job, self._facts)
+        return self.spec is not None and is_slow(self.spec, self._job, self._facts)
 
-    def run(self, model: Any, facts: ModelFacts, cancelled: Callable[[], bool]) -> None:
-        """Ask the engine for the maps that are left."""
-        self._facts, job, self._since = facts, self._job, self._now()
-        options = {name: getattr(job.question, name) for name in ExplainOptions.model_fields}
-        assert job.plan is not None
-        explain(
-            model,
-            self._source(),
-            job.plan.targets,
-            job.left,
-            observer=self,
-            cancelled=cancelled,
-            next_method=self._next,
-            side=job.question.side,
-            **options,
-        )
+    @property
+    def used(self) -> float:
+        """Seconds that it has had the device."""
+        return self._now() - self._began
 
-    def _source(self) -> Image.Image | Crop | Windowed | TextPair | str:
-        question = self._job.question
-        if question.image is not None:
-            picture = open_picture(question.image, self._settings)
-            whole = picture if question.window is None else Windowed(picture, *question.window)
-            return whole if question.crop is None else Crop(whole, question.crop)
-        text = question.text or ""
-        return text if question.text_pair is None else TextPair(text, question.text_pair)
+    def limit_passed(self) -> Problem | None:
+        """What to say where the explanation or its method has had all the time that there is for one."""
+        known = limits(self._settings)
+        if self._job.used + self.used > (limit := known["job_seconds"]).most:
+            return limit.problem()
+        if self.spec is not None and self._now() - self._method_began > (limit := known["method_seconds"]).most:
+            return limit.problem(what=self.spec)
+        return None
 
     def _next(self, left: list[str]) -> str | None:
         """The method that comes next in this turn; None where it is over."""
         if self._made and (self._job.stopped.is_set() or self._is_over()):
             return None
-        self.spec = self._job.next_of(left)
+        self.spec, self._method_began = self._job.next_of(left), self._now()
         if self._quick and self.is_slow:
             self.spec = None
         self._made += 1
         return self.spec
 
-    def on_prediction(self, explanation: Any) -> None:
+    def _answered(self, answer: ModelAnswer) -> None:
         """The model has answered, for the first time or in a later turn."""
-        job, facts = self._job, self._facts
-        assert facts is not None
-        tokens = _tokens(explanation)
-        self._costs.note(facts_name(job), ANSWER, self._took(), tokens)
-        document = explanation.to_json()
-        self._estimate(document, tokens)
+        job, document = self._job, answer.document
+        self._costs.note(facts_name(job), ANSWER, self._took(), answer.tokens)
+        self._estimate(document, answer.tokens)
         if job.question.image is not None:
             document["input"]["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
-        pixels = getattr(explanation.input, "pixels", None)  # a text has none
-        if pixels is not None:
-            job.images["input.png"] = encoded(pixels, "PNG")
-        job.images[TENSORS_FILE] = save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})
+        job.images.update(answer.files)
         job.predicted(document)
         self._since = self._now()
 
     def _estimate(self, document: dict[str, Any], tokens: int) -> None:
         job, facts = self._job, self._facts
         assert job.plan is not None
-        assert facts is not None
         left, order = list(job.plan.methods), []
         while (spec := job.next_of(left)) is not None:
             left.remove(spec)
@@ -113,16 +101,18 @@ class Turn:
         targets = 1 if job.question.side == "text" else max(1, len(document["targets"]))
         job.costs = self._costs.of_methods(facts_name(job), order, facts.methods, tokens, facts.blocks, targets)
 
-    def on_map(self, explanation: Any, attribution: Any) -> None:
+    def _mapped(self, made: MadeMap) -> None:
         """A map is there."""
-        job = self._job
-        if attribution.pixels is not None:
-            job.images[pixels_name(attribution.method, attribution.target)] = npy(attribution.pixels.numpy())
-        after = (attribution.rule, attribution.target) in self._rules
-        if attribution.rule is not None:
-            self._rules.add((attribution.rule, attribution.target))
-        self._costs.note(facts_name(job), attribution.method, self._took(), _tokens(explanation), after_its_rule=after)
-        job.mapped(attribution.to_json())
+        job, document = self._job, made.document
+        if made.pixels is not None:
+            job.images[pixels_name(document["method"], document["target"])] = made.pixels
+        rule, took = document["rule"], self._took()
+        after = (rule, document["target"]) in self._rules
+        if rule is not None:
+            self._rules.add((rule, document["target"]))
+        self._costs.note(facts_name(job), document["method"], took, made.tokens, after_its_rule=after)
+        self._metrics.method(document["method"].partition("?")[0], took)
+        job.mapped(document)
 
     def _took(self) -> float:
         """Seconds since this was called last."""
@@ -133,12 +123,6 @@ class Turn:
 def facts_name(job: Job) -> str:
     """The name under which the costs of a job's model are kept: one side of a CLIP model is not as dear as the other."""
     return f"{job.entry.name} text" if job.question.side == "text" else job.entry.name
-
-
-def _tokens(explanation: Any) -> int:
-    """The length of the input, as costs go by it."""
-    shapes = [tensor.shape for name, tensor in explanation.tensors.items() if name == "input_ids"]
-    return int(shapes[0].numel()) if shapes else 0
 
 
 def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:

@@ -426,13 +426,13 @@ class Limits(Schema):
 
 
 class Health(Schema):
-    """The event loop answers."""
+    """Requests are answered, and work moves."""
 
     status: Literal["ok"]
 
 
 class Readiness(Schema):
-    """The embedded models are loaded."""
+    """The embedded models are loaded, work moves, and what is made can be stored."""
 
     status: Literal["ready"]
     models: dict[str, ModelState]

@@ -8,9 +8,7 @@ from typing import Any
 import explainers
 from explainers.models.inputs.types import TextPair
 from server.http.problems import Problem
-from server.lookup import find_document
-from server.services import Services
-from server.studies.study import Subject, subject_of
+from server.studies.study import PastInput, Subject, subject_of
 
 
 def words_and_patches(subject: Subject, prompt: str | None, **how: Any) -> dict[str, Any]:
@@ -22,17 +20,22 @@ def words_and_patches(subject: Subject, prompt: str | None, **how: Any) -> dict[
     return _answer(subject, explainers.interaction(subject.loaded, pixels, prompt or subject.labels[0], cancelled=subject.cancelled, **how))
 
 
-def alike(services: Services, subject: Subject, other: str, **how: Any) -> dict[str, Any]:
-    """Why the input of one explanation is like that of another, which the same model explained."""
-    document = find_document(other, services)
-    if document["state"] != "done":
-        raise Problem(409, "not-done", f"The explanation {other!r} is {document['state']}, not done.", send="Ask once it is done.")
-    if document["model"] != subject.document["model"]:
-        detail = f"The explanations are of two models, {subject.document['model']} and {document['model']}."
+def check_two(document: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise Problem 409 where the second of two explanations is not finished, 422 where they are of two models."""
+    if other["state"] != "done":
+        detail = f"The explanation {other['id']!r} is {other['state']}, not done."
+        raise Problem(409, "not-done", detail, send="Ask once it is done.")
+    if document["model"] != other["model"]:
+        detail = f"The explanations are of two models, {document['model']} and {other['model']}."
         raise Problem(422, "other-model", detail, send="Compare two inputs of one model.")
-    second = subject_of(services, document, subject.loaded, subject.cancelled, subject.tell)
+
+
+def alike(subject: Subject, other: PastInput, **how: Any) -> dict[str, Any]:
+    """Why the input of one explanation is like that of another, which the same model explained."""
+    second = subject_of(other, subject.loaded, subject.cancelled, subject.tell)
     sides = [_input(side.document, side) for side in (subject, second)]
-    return {"other": other, **_answer(subject, explainers.alike(subject.loaded, *sides, cancelled=subject.cancelled, **how))}
+    outcome = explainers.alike(subject.loaded, *sides, cancelled=subject.cancelled, **how)
+    return {"other": other.document["id"], **_answer(subject, outcome)}
 
 
 def _input(document: Mapping[str, Any], subject: Subject) -> Any:
@@ -45,7 +48,7 @@ def _input(document: Mapping[str, Any], subject: Subject) -> Any:
     return source["text"]
 
 
-def _answer(subject: Subject, interaction: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = interaction.to_json()
+def _answer(subject: Subject, outcome: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = outcome.to_json()
     subject.notes.extend(answer.pop("notes"))
     return answer

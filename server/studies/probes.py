@@ -10,7 +10,7 @@ from explainers.analysis.word_probe import SLOT, filled_texts
 from explainers.methods import parse
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
-from server.jobs.model_registry import ModelFacts
+from server.jobs.model_facts import facts_of
 from server.jobs.tasks import TellAnswers
 from server.schemas.studies import Probe
 
@@ -31,11 +31,12 @@ def check(probe: Probe) -> None:
         raise _bad("too-many", f"These are {texts} texts.", f"Send at most {MOST_TEXTS} words in all groups together.")
 
 
-def answer(probe: Probe, model: Any, facts: ModelFacts, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+def answer(probe: Probe, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
     """The word probe that is asked for, as plain data.
 
     Raises Problem 422 for what does not fit the model.
     """
+    facts = facts_of(model)
     if facts.kind != "text":
         raise _bad("wrong-input", f"{probe.model} does not read texts.", "Choose a text model.")
     check_method(probe.method, facts)

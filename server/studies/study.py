@@ -6,6 +6,7 @@ import asyncio
 import io
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -24,13 +25,13 @@ from server.http.answers import DocumentResponse
 from server.http.problems import Problem
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
-from server.lookup import find_document, stored_file
+from server.lookup import COPY, find_document, stored_file, visitor_of
 from server.services import Services
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a study works with, in the worker's thread.
+    """What a study works with, where the model is.
 
     model      on the side that was explained (``model.side``)
     tensors    what the model was given, a batch of one on its device: ``model.forward(tensors)`` gives the logits (1, labels) of the
@@ -63,14 +64,15 @@ class Subject:
         self.check()
 
 
-#: A study: from its subject to its answer as JSON. It may raise ExplainerError (answered 422) and Problem.
+#: A study: from its subject to its answer as JSON. It may raise ExplainerError (answered 422) and Problem. It goes to another process, so
+#: it is a function of a module, or a ``partial`` of one.
 Ask = Callable[[Subject], dict[str, Any]]
 
 
 async def study(
     services: Services, explanation_id: str, ask: Ask, request: Request, *, is_long: bool = False, weight: int = FEW_PASSES, kind: str = ""
 ) -> Response:
-    """Run ``ask`` in the worker's thread, before the explanations that wait; its answer, with ``id`` and ``notes``. Where it ``is_long``,
+    """Run ``ask`` where the model is, before the explanations that wait; its answer, with ``id`` and ``notes``. Where it ``is_long``,
     other questions go first, also between two of its forward passes: that is for studies of many passes; ``weight`` and ``kind`` are as
     those of a :class:`Study`.
 
@@ -81,7 +83,7 @@ async def study(
     The model is loaded where it is not. Raises Problem 404 (no such explanation), 409 (not finished, or the model has changed since),
     422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
     """
-    task = await _begin(services, explanation_id, ask, is_long, weight, kind)
+    task = await _begin(services, explanation_id, ask, is_long, weight, kind, visitor_of(request))
     return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
@@ -100,23 +102,25 @@ def _followed(task: Study) -> EventSourceResponse:
     return EventSourceResponse(events(), sep="\n")
 
 
-async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool, weight: int = FEW_PASSES, kind: str = "") -> Study:
+async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool, weight: int, kind: str, visitor: str) -> Study:
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] != "done":
         detail = f"The explanation is {document['state']}, not done."
         raise Problem(409, "not-done", detail, send="Ask once it is done, or ask for a new explanation.")
 
-    def work(model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
-        subject = subject_of(services, document, model, cancelled, tell)
-        answer = ask(subject)
-        return {"id": explanation_id, **answer, "notes": subject.notes}
-
-    return await _submit(services, document["model"], work, is_long, weight, kind)
+    work = partial(_answer_to, await run_in_threadpool(past_input, document, services), ask)
+    return await _submit(services, document["model"], work, is_long, weight, kind, visitor)
 
 
-async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str) -> Study:
+def _answer_to(past: PastInput, ask: Ask, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+    subject = subject_of(past, model, cancelled, tell)
+    answer = ask(subject)
+    return {"id": past.document["id"], **answer, "notes": subject.notes}
+
+
+async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: str) -> Study:
     def submit() -> Study:
-        task = Study(services.registry.ask(model, services.worker.load), work, is_long, weight, kind)
+        task = Study(services.registry.ask(model, services.worker.load), work, is_long, weight, kind, visitor)
         services.worker.study(task)
         return task
 
@@ -124,11 +128,11 @@ async def _submit(services: Services, model: str, work: Work, is_long: bool, wei
 
 
 async def ask_model(services: Services, model: str, work: Work, request: Request, *, is_long: bool = False, kind: str = "") -> Response:
-    """Run ``work`` on the model of this name in the worker's thread, with the precedence of a :func:`study`; its answer.
+    """Run ``work`` on the model of this name where that is, with the precedence of a :func:`study`; its answer.
 
     The model is loaded where it is not. Raises Problem 422, 429 (too many wait) and 503. Whoever hangs up meanwhile cancels it.
     """
-    task = await _submit(services, model, work, is_long, FEW_PASSES, kind)
+    task = await _submit(services, model, work, is_long, FEW_PASSES, kind, visitor_of(request))
     return _followed(task) if _wants_events(request) else await _answer(task, request)
 
 
@@ -165,8 +169,24 @@ def prompts_of(document: Mapping[str, Any]) -> list[str]:
     return prompts_named([target_from_json(info, None) for info in document["targets"]])
 
 
-def subject_of(services: Services, document: dict[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:
-    """Worker thread: what the model was given then."""
+@dataclass(frozen=True)
+class PastInput:
+    """An explanation, and what is kept of what its model was given: ``tensors`` as a file; of older ones ``picture``, a smaller copy."""
+
+    document: dict[str, Any]
+    tensors: bytes | None
+    picture: bytes | None
+
+
+def past_input(document: dict[str, Any], services: Services) -> PastInput:
+    """What a study of an explanation needs of the store."""
+    tensors = stored_file(document["id"], TENSORS_FILE, services)
+    return PastInput(document, tensors, stored_file(document["id"], COPY, services) if tensors is None else None)
+
+
+def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> Subject:
+    """Where the model is: what it was given then."""
+    document = past.document
     if model.weights_digest != document["weights_digest"]:
         detail = f"The weights of {document['model']} have changed since this explanation was made."
         raise Problem(409, "model-changed", detail, send="Ask for the explanation again.")
@@ -175,24 +195,22 @@ def subject_of(services: Services, document: dict[str, Any], model: Any, cancell
         model = model.seen_from("text" if "prompts" in document else "image")
     labels = prompts_of(document) if model.kind == "clip" else list(model.labels)
     notes: list[str] = []
-    stored = stored_file(document["id"], TENSORS_FILE, services)
-    if stored is not None:
-        tensors = {name: tensor.to(model.device) for name, tensor in load(stored).items()}
+    if past.tensors is not None:
+        tensors = {name: tensor.to(model.device) for name, tensor in load(past.tensors).items()}
     else:
-        tensors = _prepared_again(services, document, model, labels, notes)
+        tensors = _prepared_again(past, model, labels, notes)
     return Subject(model, tensors, labels, document, cancelled, tell, loaded, notes)
 
 
-def _prepared_again(services: Services, document: Mapping[str, Any], model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
+def _prepared_again(past: PastInput, model: Any, labels: list[str], notes: list[str]) -> dict[str, Tensor]:
     """The input of an explanation that was made before inputs were kept, from its text or its picture, with a note on what that means."""
-    input_json = document["input"]
+    input_json = past.document["input"]
     if input_json["kind"] == "text":
         source: Any = TextPair(input_json["text"], input_json["text_pair"]) if "text_pair" in input_json else input_json["text"]
     else:
-        picture = stored_file(document["id"], "original.jpg", services)
-        if picture is None:
+        if past.picture is None:
             raise Problem(409, "input-lost", "The picture of this explanation was not kept.", send="Ask for the explanation again.")
-        source = Image.open(io.BytesIO(picture), formats=("JPEG",)).convert("RGB")
+        source = Image.open(io.BytesIO(past.picture), formats=("JPEG",)).convert("RGB")
         notes.append(
             "This explanation was made before inputs were kept as the model saw them: its picture was prepared again from a smaller copy, "
             "so the numbers may differ a little from those of the maps."

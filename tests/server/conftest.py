@@ -82,6 +82,8 @@ def read_events(lines: Iterator[str], check: Callable[[dict[str, str]], None] = 
     current: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(": ")
+        if line.startswith(":"):  # a sign of life
+            continue
         if line:
             current[name] = value
         elif "event" in current:

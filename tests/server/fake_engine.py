@@ -29,7 +29,7 @@ from explainers.models.labels import ClassEntry, places_of
 from explainers.records.result import TargetInfo
 from explainers.records.targets import Contrast, Probability
 from server import registries
-from server.jobs import model_registry, runs, turn
+from server.jobs import model_facts, model_host, runs
 from server.jobs.model_source import DownloadProgress, ModelSource
 from tests.support.made_up_run import write_run
 
@@ -236,7 +236,7 @@ def _asks_stand_in(asked: Callable[..., Any], name: str) -> Callable[..., Any]:
     return ask
 
 
-for module, names in ((turn, ("explain",)), (runs, ("evaluate",)), (model_registry, ("methods", "variants", "default_methods"))):
+for module, names in ((model_host, ("explain",)), (runs, ("evaluate",)), (model_facts, ("methods", "variants", "default_methods"))):
     for function in names:
         setattr(module, function, _asks_stand_in(getattr(module, function), function))
 

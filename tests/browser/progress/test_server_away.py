@@ -41,7 +41,7 @@ class Stage:
         stop = Worker.stop
 
         def told(worker: Worker) -> None:
-            worker._stopping = True
+            worker.stopping = True
             for gate in self.engine.gates.values():
                 gate.open()
             stop(worker)

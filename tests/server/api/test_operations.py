@@ -31,14 +31,20 @@ def test_a_hub_model_does_not_hold_the_others_up(sites: Sites) -> None:
         assert site.get("/readyz")["status"] == "ready"
 
 
-def test_a_worker_that_hangs_is_not_ready(site: Site, refused: Check) -> None:
+def test_a_model_that_hangs_in_a_thread_is_said(site: Site, refused: Check) -> None:
+    """Nothing can end it: whoever watches the server has to know."""
     services = site.client.app.state.services  # type: ignore[attr-defined]
-    services.worker._beat = float("-inf")
-    assert "does not beat" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    (runner,) = services.worker.runners
+    runner.host._heard = float("-inf")
+    assert "hangs" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    refused(site.client.get("/healthz"), 503, "stuck")
+    runner.host._heard = None
+    assert site.get("/healthz") == {"status": "ok"}
 
 
 def test_metrics(site: Site) -> None:
-    site.ask(png(), wait=True)
+    for _ in range(2):  # the second one is there already
+        site.ask(png(), wait=True)
     site.client.get("/api/explanations/a")
     site.client.get("/api/explanations/b")
     site.client.get("/nowhere")
@@ -47,7 +53,10 @@ def test_metrics(site: Site) -> None:
     families = list(text_string_to_metric_families(answer.text))  # type: ignore[no-untyped-call]
     assert all(family.name.startswith("vitrine_") and family.documentation for family in families)
     samples = {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
-    assert samples["vitrine_requests_total", "POST", "/api/explanations", "200"] == 1
+    assert samples["vitrine_requests_total", "POST", "/api/explanations", "200"] == 2
+    assert samples["vitrine_answers_reused_total",] == 1
+    assert samples["vitrine_refusals_total", "no-such-explanation"] == 2
+    assert samples["vitrine_server_memory_bytes",] > 0
     assert samples["vitrine_requests_total", "GET", "/api/explanations/{id}", "404"] == 2
     assert samples["vitrine_requests_total", "GET", "(none)", "404"] == 1
     assert samples["vitrine_explanation_seconds_count", "done"] == 1

@@ -88,7 +88,7 @@ def test_the_table_outlives_the_process(tmp_path: Path) -> None:
 
 
 def test_an_explanation_says_what_its_maps_take(site: Site) -> None:
-    site.client.app.state.services.worker._costs.note("scenes-vit", "rollout", 2.5, 0)  # type: ignore[attr-defined]
+    site.client.app.state.services.worker.costs.note("scenes-vit", "rollout", 2.5, 0)  # type: ignore[attr-defined]
     gate = site.engine.gate("random")
     one = site.ask(png(), methods=["random", "rollout"], order=["rollout"]).json()["id"]
     gate.wait()

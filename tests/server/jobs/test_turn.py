@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 
 from server.jobs import job as jobs
+from server.jobs.task_queue import TaskQueue
 from server.jobs.tasks import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, in_between
+from server.schemas.question import Question
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.fake_engine import FakeEngine, Gate
 
@@ -44,7 +47,7 @@ def slow_site(sites: Sites) -> Iterator[Site]:
     for number in range(3):
         engine.gate(f"pass {number}")
     with sites(engine) as site:
-        site.client.app.state.services.worker._costs.note("scenes-vit", SLOW, 60.0, 0)  # type: ignore[attr-defined]
+        site.client.app.state.services.worker.costs.note("scenes-vit", SLOW, 60.0, 0)  # type: ignore[attr-defined]
         yield site
 
 
@@ -130,6 +133,57 @@ def test_between_two_passes_of_a_slow_method_quick_ones_pass(slow_site: Site) ->
     assert methods(site.finish(slow)) == [SLOW, "rollout"]
     assert methods(site.finish(other)) == [SLOW]
     assert made(site)[:4] == [SLOW, "pass 0", "random", "pass 1"]
+
+
+class Endless(FakeEngine):
+    """The method ``random`` goes on until it is told to stop."""
+
+    _pause = threading.Event()
+
+    def explain(self, *args: Any, cancelled: Callable[[], bool], **how: Any) -> Any:
+        self._cancelled = cancelled
+        return super().explain(*args, cancelled=cancelled, **how)
+
+    def _at(self, key: str) -> None:
+        super()._at(key)
+        while key == "random" and not self._cancelled():
+            self._pause.wait(0.02)
+
+
+def test_a_method_that_takes_too_long_is_ended(sites: Sites, refused: Check) -> None:
+    with sites(Endless(), method_seconds=1) as site:
+        assert site.get("/api/limits")["limits"]["method_seconds"]["most"] == 1
+        one = site.ask(png(), methods=["rollout", "random"]).json()["id"]
+        document = site.finish(one)
+        assert (document["state"], methods(document)) == ("failed", ["rollout"])
+        assert (document["problem"]["type"], "random" in document["problem"]["detail"]) == ("urn:vitrine:problem:took-too-long", True)
+        assert site.ask(png(), methods=["rollout"], wait=True).json()["state"] == "done"
+
+
+def test_visitors_take_turns(site: Site) -> None:
+    """However many questions one of them has: who has had the device for the shortest time since they came is next."""
+    worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
+    entry, queue, order = worker.registry.find("scenes-vit"), TaskQueue(lambda entry: True, lambda job: True), []
+
+    def enter(visitor: str) -> None:
+        question = Question(model="scenes-vit", image=b"")
+        queue.enter(jobs.Job(question, entry, {}, visitor), running)
+
+    running: list[jobs.Job] = []
+    for visitor in ("greedy", "greedy", "greedy", "greedy"):
+        enter(visitor)
+    first = queue.take()
+    assert isinstance(first, jobs.Job)
+    running.append(first)
+    for visitor in ("other", "other", "third"):
+        enter(visitor)
+    assert queue.goes_before(first, used=0.5)
+    queue.note("greedy", 1.5)
+    while (task := queue.take()) is not None:
+        assert isinstance(task, jobs.Job)
+        queue.note(task.visitor, 1.0)
+        order.append(task.visitor)
+    assert order == ["other", "third", "other", "greedy", "greedy", "greedy"]
 
 
 def test_what_passes_leaves_the_random_numbers_as_they_were() -> None:
@@ -244,7 +298,7 @@ def test_a_study_of_few_passes_does_not_wait_for_a_heavy_one(site: Site) -> None
 def test_the_answer_of_every_study_is_told_as_it_goes_with_what_it_takes(site: Site) -> None:
     one = site.ask(png(), wait=True).json()["id"]
     services = site.client.app.state.services  # type: ignore[attr-defined]
-    services.worker._costs.note("scenes-vit", "deletion score", 7.5, 0)
+    services.worker.costs.note("scenes-vit", "deletion score", 7.5, 0)
     body = {"scores": [1.0] * 6}
     with site.client.stream(
         "POST", f"/api/explanations/{one}/deletion-test/score", json=body, headers={"Accept": "text/event-stream"}

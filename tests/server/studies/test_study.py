@@ -192,8 +192,8 @@ def _until_waiting(site: Site) -> None:
     app = site.client.app
     assert isinstance(app, FastAPI)
     worker = app.state.services.worker
-    with worker._change:
-        assert worker._change.wait_for(lambda: worker._queue.studies, 20)
+    with worker.change:
+        assert worker.change.wait_for(lambda: worker._queue.studies, 20)
 
 
 class LongStudy:

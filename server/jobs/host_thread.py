@@ -1,0 +1,79 @@
+"""Models in the server's own process, asked as those of a process of their own are: for models that are live in it already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from explainers.records.targets import TargetLike
+from server.jobs.host_process import Watch
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_host import LoadRequest, ModelHost, TurnCalls
+from server.jobs.tasks import TellAnswers, Work
+from server.schemas.question import Question
+
+
+class HostThread:
+    """As :class:`HostProcess`, in the thread that asks. Nothing can end it: what hangs there hangs until the server is killed."""
+
+    can_be_ended = False
+
+    def __init__(self, host: ModelHost) -> None:
+        self._host = host
+        self._heard: float | None = None  # when it was last heard of; None where nothing is asked of it
+        self.models: set[str] = set()
+        self.memory, self.pid = 0, None  # it has none of its own
+
+    @property
+    def silence(self) -> float:
+        """Seconds since it was heard of; 0 where nothing is asked of it."""
+        heard = self._heard
+        return 0.0 if heard is None else time.monotonic() - heard
+
+    def load(self, request: LoadRequest, watch: Watch) -> ModelFacts:
+        """As :meth:`ModelHost.load`."""
+        facts: ModelFacts = self._ask(lambda: self._host.load(request))
+        self.models.add(request.name)
+        return facts
+
+    def keep(self, names: Iterable[str], watch: Watch) -> None:
+        """As :meth:`ModelHost.keep`."""
+        self._host.keep(names)
+        self.models &= set(names)
+
+    def explain(self, name: str, question: Question, targets: list[TargetLike] | None, calls: TurnCalls, watch: Watch) -> None:
+        """As :meth:`ModelHost.explain`."""
+        heard = TurnCalls(**{part: self._hearing(call) for part, call in vars(calls).items()})
+        self._ask(lambda: self._host.explain(name, question, targets, heard))
+
+    def answer(self, name: str, work: Work, cancelled: Callable[[], bool], tell: TellAnswers, watch: Watch) -> dict[str, Any]:
+        """As :meth:`ModelHost.answer`."""
+        answer: dict[str, Any] = self._ask(lambda: self._host.answer(name, work, self._hearing(cancelled), tell))
+        return answer
+
+    def notice_end(self) -> None:
+        """It does not end."""
+
+    def look_around(self) -> None:
+        """As :meth:`ModelHost.look_around`."""
+        self._host.look_around()
+
+    def close(self) -> None:
+        """It ends with the server."""
+
+    def _ask(self, ask: Callable[[], Any]) -> Any:
+        before, self._heard = self._heard, time.monotonic()
+        try:
+            return ask()
+        finally:
+            self._heard = None if before is None else time.monotonic()
+
+    def _hearing(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*arguments: Any) -> Any:
+            self._heard = time.monotonic()
+            answer = call(*arguments)
+            self._heard = time.monotonic()
+            return answer
+
+        return heard

@@ -1,0 +1,73 @@
+"""What is known of a loaded model where the model itself is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.labels import ClassEntry
+from server.json_text import NotJsonError, json_text
+from server.registries import default_methods, methods, variants
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the web side may know of a loaded model, which it never sees; ``text_side`` of a CLIP model that has one."""
+
+    kind: str
+    device: str
+    labels: tuple[str, ...]
+    details: dict[str, Any]
+    weights_digest: str
+    blocks: int
+    methods: tuple[dict[str, Any], ...]
+    variants: tuple[dict[str, Any], ...]
+    default_methods: tuple[str, ...]
+    text_side: ModelFacts | None = None
+    classes: tuple[ClassEntry, ...] = ()
+    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    calibration: Calibration = UNCALIBRATED
+    report: Mapping[str, Any] | None = None  # what was found and checked when it was opened
+
+
+def facts_of(model: Any) -> ModelFacts:
+    """The facts of a model. Raises ExplainerError where they cannot stand in an answer."""
+    facts = _facts_of_side(model)
+    if model.kind == "clip":
+        with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
+            facts = replace(facts, text_side=_facts_of_side(model.seen_from("text")))
+    _check(facts)
+    return facts
+
+
+def _facts_of_side(model: Any) -> ModelFacts:
+    return ModelFacts(
+        kind=model.kind,
+        device=str(model.device),
+        labels=tuple(model.labels),
+        details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
+        weights_digest=model.weights_digest,
+        blocks=len(model.blocks),
+        methods=tuple(methods(model)),
+        variants=tuple(variants(model)),
+        default_methods=tuple(default_methods(model)),
+        classes=tuple(model.classes),
+        groups=model.groups,
+        synonyms=model.synonyms,
+        calibration=model.calibration,
+        report=None if model.report is None else model.report.to_json(),
+    )
+
+
+def _check(facts: ModelFacts) -> None:
+    """Raise ExplainerError where something that is known of a model cannot stand in an answer: lists of models would fail for everyone."""
+    classes = [label.to_json() for label in facts.classes]
+    try:
+        json_text([facts.labels, facts.details, classes, facts.calibration.to_json(), facts.report])
+    except NotJsonError as error:
+        raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None

@@ -1,0 +1,207 @@
+"""Where models live: it loads them, explains with them and answers studies, in whatever thread or process it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from safetensors.torch import save
+
+from explainers import explain
+from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.types import Crop, TextPair
+from explainers.models.threads import Threads
+from explainers.records.session import Cancelled
+from explainers.records.targets import TargetLike
+from server.http.uploads import encoded, open_picture
+from server.jobs.map_files import npy
+from server.jobs.model_facts import ModelFacts, facts_of
+from server.jobs.store import TENSORS_FILE
+from server.jobs.tasks import TellAnswers, Work, free_memory, load_problem, problem_of, run_with_memory_retry
+from server.json_text import json_text
+from server.schemas.question import ExplainOptions, Question
+from server.settings import Settings
+
+SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """A model to load: by its name, or from the ``place`` where somebody brought it; ``ways`` are arguments of ``explainers.open``."""
+
+    name: str
+    device: str | None
+    place: Path | None = None
+    ways: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """What a model says: the explanation as JSON, without maps; the length of a text (0: no text); files to keep beside it."""
+
+    document: dict[str, Any]
+    tokens: int
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class MadeMap:
+    """A map as JSON; the map of the pixels as a NumPy file, where there is one; and the length of a text (0: no text)."""
+
+    document: dict[str, Any]
+    pixels: bytes | None
+    tokens: int
+
+
+@dataclass(frozen=True)
+class TurnCalls:
+    """What is asked and told on the way through one turn of an explanation.
+
+    left         the specs whose maps are missing
+    next_method  of the specs that are left the one that comes next; None where the turn is over
+    cancelled    asked between passes: whether to stop
+    answered     the model has answered; mapped: a map is there
+    """
+
+    left: Callable[[], list[str]]
+    next_method: Callable[[list[str]], str | None]
+    cancelled: Callable[[], bool]
+    answered: Callable[[ModelAnswer], None]
+    mapped: Callable[[MadeMap], None]
+
+
+@dataclass
+class ModelHost:
+    """The models by name. One thread uses it."""
+
+    load_model: Callable[..., Any]
+    settings: Settings
+    _models: dict[str, Any] = field(default_factory=dict)
+    _threads: Threads = field(default_factory=Threads)
+
+    def load(self, request: LoadRequest) -> ModelFacts:
+        """Load a model; raises the Problem that there is with it."""
+        name, place = request.name, request.place
+        try:
+            with _exits_as_errors():
+                model = self.load_model(name if place is None else place, request.device, **request.ways)
+                facts = facts_of(model)
+        except Exception as error:
+            problem = load_problem(name, error, place)
+            del error
+            free_memory()
+            raise problem from None
+        self._models[name] = model
+        return facts
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all models but these."""
+        wanted = set(names)
+        if gone := set(self._models) - wanted:
+            for name in gone:
+                del self._models[name]
+            free_memory()
+
+    def look_around(self) -> None:
+        """Called now and then while there is nothing to do: see how many cores other processes leave."""
+        self._threads.fit(None)
+
+    def explain(self, name: str, question: Question, targets: list[TargetLike] | None, calls: TurnCalls) -> None:
+        """Make maps until ``calls`` say that it is enough. Raises Problem, and Cancelled where ``calls`` say so."""
+        model = self._models[name]
+
+        def work() -> None:
+            explain(
+                model,
+                source_of(question, self.settings),
+                targets,
+                calls.left(),
+                observer=_Observer(calls),
+                cancelled=self._fitting_threads(model, calls.cancelled),
+                next_method=calls.next_method,
+                side=question.side,
+                **{option: getattr(question, option) for option in ExplainOptions.model_fields},
+            )
+
+        with _problems("explanation", "cannot-explain"):
+            run_with_memory_retry(work, name, str(model.device), SEND_LESS)
+
+    def answer(self, name: str, work: Work, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+        """The answer to a study. Raises Problem, and Cancelled where ``cancelled`` says so."""
+        model, answers = self._models[name], list[dict[str, Any]]()
+        polled = self._fitting_threads(model, cancelled)
+        send = "Ask for less at once, or explain a shorter text."
+        with _problems("study", "cannot-answer"):
+            run_with_memory_retry(lambda: answers.append(work(model, polled, tell)), name, str(model.device), send)
+            json_text(answers[-1])  # it can be sent
+        return answers[-1]
+
+    def _fitting_threads(self, model: Any, cancelled: Callable[[], bool]) -> Callable[[], bool]:
+        """As ``cancelled``; chooses the number of CPU threads for the next pass."""
+
+        def polled() -> bool:
+            self._threads.fit(model)
+            return cancelled()
+
+        return polled
+
+
+class _Observer:
+    """Makes plain data of what the engine shows on its way."""
+
+    def __init__(self, calls: TurnCalls) -> None:
+        self._calls = calls
+
+    def on_prediction(self, explanation: Any) -> None:
+        """The model has answered, for the first time or in a later turn."""
+        files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
+        pixels = getattr(explanation.input, "pixels", None)  # a text has none
+        if pixels is not None:
+            files["input.png"] = encoded(pixels, "PNG")
+        self._calls.answered(ModelAnswer(explanation.to_json(), _tokens(explanation), files))
+
+    def on_map(self, explanation: Any, attribution: Any) -> None:
+        """A map is there."""
+        pixels = None if attribution.pixels is None else npy(attribution.pixels.numpy())
+        self._calls.mapped(MadeMap(attribution.to_json(), pixels, _tokens(explanation)))
+
+
+def _tokens(explanation: Any) -> int:
+    """The length of the input, as costs go by it."""
+    shapes = [tensor.shape for name, tensor in explanation.tensors.items() if name == "input_ids"]
+    return int(shapes[0].numel()) if shapes else 0
+
+
+def source_of(question: Question, settings: Settings) -> Image.Image | Crop | Windowed | TextPair | str:
+    """The input of a question as the engine takes it."""
+    if question.image is not None:
+        picture = open_picture(question.image, settings)
+        whole = picture if question.window is None else Windowed(picture, *question.window)
+        return whole if question.crop is None else Crop(whole, question.crop)
+    text = question.text or ""
+    return text if question.text_pair is None else TextPair(text, question.text_pair)
+
+
+@contextmanager
+def _exits_as_errors() -> Iterator[None]:
+    """A model that asks Python to exit has failed, and no more."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError("the model's code asked Python to exit") from error
+
+
+@contextmanager
+def _problems(kind: str, refusal: str) -> Iterator[None]:
+    """What goes wrong is raised as a Problem; see :func:`problem_of`."""
+    try:
+        with _exits_as_errors():
+            yield
+    except Cancelled:
+        raise
+    except Exception as error:
+        raise problem_of(error, kind, refusal) from None

@@ -1,0 +1,39 @@
+"""What a server that ended at once had taken and not finished: it is done now, as it was asked."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from server.http.problems import Problem
+from server.jobs.job import Job
+from server.jobs.model_registry import ModelRegistry
+from server.jobs.scheduler import Scheduler
+from server.jobs.store import QUESTION, Store
+from server.jobs.tasks import interrupted
+from server.schemas.question import question_of
+
+log = logging.getLogger(__name__)
+#: A file of an explanation: a server has begun with it once more after another one ended over it.
+RESUMED = "resumed"
+
+
+def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Scheduler) -> None:
+    """Queue what is unfinished. What a second server ended over, and what cannot be asked again, has failed: it may be why they ended."""
+    for document, state in store.unfinished():
+        explanation_id = document["id"]
+        question_json = store.file(explanation_id, QUESTION)
+        try:
+            if question_json is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
+                question = question_of(question_json.decode(), store.upload(explanation_id))
+                job = Job(question, registry.find(question.model), {}, stored=document)
+                if state == "running":
+                    with suppress(Problem):  # a full disk
+                        store.put_file(explanation_id, RESUMED, b"")
+                scheduler.resume(job)
+                log.info("explanation %s was not finished: it is made now", explanation_id)
+                continue
+        except (Problem, ValueError, TypeError) as error:
+            log.warning("explanation %s was not finished, and cannot be made now: %s", explanation_id, error)
+        with suppress(Problem):
+            store.save({**document, "state": "failed", "problem": interrupted().to_json()})

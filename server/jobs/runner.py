@@ -1,0 +1,296 @@
+"""The thread of one device: it has a host load models, explain and answer studies, one thing at a time.
+
+Questions take turns. An explanation gives the device to another one after any of its methods: at once to a new one, else to the one that
+had it for the shortest time; what it has made stays, and what is left is asked for in its next turn. A long study (the deletion test asks
+a model hundreds of times) and a slow method let what is lighter pass: between two of their forward passes the host does what has come in
+meanwhile, and then goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from explainers.records.session import Cancelled
+from server.http.limits import limits
+from server.http.problems import Problem
+from server.jobs.host_process import HostLostError, HostProcess, Watch
+from server.jobs.host_thread import HostThread
+from server.jobs.job import Job
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_host import LoadRequest
+from server.jobs.model_registry import ModelEntry
+from server.jobs.scheduler import Scheduler, cut_short
+from server.jobs.task_queue import SLICE, Task
+from server.jobs.tasks import BACKGROUND, FEW_PASSES, Study, in_between, interrupted, load_problem, problem_of
+from server.jobs.turn import Turn, prepare
+
+log = logging.getLogger(__name__)
+_IDLE_BEAT = 5.0  # seconds between two looks with nothing to do
+_SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
+#: Seconds of silence after which a process is ended whose work nobody wants any more: passes are over sooner.
+GRACE = 5.0
+_GRACE_AT_STOP = 1.0
+_LONGEST_LOAD = 900.0  # seconds: loading gives no sign of life
+
+
+class Runner(threading.Thread):
+    """Takes what the scheduler has and gives it to its host."""
+
+    def __init__(self, scheduler: Scheduler, host: HostProcess | HostThread, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.host = host
+        self._scheduler = scheduler
+        self._settings, self._costs = scheduler.settings, scheduler.costs
+        self._device = None if self._settings.device == "auto" else self._settings.device
+        self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
+        self._at_start = 0  # bytes of the host once it had loaded its models
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the thread is alive, and its host has been heard of lately or can be ended."""
+        return self.is_alive() and (self.host.can_be_ended or self.host.silence < self._settings.silence_seconds)
+
+    def run(self) -> None:
+        """Load, answer and explain until the server stops."""
+        while (task := self._take()) is not None:
+            try:
+                self._do(task)
+            except Exception:
+                log.exception("a task failed as nobody foresaw, and the worker goes on")
+        self.host.close()
+
+    def _do(self, task: Task, quick: bool = False) -> None:
+        if isinstance(task, ModelEntry):
+            self._load(task)
+        elif isinstance(task, Study):
+            self._answer(task)
+        else:
+            self._explain(task, quick)
+
+    def _take(self) -> Task | None:
+        """Wait for something to do; None when the server stops."""
+        scheduler, is_tidy = self._scheduler, False
+        while True:
+            self.host.look_around()
+            with scheduler.change:
+                if scheduler.stopping:
+                    return None
+                if (task := scheduler.take()) is not None:
+                    return task
+                if is_tidy:
+                    scheduler.change.wait(_IDLE_BEAT)
+                    is_tidy = False
+                    continue
+            is_tidy = not self._tidy_up()
+
+    def _tidy_up(self) -> bool:
+        """With nothing to do: one thing that makes later ones quicker. False where there is none."""
+        self._scheduler.save_again()
+        self.host.notice_end()
+        registry, host = self._scheduler.registry, self.host
+        if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
+            log.info("the process of the models (%s) holds %d MB: it is started anew", host.pid, host.memory // 1_000_000)
+            self._scheduler.metrics.worker_ended("memory")
+            host.close()
+        for entry in registry.all():
+            if entry.state == "loaded" and entry.name not in host.models:
+                self._bring(entry)
+                return True
+        return False
+
+    # --- models ----------------------------------------------------------------------------------------------------------
+
+    def _load(self, entry: ModelEntry) -> None:
+        self._bring(entry)
+        if entry.facts is not None:
+            log.info("loaded %s on %s", entry.name, entry.facts.device)
+
+    def _bring(self, entry: ModelEntry) -> None:
+        """Have the host load a model."""
+        registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
+        before = self.host.memory if self.host.models else 0
+        request = LoadRequest(entry.name, self._device, entry.place, entry.ways)
+        try:
+            try:
+                facts = self.host.load(request, watch)
+            except HostLostError as lost:
+                if lost.problem.slug != "worker-ended":
+                    raise
+                facts = self.host.load(request, watch)  # whoever killed it need not have meant this model
+            if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
+                registry.loaded(entry, facts)
+            self.host.keep(registry.in_memory, watch)
+        except HostLostError as lost:
+            self._scheduler.load_failed(entry, lost.problem)
+        except Exception as error:
+            self._scheduler.load_failed(entry, load_problem(entry.name, error))
+        else:
+            self._at_start = (self._at_start if before else 0) + self.host.memory - before
+
+    def _loaded(self, entry: ModelEntry) -> ModelFacts:
+        """What is known of a model that the host has in memory; raises the Problem with which it failed to load."""
+        facts = self._scheduler.registry.use(entry)
+        self.host.notice_end()
+        if entry.name in self.host.models:
+            return facts
+        self._bring(entry)  # another host has loaded it, or one that has ended
+        return self._scheduler.registry.use(entry)
+
+    # --- what passes between two passes ----------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        """Seconds of a clock that stands still for a task while others are done between two of its passes."""
+        return time.monotonic() - self._in_between
+
+    def _let_pass(self, below: int, quick: bool) -> bool:
+        """Between two passes of something: do one thing that may go first. False where there is none."""
+        task = self._scheduler.take(below)
+        if task is None:
+            return False
+        before, began = self._in_between, time.monotonic()
+        with in_between():
+            self._do(task, quick)
+        self._in_between = before + time.monotonic() - began
+        return True
+
+    def _watch(
+        self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
+    ) -> Watch:
+        """Ends a host that is silent for too long (None: as the settings say), and sooner where nobody wants what it makes or its time is
+        over.
+        """
+        most = self._settings.silence_seconds if longest is None else longest
+
+        def watch(silence: float) -> Problem | None:
+            if self._scheduler.stopping and silence > _GRACE_AT_STOP:
+                return interrupted()
+            if silence > GRACE:
+                if is_unwanted():
+                    return Problem(409, "cancelled", "Nobody wants this any more, and the model did not stop by itself.", send="Ask again.")
+                if (problem := limit_passed()) is not None:
+                    return problem
+            if silence > most:
+                detail = f"The model gave no sign of life for {most:g} seconds, and was ended."
+                return Problem(503, "worker-hung", detail, send="Ask for less, or choose another model or other methods.")
+            return None
+
+        return watch
+
+    # --- studies ---------------------------------------------------------------------------------------------------------
+
+    def _answer(self, study: Study) -> None:
+        if not study.future.set_running_or_notify_cancel():
+            return
+        try:
+            study.future.set_result(self._answer_with_host(study))
+        except Cancelled:
+            study.future.set_exception(interrupted())
+        except Exception as error:
+            study.future.set_exception(problem_of(error, "study", "cannot-answer"))
+
+    def _answer_with_host(self, study: Study) -> dict[str, Any]:
+        try:
+            return self._answer_once(study)
+        except HostLostError as lost:
+            if lost.is_guilty:
+                raise lost.problem from None
+        try:
+            return self._answer_once(study)  # what it let pass had lost the host
+        except HostLostError as lost:
+            raise lost.problem from None
+
+    def _answer_once(self, study: Study) -> dict[str, Any]:
+        self._loaded(study.entry)
+        if study.kind and (seconds := self._costs.seconds(study.entry.name, study.kind, 0)) is not None:
+            study.expect(seconds)
+        began = self._now()
+
+        def limit_passed() -> Problem | None:
+            limit = limits(self._settings)["job_seconds"]
+            return limit.problem() if study.weight < BACKGROUND and self._now() - began > limit.most else None
+
+        def cancelled() -> bool:
+            if (problem := limit_passed()) is not None:
+                raise problem
+            return study.cancelled.is_set() or self._scheduler.stopping
+
+        def others_first() -> bool:
+            while not cancelled():
+                if not self._let_pass(study.weight, quick=study.weight <= FEW_PASSES):
+                    return False
+            return True
+
+        watch = self._watch(limit_passed, study.cancelled.is_set)
+        answer = self.host.answer(study.entry.name, study.work, others_first if study.is_long else cancelled, study.tell, watch)
+        if study.kind:
+            self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
+        return answer
+
+    # --- explanations ----------------------------------------------------------------------------------------------------
+
+    def _explain(self, job: Job, quick: bool) -> None:
+        """Give an explanation its turn; where it is not done, it waits for the next one."""
+        began = self._now()
+        outcome: tuple[str, Problem | None] | None = ("done", None)
+        try:
+            if not job.is_left:
+                self._run(job, quick)
+            if job.plan is None or (job.left and (job.is_left or job.stopped.is_set())):
+                outcome = cut_short(job)
+            elif job.left:
+                outcome = None
+        except Cancelled:
+            outcome = self._stopped(job)
+        except HostLostError as lost:
+            if job.cancelled.is_set() or job.stopped.is_set() or self._scheduler.stopping:
+                outcome = self._stopped(job)
+            else:  # what was made between two of its passes has lost the host: it goes on with another one
+                outcome = ("failed", lost.problem) if lost.is_guilty else None
+        except Exception as error:
+            outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
+        seconds = max(self._now() - began, _SHORTEST_TURN)
+        job.used += seconds
+        self._scheduler.note(job, seconds)
+        if outcome is None:
+            if self._scheduler.put_back(job):
+                return
+            outcome = ("cancelled", None)
+        self._scheduler.metrics.job(outcome[0], job.used)
+        self._scheduler.finish(job, *outcome, seconds=job.used)
+
+    def _stopped(self, job: Job) -> tuple[str, Problem | None]:
+        """How an explanation ends that was stopped at work."""
+        return ("failed", interrupted()) if self._scheduler.stopping and not job.cancelled.is_set() else cut_short(job)
+
+    def _run(self, job: Job, quick: bool) -> None:
+        facts = self._loaded(job.entry)
+        prepare(job, facts, self._costs)
+        assert job.plan is not None
+        if not job.has_begun:
+            document = job.running(facts, job.plan)
+            with suppress(Problem):  # that nothing can be stored, which is no reason not to answer
+                self._scheduler.store.save(document, key=job.key)
+
+        def is_over() -> bool:
+            return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used)
+
+        turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, quick)
+
+        def is_unwanted() -> bool:
+            return job.cancelled.is_set() or job.stopped.is_set() or job.is_left
+
+        def polled() -> bool:
+            if (problem := turn.limit_passed()) is not None:
+                raise problem
+            return is_unwanted() or self._scheduler.stopping
+
+        def cancelled() -> bool:
+            return polled() or (turn.is_slow and self._let_pass(FEW_PASSES, quick=True) and polled())  # one thing between two passes
+
+        watch = self._watch(turn.limit_passed, is_unwanted)
+        self.host.explain(job.entry.name, job.question, job.plan.targets, turn.calls(cancelled), watch)

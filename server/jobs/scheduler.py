@@ -1,0 +1,264 @@
+"""What waits for a device, whose turn it is, and what becomes of it in the end. Any thread may call."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import threading
+import time
+from collections import deque
+
+from server.http.limits import limits
+from server.http.metrics import Metrics
+from server.http.problems import Problem
+from server.jobs.costs import Costs
+from server.jobs.job import Job
+from server.jobs.model_registry import ModelEntry, ModelRegistry
+from server.jobs.store import Store
+from server.jobs.task_queue import EVERYTHING, Task, TaskQueue
+from server.jobs.tasks import Study, interrupted
+from server.jobs.turn import is_slow, prepare
+from server.settings import Settings
+
+log = logging.getLogger(__name__)
+_WAITS = 20  # the last waits, by which the next one is judged
+_ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those who come have nothing waiting yet
+
+
+class Scheduler:
+    """Explanations, studies and models that wait for a device, and the explanations that are not in the store yet.
+
+    change   what waits, or ``stopping``, is another; its lock guards both
+    stopping whether the server stops
+    """
+
+    def __init__(self, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics, costs: Costs) -> None:
+        self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
+        self.change = threading.Condition(threading.RLock())
+        self.stopping = False
+        self._queue = TaskQueue(self._ready, self._is_quick)
+        self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
+        self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them
+        self._running: list[Job] = []
+        self._waits: deque[float] = deque(maxlen=_WAITS)
+
+    # --- for the web threads ---------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; raises Problem 429 where the queue is full, or the visitor's share of it."""
+        with self.change:
+            self._check_open()
+            self._check_room([other.visitor for other in self._queue.jobs if not other.has_begun], job.visitor, "explanations")
+            self.store.add(job.document(), job.images, job.question.image)
+            self._enter(job)
+
+    def resume(self, job: Job) -> None:
+        """Queue a job that is in the store: a server took it that has ended since."""
+        with self.change:
+            self._enter(job)
+
+    def _enter(self, job: Job) -> None:
+        self._live[job.id] = job
+        self._queue.enter(job, self._running)
+        self._tell_positions()
+        self.change.notify_all()
+
+    def study(self, study: Study) -> None:
+        """Queue a study, before the explanations that wait, a long one behind them; raises Problem 429 where too many studies wait."""
+        with self.change:
+            self._check_open()
+            self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
+            self._check_room([other.visitor for other in self._queue.studies], study.visitor, "studies")
+            self._queue.studies.append(study)
+            self.change.notify_all()
+
+    def _check_open(self) -> None:
+        if self.stopping:
+            raise interrupted()
+
+    def _check_room(self, waiting: list[str], visitor: str, what: str) -> None:
+        """Raise Problem 429 where so many wait, each of the visitor named. Who has nothing waiting still enters a full queue."""
+        mine, size, share = waiting.count(visitor), self.settings.queue_size, limits(self.settings)["queue_share"]
+        refusal = None
+        if len(waiting) >= (size if mine else _ROOM_FOR_NEWCOMERS * size):
+            refusal = Problem(429, "queue-full", f"{len(waiting)} {what} are waiting already.", send=share.send)
+        elif mine >= share.most:
+            refusal = share.problem(mine, what)
+        if refusal is not None:
+            refusal.headers["Retry-After"] = str(self._retry_after())
+            raise refusal
+
+    def _retry_after(self) -> int:
+        """Seconds until there is likely to be room: how long explanations have waited lately, and those that wait now so far."""
+        now = time.monotonic()
+        waits = [*self._waits, *(now - job.waits_since for job in self._queue.jobs if not job.has_begun)]
+        return max(1, round(statistics.median(waits))) if waits else 1
+
+    def find(self, explanation_id: str) -> Job | None:
+        """The job with this id, unless it has gone to the store."""
+        with self.change:
+            return self._live.get(explanation_id)
+
+    def cancel(self, explanation_id: str) -> bool:
+        """Drop a waiting job, or ask a running one to stop at the next pass; False where neither is there."""
+        with self.change:
+            job = self._live.get(explanation_id)
+            if job is None or job.final:
+                return False
+            job.cancelled.set()
+            is_waiting = job in self._queue.jobs
+            if is_waiting:
+                self._queue.jobs.remove(job)
+            self._tell_positions()
+        if is_waiting:
+            self.finish(job, "cancelled")
+        return True
+
+    def stop_early(self, explanation_id: str) -> None:
+        """End an explanation with the maps that are there; where there are none it is cancelled. One that is finished stays as it is."""
+        with self.change:
+            job = self._live.get(explanation_id)
+            if job is None or job.final:
+                return
+            job.stopped.set()
+            if job not in self._queue.jobs:
+                return
+            self._queue.jobs.remove(job)
+            self._tell_positions()
+        self.finish(job, *cut_short(job), seconds=job.used)
+
+    def forget(self, explanation_id: str) -> bool:
+        """Drop a finished job that the store would not take."""
+        with self.change:
+            self._unsaved.pop(explanation_id, None)
+            return self._live.pop(explanation_id, None) is not None
+
+    @property
+    def depth(self) -> int:
+        """How many explanations wait."""
+        with self.change:
+            return len(self._queue.jobs)
+
+    # --- for the runners -------------------------------------------------------------------------------------------------
+
+    def take(self, below: int = EVERYTHING) -> Task | None:
+        """What comes next, see :meth:`TaskQueue.take`; it is no longer waiting."""
+        with self.change:
+            task = self._queue.take(below)
+            if isinstance(task, Job):
+                self._running.append(task)
+                if not task.has_begun:
+                    wait = time.monotonic() - task.waits_since
+                    self._waits.append(wait)
+                    self.metrics.waited(wait)
+                self._tell_positions()
+            return task
+
+    def load_soon(self, entry: ModelEntry) -> None:
+        """Queue a model whose files are there."""
+        self.registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        with self.change:
+            self._queue.loads.append(entry)
+            self.change.notify_all()
+
+    def load(self, entry: ModelEntry) -> None:
+        """Begin to load a model."""
+        raise NotImplementedError
+
+    def load_failed(self, entry: ModelEntry, problem: Problem) -> None:
+        """A model could not be loaded; what waits for it fails."""
+        log.warning("%s could not be loaded: %s", entry.name, problem.detail)
+        self.registry.failed(entry, problem)
+        with self.change:
+            self.change.notify_all()
+
+    def should_yield(self, job: Job, used: float) -> bool:
+        """Whether after a method of an explanation that had the device for so long another task goes on."""
+        with self.change:
+            return self._queue.goes_before(job, used)
+
+    def note(self, job: Job, seconds: float) -> None:
+        """An explanation has had the device for so long."""
+        with self.change:
+            self._queue.note(job.visitor, seconds)
+
+    def put_back(self, job: Job) -> bool:
+        """Let an explanation wait for its next turn; False where it was cancelled meanwhile."""
+        with self.change:
+            self._running.remove(job)
+            if job.cancelled.is_set():
+                return False
+            self._queue.jobs.append(job)
+            self._tell_positions()
+            self.change.notify_all()
+            return True
+
+    def finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
+        """Store an explanation of which nothing more will come, and tell its followers."""
+        job.finished(state, problem, seconds)
+        is_stored = self._save(job)
+        with self.change:
+            if job in self._running:
+                self._running.remove(job)
+            if is_stored:
+                self._live.pop(job.id, None)
+            else:
+                self._unsaved[job.id] = job
+        job.end()
+
+    def _save(self, job: Job) -> bool:
+        document = job.document()
+        try:
+            self.store.save(document, job.images, job.key)
+            if (title := job.document().get("title")) != document.get("title"):
+                self.store.rename(job.id, title)  # it was named in between
+        except Exception as error:  # whatever it is, the worker goes on
+            log.error("explanation %s could not be stored: it stays in memory until it can", job.id, exc_info=error)
+            return False
+        return True
+
+    def save_again(self) -> None:
+        """Try once more to store what the store would not take."""
+        with self.change:
+            unsaved = list(self._unsaved.values())
+        for job in unsaved:
+            if not self._save(job):
+                return
+            self.forget(job.id)
+
+    def drain(self) -> None:
+        """The server stops: nothing that waits will be done."""
+        with self.change:
+            left, self._queue.jobs = self._queue.jobs, []
+            unanswered, self._queue.studies = self._queue.studies, []
+        for study in unanswered:
+            study.refuse(interrupted())
+        for job in left:
+            self.finish(job, "failed", interrupted())
+        self.save_again()
+
+    def _ready(self, entry: ModelEntry) -> bool:
+        """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
+        if entry.state == "available":
+            self.load(self.registry.begin_loading(entry))
+        return entry.state in ("loaded", "failed")
+
+    def _is_quick(self, job: Job) -> bool:
+        """Whether the next map of an explanation is there soon, as far as is known."""
+        if job.entry.facts is None:
+            return False
+        try:
+            prepare(job, job.entry.facts, self.costs)
+        except Problem:
+            return True  # it is said soon
+        spec = job.next_of(job.left)
+        return spec is None or not is_slow(spec, job, job.entry.facts)
+
+    def _tell_positions(self) -> None:
+        """An explanation that was cancelled stops at its next pass, and is before nobody."""
+        self._queue.tell_positions(any(not job.cancelled.is_set() for job in self._running))
+
+
+def cut_short(job: Job) -> tuple[str, Problem | None]:
+    """How an explanation ends that is not to go on: with the maps that are there, if anybody wanted these."""
+    return ("done", None) if not job.cancelled.is_set() and job.cut_short() else ("cancelled", None)
