@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
@@ -77,7 +77,7 @@ async def receive(upload_id: str, name: Annotated[str, Query(max_length=1000)], 
     return UploadState(files=upload.files, bytes=upload.size, left_out=upload.left_out)
 
 
-@router.delete("/{upload_id}", status_code=204)
+@router.delete("/{upload_id}", status_code=204, response_class=Response)
 def forget(upload_id: str, request: Request, services: Use) -> None:
     """Remove an upload and its files."""
     _check(_allowed(request, services))

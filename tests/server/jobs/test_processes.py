@@ -20,9 +20,9 @@ from server.jobs import runner as runners
 from server.jobs.model_source import ModelSource
 from server.jobs.processes import IMPORTED, START_METHOD
 from server.settings import load_settings
-from tests.server.checked import CheckedClient
 from tests.server.conftest import Check, Site
 from tests.server.fake_engine import FakeEngine
+from tests.server.support.checked_client import CheckedClient
 from tests.server.support.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, crash_at_load, hostile_host, is_running, until
 
 if START_METHOD == "forkserver":
