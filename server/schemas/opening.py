@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from explainers.models.outputs import Output
+from server.schemas.base import Schema
 
 
-class OwnModelLimits(BaseModel):
+class OwnModelLimits(Schema):
     """What this server takes of whoever asks. ``why``: where it takes nothing."""
 
     uploads: bool
@@ -18,13 +19,13 @@ class OwnModelLimits(BaseModel):
     why: str | None = None
 
 
-class UploadId(BaseModel):
+class UploadId(Schema):
     """An upload that takes files."""
 
     id: str
 
 
-class UploadState(BaseModel):
+class UploadState(Schema):
     """How much of an upload has arrived; ``left_out``: names of files that are never read."""
 
     files: int
@@ -32,15 +33,14 @@ class UploadState(BaseModel):
     left_out: list[str]
 
 
-class ModelPlace(BaseModel):
+class ModelPlace(Schema):
     """What is looked at: an upload, or a path of the server's machine."""
 
-    model_config = ConfigDict(extra="forbid")
     upload: str | None = Field(default=None, max_length=40)
     path: str | None = Field(default=None, max_length=2000)
 
 
-class ModelLook(BaseModel):
+class ModelLook(Schema):
     """What was found, before anything is opened.
 
     what           in words: a folder of transformers, a file of weights, ...
@@ -72,7 +72,7 @@ class OpeningQuestion(ModelPlace):
     output: Output | None = None
 
 
-class Opening(BaseModel):
+class Opening(Schema):
     """A model that is being opened: ``events`` tells how far."""
 
     name: str
@@ -80,14 +80,14 @@ class Opening(BaseModel):
     events: str
 
 
-class ReportFact(BaseModel):
+class ReportFact(Schema):
     """Something that was found of a model."""
 
     name: str
     value: str
 
 
-class ReportGuess(BaseModel):
+class ReportGuess(Schema):
     """Something that nobody said, and the argument that says otherwise."""
 
     what: str
@@ -95,7 +95,7 @@ class ReportGuess(BaseModel):
     argument: str
 
 
-class ReportCheck(BaseModel):
+class ReportCheck(Schema):
     """One check on a sample."""
 
     name: str
@@ -104,7 +104,7 @@ class ReportCheck(BaseModel):
     detail: str
 
 
-class ModelReport(BaseModel):
+class ModelReport(Schema):
     """What a model is, as ``Model.report`` has it in Python."""
 
     name: str
@@ -117,7 +117,7 @@ class ModelReport(BaseModel):
     seconds: float
 
 
-class OpeningReport(BaseModel):
+class OpeningReport(Schema):
     """``report`` of a model that is open, ``failure``, a text to send to others, of one that could not be opened."""
 
     name: str

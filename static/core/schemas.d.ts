@@ -445,7 +445,7 @@ export interface HeadsRequest {
   target?: string | null;
 }
 
-/** The event loop answers. */
+/** Requests are answered, and work moves. */
 export interface Health {
   status: "ok";
 }
@@ -1260,7 +1260,7 @@ export interface RankingMetric {
   direction: string;
 }
 
-/** The embedded models are loaded. */
+/** The embedded models are loaded, work moves, and what is made can be stored. */
 export interface Readiness {
   status: "ready";
   models: { [name: string]: "available" | "loading" | "loaded" | "failed" };

@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import pytest
 from pydantic import ValidationError
+from safetensors.torch import save
 
 from server.schemas.base import study_events
 from server.schemas.explanations import Explanation
 from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
+from tests.families import FAMILIES
 from tests.server.conftest import Site, png
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
 from tests.server.support.tiny_models import TEXT, tiny_site
@@ -57,6 +59,21 @@ def streamed(site: Site, path: str, **body: Any) -> list[dict[str, str]]:
     lines = [line.partition(": ") for line in re.split(r"\r?\n", answer.text)]
     names, data = ([value for field, _, value in lines if field == wanted] for wanted in ("event", "data"))
     return [{"event": name, "data": text} for name, text in zip(names, data, strict=True)]
+
+
+def bring_a_model(site: Site) -> None:
+    """Ask all that is asked of a model of one's own, from the server's own machine."""
+    root = "http://127.0.0.1:8000/api/opening"
+    file = save(dict(FAMILIES["vit"].build().state_dict()))
+    site.client.get(root)
+    upload = site.client.post(root).json()["id"]
+    for answer in (
+        site.client.put(f"{root}/{upload}/file?name=mine.safetensors", content=file),
+        site.client.post(f"{root}/look", json={"upload": upload}),
+        site.client.post(f"{root}/open", json={"upload": upload, "name": "mine"}),
+        site.client.get(f"{root}/report?name=scenes-vit"),
+    ):
+        assert answer.is_success, answer.text
 
 
 def test_every_call_answers_what_it_declares(site: Site) -> None:
@@ -107,10 +124,10 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     site.get("/api/methods?spec=rollout%3Fstart_layer=1")
     for path in ("models", "methods", "rules", "quantities", "samples", "limits", "leaderboard", "runs"):
         site.get(f"/api/{path}")
-    site.get("/api/leaderboard/pictures/examples?metric=mif&method=rollout")
-    site.get("/api/leaderboard/words/examples?metric=mif&method=rollout")
-    site.get("/healthz")
-    site.get("/readyz")
+    examples = "/examples?metric=mif&method=rollout"
+    for path in (f"/api/leaderboard/pictures{examples}", f"/api/leaderboard/words{examples}", "/healthz", "/readyz"):
+        site.get(path)
+    bring_a_model(site)
     posted(site, "/api/models", name="clip")
     posted(site, "/api/runs", model="scenes-vit", dataset="scenes", methods=["random"], metrics=["mif"], limit=2)
     site.events("/api/runs/current/events")
