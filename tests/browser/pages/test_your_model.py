@@ -44,7 +44,9 @@ def test_from_a_file_to_a_true_map(desk: Visit) -> None:
     no_violation(page)
     page.get_by_role("link", name="Explain a picture with it").click()
     expect(page.locator(".plate canvas").first).to_be_visible(timeout=60_000)
-    assert re.search(r"model=own(%2F|/)fish", page.url)
+    page.wait_for_url(re.compile(r"[?&]id=\w+"))
+    explanation = desk.get(f"/api/explanations/{page.url.rpartition('id=')[2].partition('&')[0]}")
+    assert explanation["model"].startswith("own/fish")
 
 
 def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) -> None:
