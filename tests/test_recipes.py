@@ -24,6 +24,7 @@ from torch import Tensor
 
 import explainers
 from explainers import METHODS, RULES, Citation, Rule, Trace, add_rule, method
+from explainers.methods.about import About
 from explainers.metrics import METRICS, sanity
 from explainers.metrics.registry import metric
 from server.app import create_app
@@ -53,7 +54,9 @@ with TestClient(create_app(load_settings({"home": "home", "device": "cpu"}), sam
     assert pairs["my_gradcam:frozen-norm"] is None
     assert pairs["fullgrad_plus:frozen-norm"] is None
     assert "frozen-norm" in [rule["name"] for rule in client.get("/api/rules").json()["rules"]]
-    assert "My GradCAM" in client.get("/methods/my_gradcam").text
+    page = client.get("/methods/my_gradcam").text
+    assert "My GradCAM" in page
+    assert "Channels are weighted by their mean gradient" in page
 """
 
 
@@ -83,7 +86,7 @@ def test_the_names_that_recipes_are_told_by_are_there() -> None:
         ("def _argument", "explainers/evaluation/measuring.py"),
         ("def given", "tests/explainers/metrics/test_registry.py"),
         ("MAKERS", "tests/explainers/support/made_up_datasets.py"),
-        ("FACTS", "tests/explainers/datasets/test_datasets.py"),
+        ("FACTS", "tests/explainers/support/made_up_datasets.py"),
         ("PAGES", "server/pages/routes.py"),
         ("API", "server/app.py"),
         ("DRAWERS", "static/tools/drawers.js"),

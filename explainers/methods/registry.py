@@ -14,6 +14,7 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ACCOUNT, ALL, Fields, fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import ABOUT, About
 from explainers.methods.class_attention import ClassAttentionTrace
 from explainers.methods.families import METHOD_FAMILIES, OTHER
 from explainers.methods.specs import Option, split_spec
@@ -293,10 +294,11 @@ def method(
     class_attention: ClassAttentionUse | None = None,
     reads: Iterable[str] = ALL,
     reads_under: Mapping[str, Iterable[str]] | None = None,
+    about: About | None = None,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Declare a method: a function from a :class:`Trace` (and its options) to scores (B, S). The first line of its
-    docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper``
-    are a short way to write one.
+    docstring describes it. ``source`` says where it was published; ``by``, ``year`` and ``paper`` are a short way to write one. ``about``
+    is what its page says of it.
 
     Raises ExplainerError where both are given, for a name that is taken, and for a rule, need or family that does not exist.
     """
@@ -346,6 +348,8 @@ def method(
             reads=fields_of(reads),
             reads_under={rule_name: fields_of(names) for rule_name, names in (reads_under or {}).items()},
         )
+        if about is not None:
+            ABOUT[name] = about
         return function
 
     return declare

@@ -17,28 +17,7 @@ import pytest
 from explainers import ExplainerError
 from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.models.labels import ClassEntry
-from tests.explainers.support.made_up_datasets import HEIGHT, MAKERS, WIDTH, left, made_up, photo, plane
-
-THIRD = HEIGHT * WIDTH // 3
-#: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled
-FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
-    "imagenet": (2, ("n01440764",), [], 0),
-    "imagenet-segmentation": (1, (), [THIRD], 0),
-    "imagenet-s": (1, ("n04346328",), [THIRD], 0),
-    "imagenet-hard": (3, (7, 3), [], 0),
-    "pets": (1, ("British Shorthair",), [THIRD - 4], WIDTH),
-    "mura": (1, ("positive",), [], 0),
-    "funnybirds": (1, (4,), [THIRD], 0),
-    "coco": (2, ("zebra",), [THIRD, 4], HEIGHT),
-    "coco-zebra-elephant": (1, ("zebra",), [THIRD, 4], HEIGHT),
-    "coco-pairs": (1, ("zebra", "elephant"), [THIRD, 4], HEIGHT),
-    "voc": (1, ("cat",), [THIRD - 4], WIDTH),
-    "pictures": (2, ("tabby cat",), [THIRD], 0),
-    "eraser-movies": (1, ("negative",), [], 0),
-    "imdb": (2, ("negative",), [], 0),
-    "sst-2": (2, ("positive",), [], 0),
-    "texts": (2, ("positive",), [], 0),
-}
+from tests.explainers.support.made_up_datasets import FACTS, HEIGHT, MAKERS, THIRD, WIDTH, left, made_up, photo, plane
 
 
 def test_every_data_set_has_a_sample() -> None:
