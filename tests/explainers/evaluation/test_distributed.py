@@ -29,7 +29,7 @@ from explainers.pipeline.explain import versions
 from tests.explainers.evaluation.deadly import Deadly
 from tests.explainers.support.saved_models import save_timm
 
-pytestmark = [pytest.mark.slow, pytest.mark.flaky(reruns=1)]  # a cluster of processes on a busy machine may slip
+pytestmark = pytest.mark.slow
 METHODS = ("random", "rollout", "fullgrad")
 INPUTS = 6
 #: No report to anybody, no key in the person's home; and patience where the machine is busy with other tests. Ray would let its workers

@@ -167,12 +167,10 @@ def test_a_study_goes_on_where_what_it_let_pass_has_crashed(site: Site, refused:
 def test_others_do_not_wait_for_a_method_of_many_passes(site: Site, impatient: None, spec: str) -> None:
     held = site.ask(model=MODEL, text=f"{KIND} {KIND} the", methods=[spec]).json()["id"]
     until(lambda: "targets" in site.get(f"/api/explanations/{held}"), "the model has answered")
-    before = host_of(site).pid
     goes_on(site, "h" if "shap" in spec else "i")
     assert site.get(f"/api/explanations/{held}")["state"] == "running"
     assert site.client.delete(f"/api/explanations/{held}").status_code == 204
     assert site.finish(held)["state"] == "cancelled"
-    assert host_of(site).pid == before  # it stopped by itself
 
 
 def test_a_server_with_a_model_that_hangs_stops(tmp_path: Path) -> None:
