@@ -1,4 +1,7 @@
-"""Maps as HTML for notebooks: a map over its picture, or coloured words. No script, and every text is escaped."""
+"""Maps as HTML for notebooks: a map over its picture, or coloured words; each patch and word says its score when it is pointed at.
+
+No script, and every text is escaped.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterable
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
@@ -49,7 +53,17 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
     data = io.BytesIO()
     lay_over(image.pixels, patch_scores(attribution), attribution.signed, PICTURE_SIDE).save(data, "PNG")
     base64_data = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{escape(about)}" src="data:image/png;base64,{base64_data}">'
+    picture = f'<img alt="{escape(about)}" src="data:image/png;base64,{base64_data}" style="display:block;width:100%">'
+    return f'<div style="position:relative">{picture}{_patches(patch_scores(attribution))}</div>'
+
+
+def _patches(scores: NDArray[np.float32]) -> str:
+    """The patches over a picture, to point at: each says where it is and its score."""
+    rows, columns = scores.shape
+    places = [(row, column, f"row {row + 1}, column {column + 1}: {scores[row, column]:.3g}") for row, column in np.ndindex(scores.shape)]
+    rects = "".join(f'<rect x="{column}" y="{row}" width="1" height="1"><title>{says}</title></rect>' for row, column, says in places)
+    style = "position:absolute;inset:0;width:100%;height:100%;fill:transparent"
+    return f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" style="{style}">{rects}</svg>'
 
 
 def _words(attribution: DrawableMap) -> str:

@@ -63,6 +63,20 @@ def test_a_map_lies_over_its_picture() -> None:
     assert result.top()[0].label in both.text
 
 
+def test_each_patch_says_its_score_where_it_is_pointed_at() -> None:
+    result = explain(image_model(), picture(), "dog", METHODS)
+    attribution = result[METHODS[0]]
+    assert attribution.patches is not None
+    page = attribution._repr_html_()
+    said = re.findall(r'<rect x="(\d+)" y="(\d+)" width="1" height="1"><title>row (\d+), column (\d+): ([^<]+)</title>', page)
+    rows, columns = attribution.patches
+    assert f'viewBox="0 0 {columns} {rows}"' in page
+    assert [(int(y) * columns + int(x), int(row) - int(y), int(column) - int(x)) for x, y, row, column, _ in said] == [
+        (place, 1, 1) for place in range(rows * columns)
+    ]
+    assert [float(score) for *_, score in said] == pytest.approx(attribution.scores[attribution.content].tolist(), rel=5e-3)
+
+
 def test_words_are_coloured_by_their_scores() -> None:
     result = explain(text_model(), "Not a bad movie.", "positive", METHODS)
     tags = Tags(result[METHODS[0]]._repr_html_())
