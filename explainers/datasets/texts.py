@@ -8,6 +8,7 @@ from typing import Any
 from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample
 from explainers.datasets.registry import Folder, dataset
+from explainers.papers import ERASER
 
 _SENTIMENT = ("negative", "positive")
 _WORDS = {"NEG": "negative", "POS": "positive", "neg": "negative", "pos": "positive", "0": "negative", "1": "positive"}
@@ -22,13 +23,7 @@ _WORDS = {"NEG": "negative", "POS": "positive", "neg": "negative", "pos": "posit
 movies/test.jsonl
 movies/docs/negR_900.txt ...
 """,
-    source=Citation(
-        authors="DeYoung et al.",
-        year=2020,
-        title="ERASER: A Benchmark to Evaluate Rationalized NLP Models",
-        venue="ACL",
-        arxiv="1911.03429",
-    ),
+    source=ERASER,
     get="https://www.eraserbenchmark.com",
 )
 def eraser_movies(data: Folder) -> Dataset:

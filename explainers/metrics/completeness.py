@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from explainers.metrics.papers import FULLGRAD
 from explainers.metrics.registry import metric
+from explainers.papers import FULLGRAD
 
 
 @metric(

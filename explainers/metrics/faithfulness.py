@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from explainers.metrics.papers import ALI_CITATION, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
 from explainers.metrics.registry import RemovalCurve, metric
+from explainers.papers import ALI, ATTCAT, CHEFER, ERASER, LIBRAGRAD, SRG
 
 Takes = Mapping[str, str | RemovalCurve]
 TENTHS = tuple(n / 10 for n in range(1, 10))
@@ -206,7 +206,7 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     family="faithfulness",
     takes={"inserted": RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
     direction="higher",
-    source=ALI_CITATION,
+    source=ALI,
     kinds=("text",),
 )
 def auac(inserted: Tensor, gold: Tensor) -> Tensor:
@@ -224,7 +224,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     family="faithfulness",
     takes={"pruned": RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
     direction="lower",
-    source=ALI_CITATION,
+    source=ALI,
     highest=None,
     unit="number",
     kinds=("text",),

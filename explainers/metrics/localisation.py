@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING
 from explainers.metrics.registry import metric
+from explainers.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:

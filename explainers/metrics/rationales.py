@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.metrics.papers import ERASER
 from explainers.metrics.registry import metric
+from explainers.papers import ERASER
 
 
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explainers.metrics.papers import ATTCAT, INFIDELITY, SANITY
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.metrics.registry import metric
+from explainers.papers import ATTCAT, INFIDELITY, SANITY
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from explainers.autograd.rules.rule import Rule
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.papers import ALI, ATTNLRP, CHEFER, LIBRAGRAD
 
 #: Every backward rule by its name.
 RULES: dict[str, Rule] = {
@@ -21,13 +22,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="libra",
             title="Libra",
-            source=Citation(
-                authors="Mehri et al.",
-                year=2025,
-                title="LibraGrad: Balancing Gradient Flow for Universally Better Vision Transformer Attributions",
-                venue="CVPR",
-                arxiv="2411.16760",
-            ),
+            source=LIBRAGRAD,
             attention="constant",
             norm="constant",
             activation="gate",
@@ -36,26 +31,14 @@ RULES: dict[str, Rule] = {
         Rule(
             name="conservative",
             title="conservative",
-            source=Citation(
-                authors="Ali et al.",
-                year=2022,
-                title="XAI for Transformers: Better Explanations through Conservative Propagation",
-                venue="ICML",
-                arxiv="2202.07304",
-            ),
+            source=ALI,
             attention="constant",
             norm="constant",
         ),
         Rule(
             name="attnlrp",
             title="AttnLRP",
-            source=Citation(
-                authors="Achtibat et al.",
-                year=2024,
-                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
-                venue="ICML",
-                arxiv="2402.05602",
-            ),
+            source=ATTNLRP,
             attention="half",
             norm="constant",
             activation="gate",
@@ -64,13 +47,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="deep_taylor",
             title="deep Taylor",
-            source=Citation(
-                authors="Chefer et al.",
-                year=2021,
-                title="Transformer Interpretability Beyond Attention Visualization",
-                venue="CVPR",
-                arxiv="2012.09838",
-            ),
+            source=CHEFER,
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -80,14 +57,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp",
             title="LRP",
-            source=Citation(
-                authors="Chefer et al.",
-                year=2021,
-                title="Transformer Interpretability Beyond Attention Visualization",
-                venue="CVPR",
-                arxiv="2012.09838",
-                note="its LRP baseline, as its code computes it",
-            ),
+            source=CHEFER.noted("its LRP baseline, as its code computes it"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -97,14 +67,7 @@ RULES: dict[str, Rule] = {
         Rule(
             name="lrp-eq4",
             title="LRP of eq. 4",
-            source=Citation(
-                authors="Chefer et al.",
-                year=2021,
-                title="Transformer Interpretability Beyond Attention Visualization",
-                venue="CVPR",
-                arxiv="2012.09838",
-                note="its LRP baseline, as its eq. 4 writes it; the code computes another one",
-            ),
+            source=CHEFER.noted("its LRP baseline, as its eq. 4 writes it; the code computes another one"),
             attention="relevance",
             norm="identity",
             activation="identity",
@@ -114,27 +77,13 @@ RULES: dict[str, Rule] = {
         Rule(
             name="conservative-attention",
             title="conservative, attention alone",
-            source=Citation(
-                authors="Ali et al.",
-                year=2022,
-                title="XAI for Transformers: Better Explanations through Conservative Propagation",
-                venue="ICML",
-                arxiv="2202.07304",
-                note="its LRP (AH): the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)",
-            ),
+            source=ALI.noted("its LRP (AH): the attention rule without the one for LayerNorm; conservative is its LRP (AH+LN)"),
             attention="constant",
         ),
         Rule(
             name="attnlrp-epsilon",
             title="AttnLRP with ε",
-            source=Citation(
-                authors="Achtibat et al.",
-                year=2024,
-                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
-                venue="ICML",
-                arxiv="2402.05602",
-                note="with the ε of its code (LXT's explicit rules)",
-            ),
+            source=ATTNLRP.noted("with the ε of its code (LXT's explicit rules)"),
             attention="half",
             norm="constant",
             activation="gate",
@@ -144,13 +93,8 @@ RULES: dict[str, Rule] = {
         Rule(
             name="cp-lrp-gamma",
             title="CP-LRP with γ",
-            source=Citation(
-                authors="Achtibat et al.",
-                year=2024,
-                title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
-                venue="ICML",
-                arxiv="2402.05602",
-                note="as its code (LXT) does it with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers",
+            source=ATTNLRP.noted(
+                "as its code (LXT) does it with ViTs: attention constant, LRP-γ of 0.25 in convolutions and 0.05 in linear layers"
             ),
             attention="constant",
             norm="constant",

@@ -12,6 +12,7 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
 from explainers.methods.specs import Option
+from explainers.papers import ATTCAT, ATTENTION_FLOW, CHEFER
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 FIRST_BLOCK = "first block of the product, counted from 0 at the input, or from -1 back from the output"
@@ -42,14 +43,7 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     title="Raw attention",
     family="attention",
     classic=True,
-    source=Citation(
-        authors="Chefer et al.",
-        year=2021,
-        title="Transformer Interpretability Beyond Attention Visualization",
-        venue="CVPR",
-        arxiv="2012.09838",
-        note="its raw-attention baseline",
-    ),
+    source=CHEFER.noted("its raw-attention baseline"),
     rule=None,
     signed=False,
     class_specific=False,
@@ -68,9 +62,7 @@ def raw_attention(trace: Trace) -> Tensor:
     title="Attention rollout",
     family="attention",
     classic=True,
-    source=Citation(
-        authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
-    ),
+    source=ATTENTION_FLOW,
     rule=None,
     signed=False,
     class_specific=False,
@@ -163,9 +155,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     "attcat",
     title="AttCAT",
     family="attention_gradient",
-    source=Citation(
-        authors="Qiang et al.", year=2022, title="AttCAT: Explaining Transformers via Attentive Class Activation Tokens", venue="NeurIPS"
-    ),
+    source=ATTCAT,
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.citation import Citation
 from explainers.methods.registry import TOKEN_ROW, method
+from explainers.papers import ATTENTION_FLOW
 from explainers.records.trace import Trace
 
 UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token: the library counts in whole units
@@ -18,9 +18,7 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     title="Attention flow",
     family="attention",
     classic=True,
-    source=Citation(
-        authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
-    ),
+    source=ATTENTION_FLOW,
     rule=None,
     signed=False,
     class_specific=False,

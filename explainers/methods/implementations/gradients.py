@@ -8,17 +8,9 @@ from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
 from explainers.methods.specs import Option
+from explainers.papers import ALI, ATTNLRP, FULLGRAD, LIBRAGRAD
 from explainers.records.trace import MethodOutput, Trace, from_pixels, inner_products, over_blocks
 
-LIBRA = RULES["libra"].source
-ALI = RULES["conservative"].source
-ATTNLRP = Citation(
-    authors="Achtibat et al.",
-    year=2024,
-    title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
-    venue="ICML",
-    arxiv="2402.05602",
-)
 AT = Option(
     str,
     "tokens",
@@ -43,7 +35,7 @@ AT = Option(
     default=True,
     promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
     named={
-        "libra": Name("Input × Gradient · Libra", LIBRA, default=True),
+        "libra": Name("Input × Gradient · Libra", LIBRAGRAD, default=True),
         "conservative": Name("Conservative LRP", ALI.noted("its LRP (AH+LN)"), default=True),
         "conservative-attention": Name("Conservative LRP, attention alone", ALI.noted("its LRP (AH)")),
         "attnlrp": Name("AttnLRP", ATTNLRP, default=True),
@@ -115,7 +107,7 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     "gradcam_plus",
     title="GradCAM+",
     family="gradients",
-    source=LIBRA.noted("Grad-CAM summed over all blocks"),
+    source=LIBRAGRAD.noted("Grad-CAM summed over all blocks"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -133,7 +125,7 @@ def gradcam_plus(trace: Trace) -> MethodOutput:
     "xgradcam_plus",
     title="XGradCAM+",
     family="gradients",
-    source=LIBRA.noted("XGrad-CAM of Fu et al., 2020, arXiv 2008.02312, with absolute activations, summed over all blocks"),
+    source=LIBRAGRAD.noted("XGrad-CAM of Fu et al., 2020, arXiv 2008.02312, with absolute activations, summed over all blocks"),
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
@@ -159,18 +151,12 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
     "fullgrad",
     title="FullGrad",
     family="gradients",
-    source=Citation(
-        authors="Srinivas & Fleuret",
-        year=2019,
-        title="Full-Gradient Representation for Neural Network Visualization",
-        venue="NeurIPS",
-        arxiv="1905.00780",
-    ),
+    source=FULLGRAD,
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     promise=Promise(("libra",), "the explained number", unplaced=True),
-    named={"libra": Name("FullGrad · Libra", LIBRA)},
+    named={"libra": Name("FullGrad · Libra", LIBRAGRAD)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs[0]", "bias"),
 )
@@ -188,12 +174,12 @@ def fullgrad(trace: Trace) -> Tensor:
     "fullgrad_plus",
     title="FullGrad+",
     family="gradients",
-    source=LIBRA,
+    source=LIBRAGRAD,
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=True,
     summed=True,
-    named={"libra": Name("FullGrad+ · Libra", LIBRA, default=True)},
+    named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs", "bias"),
 )

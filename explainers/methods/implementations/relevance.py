@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, drop_class_token, product
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
+from explainers.papers import CHEFER
 from explainers.records.trace import MethodOutput, Trace, from_pixels
-
-CHEFER = RULES["deep_taylor"].source
 
 
 def _gradient_times_relevance(trace: Trace) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""The publications that metrics come from."""
+"""Publications that more than one thing comes from, and those of metrics."""
 
 from explainers.citation import Citation
 
@@ -16,7 +16,7 @@ CHEFER = Citation(
     venue="CVPR",
     arxiv="2012.09838",
 )
-ALI_CITATION = Citation(
+ALI = Citation(
     authors="Ali et al.",
     year=2022,
     title="XAI for Transformers: Better Explanations through Conservative Propagation",
@@ -63,4 +63,14 @@ FULLGRAD = Citation(
     title="Full-Gradient Representation for Neural Network Visualization",
     venue="NeurIPS",
     arxiv="1905.00780",
+)
+ATTNLRP = Citation(
+    authors="Achtibat et al.",
+    year=2024,
+    title="AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers",
+    venue="ICML",
+    arxiv="2402.05602",
+)
+ATTENTION_FLOW = Citation(
+    authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
 )
