@@ -18,6 +18,7 @@ from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.model import Model
+from explainers.self_check.checks import FEW_RUNS
 from server.commands.listing import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
@@ -25,16 +26,6 @@ from tests.support.vocabularies import wordpiece
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
 TEXT = "not a good film ."
-#: What is asked of methods that run the model often: few runs.
-SHORT = {
-    "integrated_gradients": "steps=2",
-    "smoothgrad": "draws=2",
-    "rise": "samples=8",
-    "tis": "masks=8",
-    "vit_cx": "distance=0.5",
-    "kernel_shap": "samples=8",
-    "lime": "samples=8",
-}
 NEEDS = {
     "attention": "attention over all tokens in every block",
     "class_token": "one token that the head reads",
@@ -175,7 +166,7 @@ def run_methods(family: Family) -> tuple[int, Model]:
     specs = {v.method_name: [] for v in variants(model) if v.reason is None}
     for v in variants(model):
         if v.reason is None:
-            specs[v.method_name].append(f"{v.spec}?{SHORT[v.method_name]}" if v.method_name in SHORT else v.spec)
+            specs[v.method_name].append(f"{v.spec}?{FEW_RUNS[v.method_name]}" if v.method_name in FEW_RUNS else v.spec)
     tensors: dict[str, Tensor] = family.inputs(1)
     given = TEXT if family.kind == "text" else {"pixel_values": tensors["pixel_values"]}
     target = "a good film" if family.kind == "clip" else 1

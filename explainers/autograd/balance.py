@@ -8,7 +8,7 @@ counted at the values, unless they are used for something else than to weigh val
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.models.model import Model
+from explainers.models.structure.hooks import hooked
 
 #: An operator is named if it is behind at least this share of what is missing.
 LEAST_SHARE = 0.2
@@ -56,11 +57,11 @@ class BalancedRecording(Recording):
         def leave(*_: Any) -> None:
             self._place.pop()
 
-        with ExitStack() as stack:
-            for name, module in self.model.module.named_modules():
-                stack.callback(module.register_forward_pre_hook(lambda *_, name=name: self._place.append(name)).remove)
-                stack.callback(module.register_forward_hook(leave).remove)
-            stack.enter_context(super()._hooks())
+        handles = []
+        for name, module in self.model.module.named_modules():
+            handles.append(module.register_forward_pre_hook(lambda *_, name=name: self._place.append(name)))
+            handles.append(module.register_forward_hook(leave))
+        with hooked(handles), super()._hooks():
             yield
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:

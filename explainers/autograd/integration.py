@@ -24,10 +24,10 @@ class Rerun(Protocol):
         """Each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes."""
 
 
-class Seeded(Protocol):
+class BatchTarget(Protocol):
     """What a backward pass starts from, for each sample of a batch."""
 
-    def repeat(self, times: int) -> Seeded:
+    def repeat(self, times: int) -> BatchTarget:
         """The same for a batch in which each sample stands ``times`` times in a row."""
 
     def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
@@ -46,7 +46,7 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return points, weights
 
 
-def mean_signals(rerun: Rerun, chosen: Seeded, rule: Rule, batch: int, steps: int) -> Signals:
+def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int) -> Signals:
     """Every signal of the rule averaged over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
 
     ``rerun`` records the ``batch`` samples again. The integral of each component is approximated by Gauss-Legendre quadrature.

@@ -96,6 +96,11 @@ class Model:
         known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """What it was made with besides its module: arguments of :func:`explainers.wrap`; nothing of one put together by hand."""
+        return {} if self.made_by is None else self.made_by[1]
+
     @cached_property
     def groups(self) -> dict[str, tuple[int, ...]]:
         """The groups that classes are in, lower case, each with the indices of its classes: what :class:`explainers.AnyOf` takes."""

@@ -177,7 +177,7 @@ def _explain(
         session = Session(model, inputs, target, prompts=prompts, pixels=pixels, seed=seed, cancelled=cancelled, precision=precision)
         lacks = lacks_of(session.recording)
         requests, left_out = (requests, []) if requests else _choose_defaults(lacks, session.targets)
-        session.plan(windows_of_inputs for request in requests for windows_of_inputs in request.fields.items())
+        session.plan(reads for request in requests for reads in request.fields.items())
         _check_requests(requests, lacks, session)
         explanations = _make_explanations(session, requests, spellings)
         for explanation in explanations:

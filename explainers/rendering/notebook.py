@@ -50,11 +50,11 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
     if image is None or image.pixels is None or attribution.patches is None:
         low, high = float(attribution.scores.min()), float(attribution.scores.max())
         return f"<p>{len(attribution.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
-    data = io.BytesIO()
-    lay_over(image.pixels, patch_scores(attribution), attribution.signed, PICTURE_SIDE).save(data, "PNG")
+    data, scores = io.BytesIO(), patch_scores(attribution)
+    lay_over(image.pixels, scores, attribution.signed, PICTURE_SIDE).save(data, "PNG")
     base64_data = base64.b64encode(data.getvalue()).decode()
     picture = f'<img alt="{escape(about)}" src="data:image/png;base64,{base64_data}" style="display:block;width:100%">'
-    return f'<div style="position:relative">{picture}{_patches(patch_scores(attribution))}</div>'
+    return f'<div style="position:relative">{picture}{_patches(scores)}</div>'
 
 
 def _patches(scores: NDArray[np.float32]) -> str:

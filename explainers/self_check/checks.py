@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.autograd.rules import RULES
+from explainers.autograd.signals import ACCOUNT, fields_of
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import lacks_of, reason_against
@@ -22,6 +23,7 @@ from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import probabilities
 from explainers.models.report import Check, CheckState
+from explainers.models.structure.hooks import hooked, in_this_thread
 from explainers.records.session import Session
 from explainers.self_check.sample import Sample
 
@@ -35,7 +37,7 @@ _PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a Si
 #: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
 _LOST = 0.05
 #: Of methods that run the model often, a few runs show whether they run.
-_FEW_RUNS = {
+FEW_RUNS = {
     "integrated_gradients": "steps=2",
     "smoothgrad": "draws=2",
     "rise": "samples=8",
@@ -45,8 +47,7 @@ _FEW_RUNS = {
     "lime": "samples=8",
 }
 
-#: What the quick checks read of a way back.
-_OF_GRADIENT, _OF_ACCOUNT = frozenset(("pixels", "block_inputs[0]")), frozenset(("block_inputs[0]", "bias"))
+_OF_GRADIENT = fields_of(("pixels", "block_inputs[0]"))  # what the check of the gradient reads of a way back
 
 Outcome = tuple[CheckState, str]
 
@@ -54,7 +55,7 @@ Outcome = tuple[CheckState, str]
 def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> list[Check]:
     """Logits, probabilities, the gradient and Libra's account, on one recording."""
     plain = cache(lambda: _plain(session))
-    session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], _OF_ACCOUNT)])
+    session.plan([(RULES["gradient"], _OF_GRADIENT), (RULES["libra"], ACCOUNT)])
     return [
         _asked("logits", "Logits equal the plain model's", lambda: _logits(session, plain(), twin)),
         _asked("library", "Probabilities equal its library's own", lambda: _library(session, sample)),
@@ -66,7 +67,7 @@ def quick_checks(session: Session, sample: Sample, twin: nn.Module | None) -> li
 def all_checks(session: Session) -> Iterator[Check]:
     """Relevance in float64, and each method once."""
     lacks = lacks_of(session.recording)
-    requests = {name: parse(f"{name}?{_FEW_RUNS[name]}" if name in _FEW_RUNS else name) for name in METHODS}
+    requests = {name: parse(f"{name}?{FEW_RUNS[name]}" if name in FEW_RUNS else name) for name in METHODS}
     session.plan(read for request in requests.values() for read in request.fields.items())
     yield _asked("conservation", "Relevance under deep Taylor is conserved", lambda: _conservation(session))
     for name, method in METHODS.items():
@@ -114,30 +115,26 @@ class _Plain:
 
 def _plain(session: Session) -> _Plain:
     model, tensors = session.model, session.tensors
-    seed = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
-    taken: list[Tensor] = []
+    output_gradient = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
+    starts: list[Tensor] = []
 
     def start(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if taken or not args or not isinstance(args[0], Tensor):
+        if starts or not args or not isinstance(args[0], Tensor):
             return None
-        taken.append(args[0].detach().clone().requires_grad_())
-        return (taken[0], *args[1:]), kwargs
+        starts.append(args[0].detach().clone().requires_grad_())
+        return (starts[0], *args[1:]), kwargs
 
-    handle = None
+    handles = []
     if session.recording.pixels is not None:
-        taken.append(tensors["pixel_values"].detach().clone().requires_grad_())
-        tensors = {**tensors, "pixel_values": taken[0]}
+        starts.append(tensors["pixel_values"].detach().clone().requires_grad_())
+        tensors = {**tensors, "pixel_values": starts[0]}
     else:
-        handle = model.entry.register_forward_pre_hook(start, with_kwargs=True)
-    try:
-        with torch.enable_grad(), evaluating(model.module):
-            logits = model.forward(tensors)
-            if not taken:
-                return _Plain(logits.detach(), None, "the embedded tokens are handed on by name, where torch's gradient is not fetched")
-            (gradient,) = torch.autograd.grad((logits * seed).sum(), taken[0])
-    finally:
-        if handle is not None:
-            handle.remove()
+        handles.append(model.entry.register_forward_pre_hook(in_this_thread(start), with_kwargs=True))
+    with hooked(handles), torch.enable_grad(), evaluating(model.module):
+        logits = model.forward(tensors)
+        if not starts:
+            return _Plain(logits.detach(), None, "the embedded tokens are handed on by name, where torch's gradient is not fetched")
+        (gradient,) = torch.autograd.grad((logits * output_gradient).sum(), starts[0])
     return _Plain(logits.detach(), gradient)
 
 
@@ -163,8 +160,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
     """What the module returns for these tensors, with whatever function it ends in."""
-    arguments = model.made_by[1] if model.made_by else {}
-    forward = lib.forward_of(model.module, model.details["library"], model.side, arguments.get("head"))
+    forward = lib.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)
 
@@ -190,9 +186,8 @@ def _zero_shot(session: Session, picture: Image.Image) -> Outcome:
     import transformers
 
     model, prompts = session.model, list(session.labels)
-    arguments = model.made_by[1] if model.made_by else {}
-    processor = arguments.get("preprocess") or lib.saved_with(model.module, "AutoImageProcessor", backend="pil")
-    tokenizer = arguments.get("tokenizer") or lib.saved_with(model.module, "AutoTokenizer")
+    processor = model.made_with.get("preprocess") or lib.saved_with(model.module, "AutoImageProcessor", backend="pil")
+    tokenizer = model.made_with.get("tokenizer") or lib.saved_with(model.module, "AutoTokenizer")
     if not hasattr(processor, "save_pretrained") or tokenizer is None:
         return "not asked", "no processor and tokenizer of transformers go with the model"
     config: Any = model.module.config
@@ -213,7 +208,7 @@ def _timm(session: Session, picture: Image.Image) -> Outcome:
     from timm.data.transforms_factory import create_transform
 
     model = session.model
-    if model.made_by is not None and model.made_by[1].get("preprocess") is not None:
+    if model.made_with.get("preprocess") is not None:
         return "not asked", "preprocess= was passed in place of timm's own"
     if not getattr(model.module, "pretrained_cfg", None):
         return "not asked", "the module says nothing of how its pictures are prepared"
@@ -253,11 +248,10 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
     import transformers
 
     model = session.model
-    arguments = model.made_by[1] if model.made_by else {}
     auto, argument, beside = (
         ("AutoTokenizer", "tokenizer", "tokenizer") if model.kind == "text" else ("AutoImageProcessor", "preprocess", "image_processor")
     )
-    prepares = arguments.get(argument)
+    prepares = model.made_with.get(argument)
     if prepares is None:
         prepares = lib.saved_with(model.module, auto, **({} if model.kind == "text" else {"backend": "pil"}))
     if prepares is None or not hasattr(prepares, "save_pretrained"):

@@ -9,12 +9,10 @@ from typing import Any
 
 import explainers
 from explainers.models.catalogue import CATALOGUE, CatalogueEntry, embedded_names
+from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.loading import fetch
 from explainers.models.threads import Threads
 from explainers.self_check.opening import check_model
-
-#: Tells how far a download is: a line for a person, and the fraction done where it is known.
-DownloadProgress = Callable[[str, float | None], None]
 
 
 def load_model(name: str | Path, device: str | None, /, **ways: Any) -> explainers.Model:

@@ -114,8 +114,7 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
 def _further_guesses(model: Model, said: Collection[str]) -> list[Guess]:
     guesses: list[Guess] = []
     if model.kind != "text" and "preprocess" not in said:
-        arguments = model.made_by[1] if model.made_by else {}
-        recipe, notes = lib.preprocessing_of(model.module, model.details["library"], arguments.get("preprocess"))
+        recipe, notes = lib.preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
         if notes:
             guesses.append(Guess("how pictures are prepared", notes[0].partition(": ")[2].partition(". Pass")[0], "preprocess="))
         elif recipe is None:

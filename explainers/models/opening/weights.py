@@ -6,7 +6,7 @@ import argparse
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,6 @@ class Weights:
         """The shapes of the tensors by their names."""
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
-    def renamed(self, tensors: Mapping[str, Tensor]) -> Weights:
-        """The same with other tensors, or under other names."""
-        return replace(self, tensors=tensors)
-
 
 def read_weights(path: Path, key: str | None = None) -> Weights:
     """The weights in a file of safetensors or of ``torch.save``, on the CPU; ``key`` names the set to read where there are several.
@@ -132,11 +128,6 @@ def fitted(weights: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, 
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}
     beside = {key: tensor for key, tensor in weights.items() if not key.startswith(best) and key not in inside}
     return {**beside, **inside}
-
-
-def without_wrappers(weights: Weights) -> Weights:
-    """The weights without the prefixes that all of them have."""
-    return weights.renamed(fitted(weights.tensors, ()))
 
 
 def _refuse_other_formats(path: Path) -> None:

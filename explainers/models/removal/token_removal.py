@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
-from explainers.models.structure.hooks import in_this_thread
+from explainers.models.structure.hooks import hooked, in_this_thread
 
 How = Literal["removed", "painted", "zeroed", "masked", "unknown"]
 #: In which ways patches are taken away, and in which word pieces.
@@ -103,8 +103,8 @@ def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn
         if stem is not None:
             hooks = [(model.entry, stem.end), *hooks]
             stack.enter_context(stem)
-        for module, hook in hooks:
-            stack.callback(module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True).remove)
+        handles = (module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True) for module, hook in hooks)
+        stack.enter_context(hooked(handles))
         return model.forward(tensors)
 
 
