@@ -46,6 +46,7 @@ class Runner(threading.Thread):
         self.host = host
         self._scheduler = scheduler
         self._settings, self._costs = scheduler.settings, scheduler.costs
+        self._study_limit = limits(self._settings)["job_seconds"]
         self._device = None if self._settings.device == "auto" else self._settings.device
         self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
         self._at_start = 0  # bytes of the host once it had loaded its models
@@ -211,8 +212,8 @@ class Runner(threading.Thread):
         began = self._now()
 
         def limit_passed() -> Problem | None:
-            limit = limits(self._settings)["job_seconds"]
-            return limit.problem() if study.weight < BACKGROUND and self._now() - began > limit.most else None
+            is_over = study.weight < BACKGROUND and self._now() - began > self._study_limit.most
+            return self._study_limit.problem() if is_over else None
 
         def cancelled() -> bool:
             if (problem := limit_passed()) is not None:

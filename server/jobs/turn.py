@@ -40,7 +40,9 @@ class Turn:
         is_over: Callable[[], bool],
         quick: bool,
     ) -> None:
-        self._job, self._facts, self._settings, self._costs, self._metrics = job, facts, settings, costs, metrics
+        self._job, self._facts, self._costs, self._metrics = job, facts, costs, metrics
+        known = limits(settings)
+        self._job_limit, self._method_limit = known["job_seconds"], known["method_seconds"]
         self._now, self._is_over, self._quick = now, is_over, quick
         self._made = 0
         self._rules: set[tuple[str, str]] = set()  # rule and target, the passes that were made in this turn
@@ -63,11 +65,10 @@ class Turn:
 
     def limit_passed(self) -> Problem | None:
         """What to say where the explanation or its method has had all the time that there is for one."""
-        known = limits(self._settings)
-        if self._job.used + self.used > (limit := known["job_seconds"]).most:
-            return limit.problem()
-        if self.spec is not None and self._now() - self._method_began > (limit := known["method_seconds"]).most:
-            return limit.problem(what=self.spec)
+        if self._job.used + self.used > self._job_limit.most:
+            return self._job_limit.problem()
+        if self.spec is not None and self._now() - self._method_began > self._method_limit.most:
+            return self._method_limit.problem(what=self.spec)
         return None
 
     def _next(self, left: list[str]) -> str | None:
