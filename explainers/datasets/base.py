@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.types import TextPair
 from explainers.models.model import Model
 from explainers.records.targets import find_class
 
@@ -43,6 +44,8 @@ class Sample:
     objects    the objects whose masks are known
     labelled   (height, width): the pixels that the data set says anything about; None: all
     rationale  spans of characters of the text that people marked as their reasons; None where nobody was asked
+    text_pair  a second text that is read together with ``text``, or None
+    pair_rationale  the marks on it, as ``rationale``
 
     Raises ExplainerError where a mask is not of the image's size.
     """
@@ -54,6 +57,8 @@ class Sample:
     objects: tuple[AnnotatedObject, ...] = ()
     labelled: Mask | None = None
     rationale: tuple[tuple[int, int], ...] | None = None
+    text_pair: str | None = None
+    pair_rationale: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
         masks = [*(obj.mask for obj in self.objects), *([] if self.labelled is None else [self.labelled])]
@@ -63,12 +68,12 @@ class Sample:
                 raise ExplainerError(f"{self.name}: a mask has {mask.shape} pixels (height, width), its image has {size}")
 
     @property
-    def model_input(self) -> Image.Image | str:
+    def model_input(self) -> Image.Image | str | TextPair:
         """What a model is given."""
         if self.image is not None:
             return self.image
         assert self.text is not None
-        return self.text
+        return self.text if self.text_pair is None else TextPair(self.text, self.text_pair)
 
     given = model_input  # its name in 0.1
 

@@ -172,6 +172,7 @@ def digest_of(data: Dataset, indices: Sequence[int]) -> str:
             sample.rationale,
             [obj.label for obj in sample.objects],
             sample.labelled is None,
+            *([] if sample.text_pair is None else [sample.text_pair, sample.pair_rationale]),
         ]
         digest.update(repr(annotations).encode())
         for mask in [*masks, *([] if sample.labelled is None else [sample.labelled])]:
