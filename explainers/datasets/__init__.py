@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset, open_dataset
 
-for _module in ("imagenet", "pictures", "coco", "texts"):
+for _module in ("imagenet", "imagenet_masks", "pictures", "coco", "eraser", "texts"):
     import_module(f"explainers.datasets.{_module}")
 for _entry in entry_points(group="vitrine.datasets"):
     _entry.load()

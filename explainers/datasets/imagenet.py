@@ -1,48 +1,25 @@
-"""ImageNet's validation photos, and the data sets made of them."""
+"""ImageNet's validation photos in the forms in which they are passed on, and ImageNet-Hard."""
 
 from __future__ import annotations
 
 import io
-import re
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
 
-import numpy as np
 from PIL import Image
 
 from explainers.citation import Citation
-from explainers.datasets.base import AnnotatedObject, Dataset, Sample
+from explainers.datasets.base import Dataset, Sample
+from explainers.datasets.parquet import Table
 from explainers.datasets.registry import Folder, dataset
-from explainers.errors import ExplainerError, not_installed
-from explainers.models.inputs.images import is_picture_name, to_rgb
+from explainers.datasets.synset_folders import file_names, photos_of_synsets, synset_folders
+from explainers.models.inputs.images import to_rgb
 from explainers.models.labels import imagenet_entries
 
-_WNID = re.compile(r"n\d{8}")
-_SMALLEST = 0.05  # of the picture: what LibraGrad asks of an object to be explained
-_OTHER, _IGNORED = 0, 1000  # ids of ImageNet-S that are no class
-
-
-def _synset_folders(data: Folder, folder: Path) -> list[str]:
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
-    if not names:
-        raise data.error_for(folder, "it has no folder named as a synset, such as n01440764")
-    return names
-
-
-def _photos(data: Folder, folder: Path, wnids: list[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """The pictures in the folders of synsets, and what else lies in and beside them."""
-    inside = [path for wnid in wnids for path in sorted((folder / wnid).iterdir())]
-    files = [path for path in inside if path.is_file() and is_picture_name(path)]
-    if not files:
-        raise data.error_for(folder, "its folders of synsets hold no picture")
-    beside = [path for path in folder.iterdir() if path.name not in wnids]
-    return files, data.relative_names([*(path for path in inside if path not in set(files)), *beside])
-
-
-def _names(folder: Path, files: list[Path]) -> list[str]:
-    """A name for each file, unlike all others: without folder and suffix where these are enough."""
-    stems = [path.stem for path in files]
-    return stems if len(set(stems)) == len(stems) else [path.relative_to(folder).as_posix() for path in files]
+_PHOTOS = ("ILSVRC2012_img_val", "val", "ILSVRC/Data/CLS-LOC/val")
+_PARQUET = "data"
+_DEVKIT = "ILSVRC2012_devkit_t12/data"
+_KAGGLE = "LOC_val_solution.csv"
+_KAGGLE_SYNSETS = "LOC_synset_mapping.txt"
 
 
 @dataset(
@@ -51,11 +28,17 @@ def _names(folder: Path, files: list[Path]) -> list[str]:
     kind="image",
     gives=("class",),
     layout="""
-ILSVRC2012_img_val/ILSVRC2012_val_00000001.JPEG ... (50,000 photos)
+ILSVRC2012_img_val/ILSVRC2012_val_00000001.JPEG ... (50,000 photos), or the same in val/
 ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt
 ILSVRC2012_devkit_t12/data/meta.mat
+or, as Kaggle has it:
+ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG ...
+LOC_val_solution.csv
+LOC_synset_mapping.txt
 or, sorted by synset:
 val/n01440764/ILSVRC2012_val_00000293.JPEG ...
+or, as Hugging Face has it:
+data/validation-00000-of-00014.parquet ...
 """,
     source=Citation(
         authors="Russakovsky et al.", year=2015, title="ImageNet Large Scale Visual Recognition Challenge", venue="IJCV", arxiv="1409.0575"
@@ -64,127 +47,77 @@ val/n01440764/ILSVRC2012_val_00000293.JPEG ...
 )
 def imagenet(data: Folder) -> Dataset:
     """50,000 photos of 1,000 classes, one class each."""
-    root = data.need("ILSVRC2012_img_val", "val")
-    if root.name == "val":
-        wnids = _synset_folders(data, root)
-        files, unread = _photos(data, root, wnids)
+    root = data.need(*_PHOTOS, _PARQUET)
+    if root == data.path / _PARQUET:
+        synsets = [entry.wnid or "" for entry in imagenet_entries()]
+        return _parquet_photos(data, "imagenet", synsets.__getitem__)
+    if wnids := synset_folders(root):
+        files, unread = photos_of_synsets(data, root, wnids)
         labels = [path.parent.name for path in files]
     else:
-        labels, wnids = _devkit(data)
-        files, unread = [root / f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, len(labels) + 1)], ()
-    names = _names(root, files)
-    classes = tuple(wnids) if len(wnids) == 1000 else ()
+        label_of_photo, wnids = _kaggle(data) if (data.path / _KAGGLE).is_file() else _devkit(data)
+        files, labels = [root / f"{photo}.JPEG" for photo in label_of_photo], list(label_of_photo.values())
+        unread = data.relative_names(set(root.iterdir()) - set(files))
+    names = file_names(root, files)
     return Dataset(
         name="imagenet",
         kind="image",
         length=len(files),
-        classes=classes,
+        classes=tuple(wnids) if len(wnids) == 1000 else (),
         unread=unread,
         read=lambda i: Sample(name=names[i], image=data.image(files[i]), labels=(labels[i],)),
     )
 
 
-def _devkit(data: Folder) -> tuple[list[str], list[str]]:
-    """The synset of each photo, and all of them in the order of the classes."""
+def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
+    """The synset of each photo by the photo's name, and all synsets in the order of the classes, of the challenge's development kit."""
     from scipy.io import loadmat
 
-    meta = data.need("ILSVRC2012_devkit_t12/data/meta.mat")
-    truth = data.need("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt")
+    meta = data.need(f"{_DEVKIT}/meta.mat")
+    truth = data.need(f"{_DEVKIT}/ILSVRC2012_validation_ground_truth.txt")
     try:
         synsets = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in loadmat(meta, squeeze_me=True)["synsets"]}
-        labels = [synsets[int(line)] for line in data.lines(truth)]
+        labels = {f"ILSVRC2012_val_{i:08d}": synsets[int(line)] for i, line in enumerate(data.lines(truth), 1)}
     except (KeyError, ValueError, TypeError, NotImplementedError) as problem:
         raise data.error_for(meta, problem) from None
     return labels, sorted(synsets[number] for number in synsets if number <= 1000)
 
 
-@dataset(
-    "imagenet-segmentation",
-    title="ImageNet-Segmentation",
-    kind="image",
-    gives=("mask",),
-    layout="""
-gtsegs_ijcv.mat
-""",
-    source=Citation(authors="Guillaumin et al.", year=2014, title="ImageNet Auto-Annotation with Segmentation Propagation", venue="IJCV"),
-    get="https://calvin-vision.net/bigstuff/proj-imagenet/data/gtsegs_ijcv.mat",
-)
-def imagenet_segmentation(data: Folder) -> Dataset:
-    """4,276 photos of 445 classes with a mask of the object each; what Chefer et al. measure segmentation on. The masks name no class,
-    so each counts for whatever class is explained.
+def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
+    """The same of Kaggle's tables. Their rows, which are in no order, are put in that of the photos' numbers."""
+    solution, mapping = data.need(_KAGGLE), data.need(_KAGGLE_SYNSETS)
+    wnids = [line.split()[0] for line in data.lines(mapping)]
+    known, labels = set(wnids), {}
+    for row in data.table(solution, ("ImageId", "PredictionString")):
+        wnid = (row["PredictionString"] or "").partition(" ")[0]
+        if wnid not in known:
+            raise data.error_for(solution, f"{row['ImageId']} has the class {wnid!r}, which is not in {_KAGGLE_SYNSETS}")
+        labels[row["ImageId"]] = wnid
+    return dict(sorted(labels.items())), wnids
+
+
+def _parquet_photos(data: Folder, name: str, label_of: Callable[[int], str | int]) -> Dataset:
+    """The photos of ``data/validation-*.parquet``, as Hugging Face's datasets writes pictures, with one class each or several, of which
+    ``label_of`` gives the label by the index.
     """
-    try:
-        import h5py
-    except ImportError:
-        raise ExplainerError(not_installed("gtsegs_ijcv.mat is read with h5py", "evaluate")) from None
-    path = data.path if data.path.is_file() else data.need("gtsegs_ijcv.mat")
-    try:
-        with h5py.File(path, "r") as file:
-            length = len(file["/value/img"])
-    except (OSError, KeyError) as problem:
-        raise data.error_for(path, problem) from None
+    folder = data.need(_PARQUET)
+    files = sorted(folder.glob("validation-*.parquet"))
+    table = Table(data, files, ("image", "label"))
 
     def read(number: int) -> Sample:
+        row = table.row(number)
         try:
-            with h5py.File(path, "r") as file:
-                pixels = np.array(file[file["/value/img"][number, 0]]).transpose(2, 1, 0)
-                segments: Any = file[file["/value/gt"][number, 0]]
-                mask = np.array(file[segments[0, 0]]).transpose(1, 0)
-        except (OSError, KeyError, ValueError, TypeError) as problem:
-            raise data.error_for(path, f"picture {number + 1}: {problem}") from None
-        return Sample(
-            name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), objects=(AnnotatedObject(label=None, mask=mask > 0),)
-        )
+            picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
+        except (OSError, SyntaxError, ValueError, TypeError) as problem:
+            raise data.error_for(folder, f"row {number + 1} has no picture: {problem}") from None
+        indices = row["label"] if isinstance(row["label"], list) else [row["label"]]
+        if not all(isinstance(index, int) and 0 <= index < len(synsets) for index in indices):
+            raise data.error_for(folder, f"row {number + 1} has the label {row['label']}: classes are numbered 0 to {len(synsets) - 1}")
+        return Sample(name=f"{number:05d}", image=picture, labels=tuple(map(label_of, indices)))
 
-    return Dataset(name="imagenet-segmentation", kind="image", length=length, read=read)
-
-
-@dataset(
-    "imagenet-s",
-    title="ImageNet-S (919 classes)",
-    kind="image",
-    gives=("class", "mask"),
-    layout="""
-ImageNetS_categories_im919.txt (data/categories of the publisher's repository)
-ImageNetS919/validation/n01440764/ILSVRC2012_val_00000293.JPEG ...
-ImageNetS919/validation-segmentation/n01440764/ILSVRC2012_val_00000293.png ...
-""",
-    source=Citation(
-        authors="Gao et al.", year=2022, title="Large-scale Unsupervised Semantic Segmentation", venue="TPAMI", arxiv="2106.03149"
-    ),
-    get="https://github.com/LUSSeg/ImageNet-S",
-)
-def imagenet_s(data: Folder) -> Dataset:
-    """12,419 photos with the pixels of each class. A mask holds the number of the class as red + 256 x green: the line of the list of
-    categories, counted from 1. 0 is anything else, 1000 is to be ignored and counts as background, as LibraGrad has it. The class with
-    most pixels is explained, if it covers at least 5 % of the picture.
-    """
-    root = data.path if (data.path / "validation").is_dir() else data.need("ImageNetS919")
-    photos, masks = root / "validation", root / "validation-segmentation"
-    for folder in (photos, masks):
-        data.need(str(folder.relative_to(data.path)))
-    categories = data.need("ImageNetS_categories_im919.txt")
-    wnids = [line.strip() for line in data.lines(categories)]
-    files, unread = _photos(data, photos, _synset_folders(data, photos))
-    names = _names(photos, files)
-
-    def read(number: int) -> Sample:
-        file = files[number]
-        values = data.plane(masks / file.parent.name / f"{file.stem}.png").astype(np.int64)
-        if values.ndim != 3:
-            raise data.error_for(masks / file.parent.name / f"{file.stem}.png", "the mask must be in colour, red + 256 x green")
-        ids = values[..., 0] + 256 * values[..., 1]
-        present, areas = np.unique(ids[(ids != _OTHER) & (ids != _IGNORED)], return_counts=True)
-        if len(present) and present.max() > len(wnids):
-            raise data.error_for(categories, f"the mask of {file.stem} names class {present.max()}, and the list has {len(wnids)}")
-        order = np.argsort(-areas, kind="stable")
-        objects = tuple(
-            AnnotatedObject(label=wnids[present[i] - 1], mask=ids == present[i]) for i in order if areas[i] >= _SMALLEST * ids.size
-        )
-        labels = tuple(obj.label for obj in objects[:1] if obj.label is not None)
-        return Sample(name=names[number], image=data.image(file), labels=labels, objects=objects)
-
-    return Dataset(name="imagenet-s", kind="image", length=len(files), classes=tuple(wnids), unread=unread, read=read)
+    synsets = tuple(entry.wnid or "" for entry in imagenet_entries())
+    unread = data.relative_names(path for path in folder.glob("*.parquet") if path not in files)
+    return Dataset(name=name, kind="image", length=len(table), classes=synsets, unread=unread, read=read)
 
 
 @dataset(
@@ -206,20 +139,4 @@ data/validation-00000-of-00019.parquet ...
 )
 def imagenet_hard(data: Folder) -> Dataset:
     """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
-    from explainers.datasets.parquet import Table
-
-    folder = data.need("data")
-    files = sorted(folder.glob("validation-*.parquet"))
-    table = Table(data, files, ("image", "label"))
-
-    def read(number: int) -> Sample:
-        row = table.row(number)
-        try:
-            picture = to_rgb(Image.open(io.BytesIO(row["image"]["bytes"])))
-        except (OSError, SyntaxError, ValueError, TypeError) as problem:
-            raise data.error_for(folder, f"row {number + 1} has no picture: {problem}") from None
-        return Sample(name=f"{number:05d}", image=picture, labels=tuple(int(index) for index in row["label"]))
-
-    synsets = tuple(entry.wnid or "" for entry in imagenet_entries())
-    unread = data.relative_names(path for path in folder.glob("*.parquet") if path not in files)
-    return Dataset(name="imagenet-hard", kind="image", length=len(table), classes=synsets, unread=unread, read=read)
+    return _parquet_photos(data, "imagenet-hard", int)

@@ -102,6 +102,10 @@ class Folder:
         places = " nor ".join(str(self.path / name) for name in names)
         raise ExplainerError(f"{self.entry.title} lacks {places}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
+    def find(self, *patterns: str) -> list[Path]:
+        """The files that match the first of these patterns that any does, relative to the folder, in order; none where nothing does."""
+        return next((files for pattern in patterns if (files := sorted(self.path.glob(pattern)))), [])
+
     def error_for(self, path: Path, why: object) -> ExplainerError:
         """The error for a file that is not what it should be. What is published is fetched anew, a person's own file is mended."""
         remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"

@@ -1,55 +1,35 @@
-"""Texts with their class, some with the words that people marked as reasons."""
+"""Film reviews with their sentiment, and texts of one's own."""
 
 from __future__ import annotations
 
-from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from explainers.citation import Citation
 from explainers.datasets.base import Dataset, Sample
+from explainers.datasets.parquet import Table
 from explainers.datasets.registry import Folder, dataset
-from explainers.papers import ERASER
 
 _SENTIMENT = ("negative", "positive")
-_WORDS = {"NEG": "negative", "POS": "positive", "neg": "negative", "pos": "positive", "0": "negative", "1": "positive"}
+_WORDS = {"neg": "negative", "pos": "positive"}
 
 
-@dataset(
-    "eraser-movies",
-    title="ERASER movie reviews",
-    kind="text",
-    gives=("class", "rationale"),
-    layout="""
-movies/test.jsonl
-movies/docs/negR_900.txt ...
-""",
-    source=ERASER,
-    get="https://www.eraserbenchmark.com",
-)
-def eraser_movies(data: Folder) -> Dataset:
-    """The 199 reviews of the test split with the passages that people marked as the reasons for their sentiment; the passages of all
-    groups of evidence together are the rationale.
-    """
-    listing = data.need("movies/test.jsonl")
-    documents = data.need("movies/docs")
-    rows = data.json_lines(listing)
+def _parquet_texts(data: Folder, name: str, files: list[Path], column: str) -> Dataset:
+    """The texts of Parquet files, as Hugging Face's datasets writes them, with ``label`` 0 (negative) or 1."""
+    table = Table(data, files, (column, "label"))
 
     def read(number: int) -> Sample:
-        row = rows[number]
-        try:
-            name, label = str(row["annotation_id"]), _WORDS[row["classification"]]
-            evidence = [(int(span["start_token"]), int(span["end_token"])) for group in row["evidences"] for span in group]
-        except (KeyError, TypeError, ValueError) as problem:
-            raise data.error_for(listing, f"line {number + 1}: {problem} is missing or wrong") from None
-        path = data.need(f"movies/docs/{name}")
-        tokens = " ".join(data.lines(path)).split()
-        starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))
-        if any(not 0 <= start < end <= len(tokens) for start, end in evidence):
-            raise data.error_for(listing, f"the evidence for {name} lies outside of {documents / name}, which has {len(tokens)} tokens")
-        spans = tuple((starts[start], starts[end] - 1) for start, end in evidence)
-        return Sample(name=name, text=" ".join(tokens), labels=(label,), rationale=spans)
+        row = table.row(number)
+        if not isinstance(row[column], str) or row["label"] not in range(len(_SENTIMENT)):
+            raise data.error_for(files[0].parent, f"row {number + 1} must have a text, and a label that is 0 or 1, not {row['label']}")
+        return Sample(name=str(number), text=_on_one_line(row[column]), labels=(_SENTIMENT[row["label"]],))
 
-    return Dataset(name="eraser-movies", kind="text", length=len(rows), classes=_SENTIMENT, read=read)
+    return Dataset(name=name, kind="text", length=len(table), classes=_SENTIMENT, read=read)
+
+
+def _on_one_line(text: str) -> str:
+    """A review without the line breaks of web pages, with single spaces."""
+    return " ".join(text.replace("<br />", " ").split())
 
 
 @dataset(
@@ -60,12 +40,17 @@ def eraser_movies(data: Folder) -> Dataset:
     layout="""
 aclImdb/test/neg/0_2.txt ...
 aclImdb/test/pos/0_10.txt ...
+or, as Hugging Face has it:
+plain_text/test-00000-of-00001.parquet
 """,
     source=Citation(authors="Maas et al.", year=2011, title="Learning Word Vectors for Sentiment Analysis", venue="ACL"),
     get="https://ai.stanford.edu/~amaas/data/sentiment/",
 )
 def imdb(data: Folder) -> Dataset:
     """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
+    sources = data.find("aclImdb/test", "plain_text/test-*.parquet")
+    if sources and sources[0].suffix == ".parquet":
+        return _parquet_texts(data, "imdb", sources, "text")
     folders = [data.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
     inside = [path for folder in folders for path in sorted(folder.iterdir())]
     files = [path for path in inside if path.suffix.lower() == ".txt"]
@@ -75,7 +60,7 @@ def imdb(data: Folder) -> Dataset:
 
     def read(number: int) -> Sample:
         file = files[number]
-        text = " ".join(" ".join(data.lines(file)).replace("<br />", " ").split())
+        text = _on_one_line(" ".join(data.lines(file)))
         return Sample(name=f"{file.parent.name}/{file.stem}", text=text, labels=(_WORDS[file.parent.name],))
 
     return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, unread=unread, read=read)
@@ -88,6 +73,8 @@ def imdb(data: Folder) -> Dataset:
     gives=("class",),
     layout="""
 SST-2/dev.tsv
+or, as Hugging Face has it:
+sst2/validation-00000-of-00001.parquet (of glue), or the same in data/ (of sst2)
 """,
     source=Citation(
         authors="Socher et al.",
@@ -99,6 +86,9 @@ SST-2/dev.tsv
 )
 def sst2(data: Folder) -> Dataset:
     """872 sentences from film reviews, negative or positive."""
+    sources = data.find("SST-2/dev.tsv", "sst2/validation-*.parquet", "data/validation-*.parquet")
+    if sources and sources[0].suffix == ".parquet":
+        return _parquet_texts(data, "sst-2", sources, "sentence")
     path = data.need("SST-2/dev.tsv")
     rows = list(data.table(path, ("sentence", "label"), "\t"))
     if strange := {row["label"] for row in rows} - {"0", "1"}:
@@ -108,7 +98,7 @@ def sst2(data: Folder) -> Dataset:
         kind="text",
         length=len(rows),
         classes=_SENTIMENT,
-        read=lambda i: Sample(name=str(i), text=rows[i]["sentence"].strip(), labels=(_WORDS[rows[i]["label"]],)),
+        read=lambda i: Sample(name=str(i), text=rows[i]["sentence"].strip(), labels=(_SENTIMENT[int(rows[i]["label"])],)),
     )
 
 
@@ -120,30 +110,45 @@ def sst2(data: Folder) -> Dataset:
     layout="""
 a file .csv with the columns text and, if known, label
 or .jsonl with objects of text and, if known, label and rationale: [[first character, character after the last], ...]
+and in either text_pair, if a second text is read with each, in .jsonl with pair_rationale
 """,
 )
 def texts(data: Folder) -> Dataset:
-    """Texts of one's own, one a row, with their class and the passages that people marked where these are known."""
+    """Texts of one's own, one a row, or pairs that are read together, with their class and the passages that people marked where these are
+    known.
+    """
     path = data.path
     if path.suffix not in (".csv", ".jsonl"):
         raise data.error_for(path, "it must be a .csv or a .jsonl file")
     rows: list[dict[str, Any]] = list(data.table(path, ("text",))) if path.suffix == ".csv" else data.json_lines(path)
 
+    def marks(number: int, key: str, text: str | None) -> tuple[tuple[int, int], ...] | None:
+        marked = rows[number].get(key)
+        if marked is None:
+            return None
+        try:
+            spans = tuple((int(start), int(end)) for start, end in marked)
+        except (TypeError, ValueError):
+            raise data.error_for(path, f"row {number + 1}: {key} must be pairs of characters") from None
+        if any(not 0 <= start < end <= len(text or "") for start, end in spans):
+            raise data.error_for(path, f"row {number + 1}: a marked passage lies outside of the text")
+        return spans
+
     def read(number: int) -> Sample:
-        row = rows[number]
-        text, label, marked = row.get("text"), row.get("label"), row.get("rationale")
+        text, pair, label = (rows[number].get(key) for key in ("text", "text_pair", "label"))
         if not isinstance(text, str) or not text.strip():
             raise data.error_for(path, f"row {number + 1} has no text")
-        spans = None
-        if marked is not None:
-            try:
-                spans = tuple((int(start), int(end)) for start, end in marked)
-            except (TypeError, ValueError):
-                raise data.error_for(path, f"row {number + 1}: rationale must be pairs of characters") from None
-            if any(not 0 <= start < end <= len(text) for start, end in spans):
-                raise data.error_for(path, f"row {number + 1}: a marked passage lies outside of the text")
+        if pair is not None and (not isinstance(pair, str) or not pair.strip()):
+            raise data.error_for(path, f"row {number + 1} has an empty text_pair")
         if not isinstance(label, str | None):
             raise data.error_for(path, f"row {number + 1}: label must be the name of a class, in quotes, not {label}")
-        return Sample(name=str(number), text=text, labels=(label,) if label else (), rationale=spans)
+        return Sample(
+            name=str(number),
+            text=text,
+            text_pair=pair,
+            labels=(label,) if label else (),
+            rationale=marks(number, "rationale", text),
+            pair_rationale=marks(number, "pair_rationale", pair),
+        )
 
     return Dataset(name="texts", kind="text", length=len(rows), read=read)

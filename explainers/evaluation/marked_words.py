@@ -22,14 +22,14 @@ def marked_words(model: Model, sample: Sample, maps: Sequence[Attribution]) -> t
     of the other alone.
     """
     texts = ((sample.text, sample.rationale), (sample.text_pair, sample.pair_rationale))
-    asked = [(part, text, spans) for part, (text, spans) in enumerate(texts) if text is not None and spans is not None]
-    if not any(spans for _, _, spans in asked):
+    annotated_texts = [(part, text, spans) for part, (text, spans) in enumerate(texts) if text is not None and spans is not None]
+    if not any(spans for _, _, spans in annotated_texts):
         return None
     words_of_maps = [attribution.words() for attribution in maps]
     scores, passages, count = [], [], 0
-    words_of_texts = [_words_of(model, text) for _, text, _ in asked]
+    words_of_texts = [_words_of(model, text) for _, text, _ in annotated_texts]
     total = sum(map(len, words_of_texts))
-    for (part, _, spans), words in zip(asked, words_of_texts, strict=True):
+    for (part, _, spans), words in zip(annotated_texts, words_of_texts, strict=True):
         read = [[word for word in map_words if word.part == part] for map_words in words_of_maps]
         starts = torch.tensor([word.start for word in words])
         places = torch.searchsorted(starts, torch.tensor([word.start for word in read[0]]), right=True) - 1

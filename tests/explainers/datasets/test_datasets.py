@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,10 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from explainers import ExplainerError
+from explainers import ExplainerError, TextPair
 from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
 from explainers.models.labels import ClassEntry
-from tests.explainers.support.made_up_datasets import FACTS, HEIGHT, MAKERS, THIRD, WIDTH, left, made_up, photo, plane
+from tests.explainers.support.made_up_datasets import (
+    FACTS,
+    FORMS,
+    HEIGHT,
+    MAKERS,
+    THIRD,
+    WIDTH,
+    imagenet_kaggle,
+    imagenet_parquet,
+    left,
+    made_up,
+    parquet,
+    photo,
+    plane,
+    png,
+    sst2_parquet,
+)
 
 
 def test_every_data_set_has_a_sample() -> None:
@@ -64,6 +81,31 @@ def test_a_reader_reads(name: str, tmp_path: Path) -> None:
     assert (0 if first.labelled is None else int((~first.labelled).sum())) == unlabelled
 
 
+@pytest.mark.parametrize(("name", "make"), [(name, make) for name, makers in FORMS.items() for make in makers])
+def test_every_form_gives_the_same_inputs(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "form")
+    first, form = open_dataset(name, made_up(name, tmp_path)), open_dataset(name, tmp_path / "form")
+    assert [(sample.labels, sample.text) for sample in form] == [(sample.labels, sample.text) for sample in first]
+    assert form.unread == first.unread == ()
+
+
+def test_labels_that_are_no_classes_are_refused(tmp_path: Path) -> None:
+    """-1, which Hugging Face gives photos without a label, is no index from the end."""
+    imagenet_parquet(tmp_path / "hub")
+    row = {"image": {"bytes": png(), "path": None}, "label": -1}
+    parquet(tmp_path / "hub/data/validation-00000-of-00002.parquet", [row])
+    with pytest.raises(ExplainerError, match="row 1 has the label -1: classes are numbered 0 to 999"):
+        open_dataset("imagenet", tmp_path / "hub")[0]
+    imagenet_kaggle(tmp_path / "kaggle")
+    (tmp_path / "kaggle/LOC_synset_mapping.txt").write_text("n01440764 tench\n", "utf-8")
+    with pytest.raises(ExplainerError, match="ILSVRC2012_val_00000002 has the class 'n02119789', which is not in LOC_synset_mapping"):
+        open_dataset("imagenet", tmp_path / "kaggle")
+    sst2_parquet(tmp_path / "sst")
+    parquet(tmp_path / "sst/sst2/validation-00000-of-00001.parquet", [{"sentence": "dull", "label": -1}])
+    with pytest.raises(ExplainerError, match="row 1 must have a text, and a label that is 0 or 1, not -1"):
+        open_dataset("sst-2", tmp_path / "sst")[0]
+
+
 @pytest.mark.parametrize("name", FACTS)
 def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
     entry = DATASETS[name]
@@ -90,6 +132,8 @@ SPOILT = {
     "coco": ("annotations/instances_val2017.json", "cannot be read"),
     "voc": ("VOCdevkit/VOC2012/JPEGImages/2007_000033.jpg", "not an image"),
     "eraser-movies": ("movies/test.jsonl", "cannot be read"),
+    "eraser-esnli": ("esnli/docs.jsonl", "cannot be read"),
+    "eraser-boolq": ("boolq/test.jsonl", "cannot be read"),
     "sst-2": ("SST-2/dev.tsv", "lacks the column label"),
     "texts": ("", "cannot be read"),
 }
@@ -242,6 +286,55 @@ def test_texts_keep_what_people_marked(tmp_path: Path) -> None:
     assert own.rationale == ((2, 8),)
     assert open_dataset("imdb", made_up("imdb", tmp_path))[0].text == "Dull. Very dull."
     assert open_dataset("sst-2", made_up("sst-2", tmp_path))[0].text == 'a "lovely film'
+
+
+def test_pairs_keep_what_people_marked_in_either_text(tmp_path: Path) -> None:
+    def marked(text: str | None, spans: tuple[tuple[int, int], ...] | None) -> list[str] | None:
+        return None if text is None or spans is None else [text[start:end] for start, end in spans]
+
+    entailed = open_dataset("eraser-esnli", made_up("eraser-esnli", tmp_path))[0]
+    assert entailed.model_input == TextPair("a dog sleeps .", "the dog is running fast")
+    assert marked(entailed.text, entailed.rationale) == ["sleeps"]
+    assert marked(entailed.text_pair, entailed.pair_rationale) == ["running fast"]
+    asked = open_dataset("eraser-boolq", made_up("eraser-boolq", tmp_path))[0]
+    assert asked.model_input == TextPair("do zebras eat grass", "Zebras have stripes . They eat grass .")
+    assert (asked.rationale, marked(asked.text_pair, asked.pair_rationale)) == (None, ["eat grass"])
+    row = {"text": "Is it good?", "text_pair": "It is dull.", "rationale": [], "pair_rationale": [[6, 10]]}
+    own = of_texts(tmp_path, json.dumps(row), ".jsonl")[0]
+    assert (own.rationale, marked(own.text_pair, own.pair_rationale)) == ((), ["dull"])
+    assert of_texts(tmp_path, "text,text_pair\nIs it good?,It is dull.\n")[0].model_input == TextPair("Is it good?", "It is dull.")
+
+
+def test_the_split_of_eraser_that_is_asked_for_is_read(tmp_path: Path) -> None:
+    folder = made_up("eraser-movies", tmp_path)
+    row = json.loads((folder / "movies/test.jsonl").read_text("utf-8"))
+    (folder / "movies/val.jsonl").write_text(json.dumps({**row, "classification": "POS", "evidences": []}), "utf-8")
+    by_default, validation = open_dataset("eraser-movies", folder), open_dataset("eraser-movies", folder, "val")
+    assert (by_default.split, by_default[0].labels) == ("test", ("negative",))
+    assert (validation.split, validation[0].labels, validation[0].rationale) == ("val", ("positive",), ())
+
+
+def test_what_is_wrong_with_evidence_is_said(tmp_path: Path) -> None:
+    folder = made_up("eraser-esnli", tmp_path)
+    listing = folder / "esnli/test.jsonl"
+    row = json.loads(listing.read_text("utf-8"))
+    (first, second), *_ = row["evidences"]
+    spoilt = {
+        "line 1: the evidence lies outside of 12.jpg#0r1c_premise, which has 4 tokens": {"evidences": [[{**first, "end_token": 9}]]},
+        "line 1: the evidence names 13.jpg, not": {"evidences": [[second, {**first, "docid": "13.jpg"}]]},
+        "line 1: 'docid' is missing or wrong in the evidence": {"evidences": [[{"start_token": 1, "end_token": 2}]]},
+        "line 1: the classification 'maybe' is none of entailment": {"classification": "maybe"},
+        "it has no document 12.jpg#0r2_premise": {"annotation_id": "12.jpg#0r2", "evidences": []},
+    }
+    for words, change in spoilt.items():
+        listing.write_text(json.dumps({**row, **change}), "utf-8")
+        with pytest.raises(ExplainerError, match=words):
+            open_dataset("eraser-esnli", folder)[0]
+    folder = made_up("eraser-boolq", tmp_path)
+    listing = folder / "boolq/test.jsonl"
+    listing.write_text(listing.read_text("utf-8").replace('["AA_wiki_00_0"]', '["AA_wiki_00_0", "AA_wiki_00_1"]'), "utf-8")
+    with pytest.raises(ExplainerError, match="about one document, and names AA_wiki_00_0, AA_wiki_00_1"):
+        open_dataset("eraser-boolq", folder)[0]
 
 
 def test_a_data_set_that_needs_no_files_takes_none(tmp_path: Path) -> None:

@@ -47,6 +47,39 @@ def imagenet(folder: Path) -> None:
     savemat(folder / "ILSVRC2012_devkit_t12/data/meta.mat", {"synsets": synsets[:, None]})
 
 
+def imagenet_kaggle(folder: Path) -> None:
+    """The photos and labels of :func:`imagenet`, as Kaggle has them."""
+    for number in (1, 2):
+        photo(folder / "ILSVRC/Data/CLS-LOC/val" / f"ILSVRC2012_val_{number:08d}.JPEG")
+    rows = "ILSVRC2012_val_00000002,n02119789 85 1 499 272 n02119789 1 2 3 4 \nILSVRC2012_val_00000001,n01440764 3 0 9 9 \n"
+    write(folder / "LOC_val_solution.csv", f"ImageId,PredictionString\n{rows}")
+    write(folder / "LOC_synset_mapping.txt", "n01440764 tench, Tinca tinca\nn02119789 kit fox, Vulpes macrotis\n")
+
+
+def imagenet_flat(folder: Path) -> None:
+    """The same in one folder val beside the development kit."""
+    imagenet(folder)
+    (folder / "ILSVRC2012_img_val").rename(folder / "val")
+
+
+def parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1)
+
+
+def png() -> bytes:
+    data = io.BytesIO()
+    Image.new("RGB", (WIDTH, HEIGHT)).save(data, "PNG")
+    return data.getvalue()
+
+
+def imagenet_parquet(folder: Path) -> None:
+    """The same as Hugging Face has them: tench is class 0, kit fox 278."""
+    for number, label in enumerate((0, 278)):
+        row = {"image": {"bytes": png(), "path": f"ILSVRC2012_val_{number + 1:08d}.JPEG"}, "label": label}
+        parquet(folder / f"data/validation-{number:05d}-of-00002.parquet", [row])
+
+
 def imagenet_segmentation(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     reference = h5py.special_dtype(ref=h5py.Reference)
@@ -59,22 +92,19 @@ def imagenet_segmentation(folder: Path) -> None:
         file.create_dataset("value/gt", (1, 1), dtype=reference)[0, 0] = masks.ref
 
 
-def imagenet_s(folder: Path) -> None:
-    write(folder / "ImageNetS_categories_im919.txt", "n01532829\nn04346328\n")
-    photo(folder / "ImageNetS919/validation/n04346328/ILSVRC2012_val_00000293.JPEG")
+def imagenet_s(folder: Path, size: int = 919) -> None:
+    write(folder / f"ImageNetS_categories_im{size}.txt", "n01532829\nn04346328\n")
+    photo(folder / f"ImageNetS{size}/validation/n04346328/ILSVRC2012_val_00000293.JPEG")
     values = np.zeros((HEIGHT, WIDTH, 3))
     values[..., 0] = left(2)
     values[0, -1] = (1000 % 256, 1000 // 256, 0)
-    plane(folder / "ImageNetS919/validation-segmentation/n04346328/ILSVRC2012_val_00000293.png", values)
+    plane(folder / f"ImageNetS{size}/validation-segmentation/n04346328/ILSVRC2012_val_00000293.png", values)
 
 
 def imagenet_hard(folder: Path) -> None:
-    data = io.BytesIO()
-    Image.new("RGB", (WIDTH, HEIGHT)).save(data, "PNG")
     for number, labels in enumerate(([[7, 3], [5]], [[9]])):
-        rows = [{"image": {"bytes": data.getvalue(), "path": None}, "label": label, "origin": "x"} for label in labels]
-        (folder / "data").mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.Table.from_pylist(rows), folder / f"data/validation-{number:05d}-of-00002.parquet", row_group_size=1)
+        rows = [{"image": {"bytes": png(), "path": None}, "label": label, "origin": "x"} for label in labels]
+        parquet(folder / f"data/validation-{number:05d}-of-00002.parquet", rows)
 
 
 def pets(folder: Path) -> None:
@@ -145,6 +175,37 @@ def eraser_movies(folder: Path) -> None:
     write(folder / "movies/test.jsonl", json.dumps(row) + "\n")
 
 
+def evidence(document: str, start: int, end: int) -> dict[str, Any]:
+    return {"docid": document, "start_token": start, "end_token": end, "start_sentence": -1, "end_sentence": -1, "text": "..."}
+
+
+def eraser_esnli(folder: Path) -> None:
+    """The premise has a marked word, the hypothesis a marked passage."""
+    texts = {"12.jpg#0r1c_premise": "a dog sleeps .", "12.jpg#0r1c_hypothesis": "the dog is\nrunning fast"}
+    write(folder / "esnli/docs.jsonl", "\n".join(json.dumps({"docid": name, "document": text}) for name, text in texts.items()))
+    groups = [[evidence("12.jpg#0r1c_premise", 2, 3), evidence("12.jpg#0r1c_hypothesis", 3, 5)]]
+    row = {"annotation_id": "12.jpg#0r1c", "classification": "contradiction", "docids": None, "evidences": groups, "query": None}
+    write(folder / "esnli/test.jsonl", json.dumps(row) + "\n")
+
+
+def eraser_boolq(folder: Path) -> None:
+    write(folder / "boolq/docs/AA_wiki_00_0", "Zebras have stripes .\nThey eat grass .\n")
+    row = {"annotation_id": "7", "classification": "True", "docids": ["AA_wiki_00_0"], "query": "do zebras eat grass"}
+    write(folder / "boolq/test.jsonl", json.dumps({**row, "evidences": [[evidence("AA_wiki_00_0", 5, 7)]]}) + "\n")
+
+
+def imdb_parquet(folder: Path) -> None:
+    """The reviews of :func:`imdb`, as Hugging Face has them."""
+    rows = [{"text": "Dull.<br /><br />Very dull.", "label": 0}, {"text": "Lovely.", "label": 1}]
+    parquet(folder / "plain_text/test-00000-of-00001.parquet", rows)
+
+
+def sst2_parquet(folder: Path) -> None:
+    """The sentences of :func:`sst2`, as Hugging Face has those of glue."""
+    rows = [{"sentence": 'a "lovely film ', "label": 1, "idx": 0}, {"sentence": "dull ", "label": 0, "idx": 1}]
+    parquet(folder / "sst2/validation-00000-of-00001.parquet", rows)
+
+
 def imdb(folder: Path) -> None:
     write(folder / "aclImdb/test/neg/0_2.txt", "Dull.<br /><br />Very dull.")
     write(folder / "aclImdb/test/pos/0_10.txt", "Lovely.")
@@ -163,6 +224,8 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "imagenet": imagenet,
     "imagenet-segmentation": imagenet_segmentation,
     "imagenet-s": imagenet_s,
+    "imagenet-s300": lambda folder: imagenet_s(folder, 300),
+    "imagenet-s50": lambda folder: imagenet_s(folder, 50),
     "imagenet-hard": imagenet_hard,
     "pets": pets,
     "mura": mura,
@@ -173,9 +236,18 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "voc": voc,
     "pictures": pictures,
     "eraser-movies": eraser_movies,
+    "eraser-esnli": eraser_esnli,
+    "eraser-boolq": eraser_boolq,
     "imdb": imdb,
     "sst-2": sst2,
     "texts": texts,
+}
+
+#: name -> other forms in which the same inputs are passed on
+FORMS: dict[str, tuple[Callable[[Path], None], ...]] = {
+    "imagenet": (imagenet_flat, imagenet_kaggle, imagenet_parquet),
+    "imdb": (imdb_parquet,),
+    "sst-2": (sst2_parquet,),
 }
 
 
@@ -192,6 +264,8 @@ FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
     "imagenet": (2, ("n01440764",), [], 0),
     "imagenet-segmentation": (1, (), [THIRD], 0),
     "imagenet-s": (1, ("n04346328",), [THIRD], 0),
+    "imagenet-s300": (1, ("n04346328",), [THIRD], 0),
+    "imagenet-s50": (1, ("n04346328",), [THIRD], 0),
     "imagenet-hard": (3, (7, 3), [], 0),
     "pets": (1, ("British Shorthair",), [THIRD - 4], WIDTH),
     "mura": (1, ("positive",), [], 0),
@@ -202,6 +276,8 @@ FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
     "voc": (1, ("cat",), [THIRD - 4], WIDTH),
     "pictures": (2, ("tabby cat",), [THIRD], 0),
     "eraser-movies": (1, ("negative",), [], 0),
+    "eraser-esnli": (1, ("contradiction",), [], 0),
+    "eraser-boolq": (1, ("True",), [], 0),
     "imdb": (2, ("negative",), [], 0),
     "sst-2": (2, ("positive",), [], 0),
     "texts": (2, ("positive",), [], 0),

@@ -1,0 +1,35 @@
+"""Photos in folders that are named as synsets of WordNet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from explainers.datasets.registry import Folder
+from explainers.models.inputs.images import is_picture_name
+
+_WNID = re.compile(r"n\d{8}")
+
+
+def synset_folders(folder: Path) -> list[str]:
+    """The names of the folders in ``folder`` that are synsets, in their order."""
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
+
+
+def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
+    """The pictures in the folders of synsets, and what else lies in and beside them. Raises ExplainerError where there is no picture."""
+    if not wnids:
+        raise data.error_for(folder, "it has no folder named as a synset, such as n01440764")
+    inside = [path for wnid in wnids for path in sorted((folder / wnid).iterdir())]
+    files = [path for path in inside if path.is_file() and is_picture_name(path)]
+    if not files:
+        raise data.error_for(folder, "its folders of synsets hold no picture")
+    beside = [path for path in folder.iterdir() if path.name not in wnids]
+    return files, data.relative_names([*(path for path in inside if path not in set(files)), *beside])
+
+
+def file_names(folder: Path, files: Sequence[Path]) -> list[str]:
+    """A name for each file, unlike all others: without folder and suffix where these are enough."""
+    stems = [path.stem for path in files]
+    return stems if len(set(stems)) == len(stems) else [path.relative_to(folder).as_posix() for path in files]
