@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -86,6 +87,7 @@ class Dataset:
     read     the sample of an index, 0 to ``length`` - 1
     split    which part of it is read, of one that has several
     unread   files that lie in its folder and are not read, relative to it
+    folder   where its files lie, of one that has any; :func:`open_dataset` fills it in
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
     """
 
@@ -96,6 +98,7 @@ class Dataset:
     classes: Sequence[str] = ()
     split: str | None = None
     unread: tuple[str, ...] = ()
+    folder: Path | None = field(default=None, repr=False)
     gives: tuple[str, ...] = ()
 
     def __len__(self) -> int:

@@ -17,30 +17,33 @@ class Table:
         import pyarrow.parquet as pq
         from pyarrow import ArrowInvalid
 
+        self._data, self._damage = data, (ArrowInvalid, OSError)
         if not files:
             data.need("*.parquet")
-        self._files = []
+        groups = []
         for path in files:
             try:
                 file = pq.ParquetFile(path)
-            except (ArrowInvalid, OSError) as problem:
+            except self._damage as problem:
                 raise data.error_for(path, problem) from None
             if missing_columns := set(columns) - set(file.schema_arrow.names):
                 raise data.error_for(path, f"it lacks the column {', '.join(sorted(missing_columns))}")
-            self._files.append(file)
-        groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
+            groups += [(path, file, group) for group in range(file.num_row_groups)]
         self._groups, self._columns = groups, list(columns)
-        self._starts: list[int] = list(accumulate((file.metadata.row_group(group).num_rows for file, group in groups), initial=0))
+        self._starts: list[int] = list(accumulate((file.metadata.row_group(group).num_rows for _, file, group in groups), initial=0))
         self._group_in_memory: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
         return self._starts[-1]
 
     def row(self, number: int) -> dict[str, Any]:
-        """One row as plain data; the row group that it is in is kept for the next one."""
+        """One row as plain data; the row group that it is in is kept for the next one. Raises ExplainerError where that is damaged."""
         group = bisect_right(self._starts, number) - 1
         if self._group_in_memory[0] != group:
-            file, index = self._groups[group]
-            self._group_in_memory = group, file.read_row_group(index, columns=self._columns)
+            path, file, index = self._groups[group]
+            try:
+                self._group_in_memory = group, file.read_row_group(index, columns=self._columns)
+            except self._damage as problem:
+                raise self._data.error_for(path, problem) from None
         row: dict[str, Any] = self._group_in_memory[1].slice(number - self._starts[group], 1).to_pylist()[0]
         return row

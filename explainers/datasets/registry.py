@@ -69,7 +69,7 @@ class DatasetEntry:
         files = Folder(self, Path() if folder is None else folder, split)
         if self.layout and not files.path.exists():
             raise ExplainerError(f"There is no {files.path}, where {self.title} should be. {self.where}")
-        return replace(self.opener(files), gives=self.gives)
+        return replace(self.opener(files), gives=self.gives, folder=folder)
 
     @property
     def where(self) -> str:

@@ -94,9 +94,10 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
                 threads=torch.get_num_threads(),
                 weights=setup.model.weights_digest,
                 calibration=setup.model.calibration.probability_settings(),
-                inputs=first_inputs(setup.data, setup.plan),
+                inputs=first_inputs(setup),
                 versions=versions(),
                 at_once=worker_setup.at_once,
+                skip_broken=setup.skip_broken,
             )
             count_done = 0
             for number, rows in _receive_parts(ray, order, parts, count):
@@ -182,6 +183,7 @@ class WorkOrder:
     inputs: str
     versions: dict[str, str]
     at_once: int | None = None
+    skip_broken: bool = False
 
     def open(self) -> EvaluationSetup:
         """Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions."""
@@ -193,9 +195,10 @@ class WorkOrder:
             raise ExplainerError(f"its {self.sources.model} has other weights than that of the run.")
         if model.calibration.probability_settings() != self.calibration:
             raise ExplainerError(f"its {self.sources.model} has another calibration of the probabilities than that of the run.")
-        if first_inputs(data, self.plan) != self.inputs:
+        setup = EvaluationSetup(model, data, self.plan, at_once=self.at_once, skip_broken=self.skip_broken)
+        if first_inputs(setup) != self.inputs:
             raise ExplainerError(f"its {self.sources.dataset} holds other inputs than that of the run.")
-        return EvaluationSetup(model, data, self.plan, at_once=self.at_once)
+        return setup
 
 
 def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:

@@ -14,6 +14,7 @@ from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.methods.registry import is_control
 
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
+_BROKEN_NAMED = 5  # inputs, at most; all of them stand in run.json and report.json
 _CURVES_DRAWN = 8  # methods whose curves are drawn
 _EXPLAINED = {
     "predicted": "the predicted class",
@@ -59,7 +60,9 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
 
 
 def inputs_in_words(report: dict[str, Any]) -> str:
-    """How many inputs a report is of and of which split, how many were left out, which labels of the others, and how many files."""
+    """How many inputs a report is of and of which split, how many were left out, which were broken, which labels of the others have no
+    class, and how many files were not read.
+    """
     left_out = report.get("left_out", 0)
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
     unknown = report.get("unknown") or {}
@@ -67,8 +70,17 @@ def inputs_in_words(report: dict[str, Any]) -> str:
     unexplained = f"; not explained, for the model has neither a class nor a group of the name: {labels}" if unknown else ""
     files = report["dataset"].get("unread", 0)
     unread = f"; {files} file{'' if files == 1 else 's'} in the folder of the data set not read" if files else ""
+    broken = broken_in_words(report["broken"]) if report.get("broken") else ""
     split = f" of {report['dataset']['split']}" if report["dataset"].get("split") else ""
-    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{unexplained}{unread}"
+    return f"{report['inputs']} input{'' if report['inputs'] == 1 else 's'}{split}{without}{broken}{unexplained}{unread}"
+
+
+def broken_in_words(broken: list[dict[str, Any]]) -> str:
+    """How many inputs could not be read, and which, the first of them with the first line of why."""
+    reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_BROKEN_NAMED]]
+    named = "; ".join(f"{row['input'] or 'number'} ({row['index']}): {reason}" for row, reason in zip(broken, reasons, strict=False))
+    more = "; ..." if len(broken) > _BROKEN_NAMED else ""
+    return f"; {len(broken)} broken and left out ({named}{more})"
 
 
 #: Why a method has no value by a metric.

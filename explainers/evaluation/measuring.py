@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from torch import Tensor
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
+from explainers.evaluation.broken_inputs import BrokenInput, read_sample
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
 from explainers.evaluation.marked_words import marked_words
@@ -38,7 +39,8 @@ EvaluationRow = dict[str, Any]
 class EvaluationSetup:
     """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
 
-    ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device.
+    ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device. With ``skip_broken``
+    inputs that cannot be read are left out, and the run goes on.
     """
 
     model: Model
@@ -46,6 +48,7 @@ class EvaluationSetup:
     plan: Plan
     cancelled: Callable[[], bool] | None = None
     at_once: int | None = None
+    skip_broken: bool = False
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -80,6 +83,24 @@ class EvaluationSetup:
         classes_by_indices = {entry.indices: entry for label in labels if (entry := self.classes.class_of(label)) is not None}
         return list(classes_by_indices.values())[: 1 if self.plan.target == "gold" else None]
 
+    def read(self, index: int) -> Sample:
+        """An input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
+        sample = read_sample(self.data, index)
+        try:
+            self.model.prepare(sample.model_input)
+        except ExplainerError as problem:
+            raise BrokenInput(self.data, index, sample.name, problem) from problem
+        return sample
+
+    def readable(self, indices: Iterable[int]) -> Iterator[Sample]:
+        """The inputs with these indices. Raises BrokenInput for one that cannot be read, unless such are skipped."""
+        for index in indices:
+            try:
+                yield self.read(index)
+            except BrokenInput:
+                if not self.skip_broken:
+                    raise
+
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
         tensors = self.model.tensors(sample_input)
@@ -102,10 +123,10 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
     at random depend on ``index`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
-    are explained, and it gives none that the model knows. Raises ExplainerError where metrics ask anew about a text that is read in
-    windows.
+    are explained, and it gives none that the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where
+    metrics ask anew about a text that is read in windows.
     """
-    sample = setup.data[index]
+    sample = setup.read(index)
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []

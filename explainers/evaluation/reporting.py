@@ -11,6 +11,7 @@ import numpy as np
 
 from explainers.datasets import DATASETS
 from explainers.errors import ExplainerError
+from explainers.evaluation.broken_inputs import BROKEN
 from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
@@ -51,6 +52,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
     """The report as plain data.
 
     inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
+    broken   the inputs that were not, since they cannot be read: number, name and why of each; absent where there are none
     unknown  where each class is explained: label -> of how many measured inputs it was left out, since the model knows nothing of its name
     results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it cannot
              be told from the best
@@ -70,7 +72,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         **run.about,
         "format": FORMAT,
         "inputs": len(unknown_of),
-        "left_out": run.about["inputs"] - len(unknown_of),
+        "left_out": run.about["inputs"] - len(unknown_of) - len(run.about.get(BROKEN, [])),
         "unknown": dict(unknown.most_common()),
         "command": command,
         "seconds": None if seconds is None else round(seconds, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 
+from explainers.evaluation.broken_inputs import BrokenInput
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.models.memory import free_memory
 from explainers.records.session import Cancelled
@@ -30,7 +31,9 @@ def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) ->
 
 
 def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure one input after the other."""
+    """Measure one input after the other. Raises BrokenInput for one that cannot be read, where the setup does not say to skip such; else
+    one row says why (:data:`explainers.evaluation.broken_inputs.BROKEN`).
+    """
     done = 0
     for number, indices in parts.items():
         rows: list[EvaluationRow] = []
@@ -38,6 +41,11 @@ def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Genera
             if setup.cancelled is not None and setup.cancelled():
                 raise Cancelled
             tell(done)
-            rows += rows_of(setup, index)
+            try:
+                rows += rows_of(setup, index)
+            except BrokenInput as broken_input:
+                if not setup.skip_broken:
+                    raise
+                rows.append(broken_input.row)
             done += 1
         yield number, rows

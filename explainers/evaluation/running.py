@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from explainers.datasets import Dataset
+from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
+from explainers.evaluation.broken_inputs import BROKEN, sort_rows
 from explainers.evaluation.measuring import REPORT_CURVES, EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, lock_folder, schema_of, write_json
@@ -53,15 +55,18 @@ def run(
     engine: RunEngine = local,
     progress: InputsProgress | None = None,
     cancelled: Callable[[], bool] | None = None,
+    skip_broken: bool = False,
 ) -> EvaluationRun | None:
     """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
 
-    The ``engine`` says where inputs are measured; a run that one began another may finish.
+    The ``engine`` says where inputs are measured; a run that one began another may finish. With ``skip_broken`` inputs that cannot be read
+    are left out, and named in ``run.json``.
+    Raises BrokenInput, which names it, for an input that cannot be read; the run goes on once it is mended.
     Raises ExplainerError where the folder holds a run of another plan, of other weights, another calibration, other versions or other
     inputs, and where a file of it is damaged; where another process measures in it; where the data set's classes are to be explained and
     the model knows none of them.
     """
-    setup = EvaluationSetup(model, data, plan, cancelled)
+    setup = EvaluationSetup(model, data, plan, cancelled, skip_broken=skip_broken)
     indices = data.choose(plan.limit, plan.seed)
     many = max(1, len(indices) // PARTS)
     parts = [indices[start : start + many] for start in range(0, len(indices), many)]
@@ -72,7 +77,7 @@ def run(
         CALIBRATION: model.calibration.probability_settings(),
         "versions": versions(),
         "inputs": len(indices),
-        DATA: first_inputs(data, plan),
+        DATA: first_inputs(setup),
     }
     with lock_folder(run_folder_of(folder)):
         record = _begin(folder, about)
@@ -88,7 +93,7 @@ def run(
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
             if AT_ONCE_FIELD not in record:
-                record[AT_ONCE_FIELD] = tokens_at_once(model, setup.tensors(data[indices[0]].model_input), kind, free)
+                record[AT_ONCE_FIELD] = tokens_at_once(model, _first_tensors(setup, indices), kind, free)
                 write_json(folder / RUN, record)
             return replace(setup, at_once=record[AT_ONCE_FIELD])
 
@@ -96,7 +101,7 @@ def run(
             with closing(engine(setup, missing_parts, tell, size)) as measured_parts:
                 for number, rows in measured_parts:
                     if number in remaining:  # a part counts once, however often an engine measures it
-                        file.add(number, rows)
+                        file.add(number, _set_broken_aside(record, parts[number], rows, folder))
                         remaining.remove(number)
         except Cancelled:
             return None
@@ -107,12 +112,32 @@ def run(
         file.finish()
         rows = file.read()
         if not rows:
-            label = next((str(label) for index in indices for label in data[index].labels), "none")
+            label = next((str(label) for sample in setup.readable(indices) for label in sample.labels), "none")
             raise ExplainerError(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
         return EvaluationRun(folder, record, rows)
+
+
+def _first_tensors(setup: EvaluationSetup, indices: Sequence[int]) -> dict[str, Tensor]:
+    """The first input that can be read, as the model takes it. Raises ExplainerError where there is none."""
+    for sample in setup.readable(indices):
+        return setup.tensors(sample.model_input)
+    raise ExplainerError(f"None of the {len(indices)} inputs of {setup.data.name} can be read: run without --skip-broken to see why.")
+
+
+def _set_broken_aside(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
+    """The rows of a part without those that stand for broken inputs, which are written into ``run.json`` first, so that a run that is
+    killed in between measures the part anew.
+    """
+    measured_rows, broken = sort_rows(rows)
+    others = [row for row in record.get(BROKEN, []) if row["index"] not in set(part)]  # mended since the part was measured before
+    every = sorted([*others, *broken], key=lambda row: int(row["index"]))
+    if every != record.get(BROKEN, []):
+        record[BROKEN] = every
+        write_json(folder / RUN, record)
+    return measured_rows
 
 
 def _curve_names(setup: EvaluationSetup) -> Sequence[str]:
@@ -154,16 +179,17 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     return dict(record)
 
 
-def first_inputs(data: Dataset, plan: Plan) -> str:
-    """The digest of the first inputs of a plan: the same plan on other files is another run."""
-    return digest_of(data, data.choose(plan.limit, plan.seed)[:DIGESTED])
+def first_inputs(setup: EvaluationSetup) -> str:
+    """The digest of the first inputs of a plan: the same plan on other files is another run. Raises BrokenInput for one that cannot be
+    read, unless such are skipped, before anything of the run is written.
+    """
+    return digest_of(setup.readable(setup.data.choose(setup.plan.limit, setup.plan.seed)[:DIGESTED]))
 
 
-def digest_of(data: Dataset, indices: Sequence[int]) -> str:
-    """The digest of some inputs of a data set with all that it gives of them, SHA-256."""
+def digest_of(samples: Iterable[Sample]) -> str:
+    """The digest of some inputs with all that a data set gives of them, SHA-256."""
     digest = hashlib.sha256()
-    for index in indices:
-        sample = data[index]
+    for sample in samples:
         masks = [obj.mask for obj in sample.objects]
         annotations = [
             sample.name,

@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "seed": 0,
     "engine": "local",
     "no_examples": False,
+    "skip_broken": False,
 }
 
 
@@ -85,6 +86,12 @@ def add(commands: Commands) -> None:
         default=None,
         help="leave the best and worst inputs out of the reports, where the data may not be passed on",
     )
+    parser.add_argument(
+        "--skip-broken",
+        action="store_true",
+        default=None,
+        help="leave out inputs that cannot be read, and name them in run.json and the reports (default: stop at the first)",
+    )
     parser.add_argument("--list", action="store_true", help="list the data sets and the metrics, and do nothing else")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
@@ -135,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
             bar.n = done
             bar.refresh()
 
-        finished = measure(model, data, plan, args.out, engine=engine, progress=progress)
+        finished = measure(model, data, plan, args.out, engine=engine, progress=progress, skip_broken=args.skip_broken)
     assert finished is not None
     seconds = time.monotonic() - started if fresh else None
     report = write_reports(
@@ -179,8 +186,9 @@ def command(args: argparse.Namespace) -> str:
         value = ",".join(value) if isinstance(value, list) else value
         if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
             words += [f"--{name.replace('_', '-')}", str(value)]
-    data, examples = ["--data DIR"] if args.data else [], ["--no-examples"] if args.no_examples else []
-    return " ".join([shlex.join(words), *data, *examples, "--out DIR"])
+    data = ["--data DIR"] if args.data else []
+    flags = [f"--{name.replace('_', '-')}" for name in ("no_examples", "skip_broken") if getattr(args, name)]
+    return " ".join([shlex.join(words), *data, *flags, "--out DIR"])
 
 
 def table(report: dict[str, Any]) -> str:

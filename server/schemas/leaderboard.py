@@ -107,6 +107,14 @@ class RunCurves(Schema):
     methods: dict[str, list[float]]
 
 
+class BrokenInput(Schema):
+    """An input that could not be read."""
+
+    index: int
+    input: str | None
+    broken: str = Field(description="Why.")
+
+
 class RunReport(Schema):
     """What a run measured and found."""
 
@@ -122,6 +130,7 @@ class RunReport(Schema):
     data_digest: str = absent()
     tokens_at_once: int = absent()
     left_out: int = absent("Inputs of which the model knows no class.")
+    broken: list[BrokenInput] = absent("Inputs that could not be read and were left out.")
     unknown: dict[str, int] = absent("Of how many inputs each class was left out, as the model knows nothing of its name.")
     command: str | None
     seconds: float | None = absent()

@@ -94,6 +94,14 @@ export interface BlockTerm {
   block: number;
 }
 
+/** An input that could not be read. */
+export interface BrokenInput {
+  index: number;
+  input: string | null;
+  /** Why. */
+  broken: string;
+}
+
 /** What makes probabilities of logits, and where the model abstains. */
 export interface Calibration {
   temperature: number;
@@ -1463,6 +1471,8 @@ export interface RunReport {
   tokens_at_once?: number;
   /** Inputs of which the model knows no class. */
   left_out?: number;
+  /** Inputs that could not be read and were left out. */
+  broken?: BrokenInput[];
   /** Of how many inputs each class was left out, as the model knows nothing of its name. */
   unknown?: { [name: string]: number };
   command: string | null;

@@ -85,6 +85,7 @@ function about(run) {
   const { plan, dataset, interval: kind, inputs, command } = run;
   const how = plan.how ? `tokens ${plan.how}` : "tokens removed as suits the model";
   const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
+  const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
   const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder not read.` : "";
   const missed = unknown.length
@@ -92,7 +93,7 @@ function about(run) {
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${broken}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import sys
@@ -20,13 +21,16 @@ import torch
 import explainers
 from explainers import ExplainerError
 from explainers.datasets import Dataset, open_dataset
+from explainers.evaluation.broken_inputs import BrokenInput
 from explainers.evaluation.distributed import RayWorker, Sources, WorkOrder, ray_engine
+from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import Plan, make_plan
-from explainers.evaluation.running import EvaluationRun, run
+from explainers.evaluation.running import EvaluationRun, first_inputs, run
 from explainers.models.calibration import UNCALIBRATED
 from explainers.models.model import Model
 from explainers.pipeline.explain import versions
 from tests.explainers.evaluation.deadly import Deadly
+from tests.explainers.support.made_up_datasets import made_up
 from tests.explainers.support.saved_models import save_timm
 
 pytestmark = pytest.mark.slow
@@ -161,6 +165,31 @@ def test_a_worker_with_another_model_says_so(saved: Path) -> None:
     same_model = replace(same_weights, calibration=UNCALIBRATED.probability_settings())
     assert "its scenes holds other inputs than" in _problem(same_model)
     assert "it has torch " in _problem(replace(order, versions=versions() | {"torch": "1.0"}))
+
+
+def test_a_worker_leaves_broken_inputs_out_where_the_run_does(saved: Path, tmp_path: Path) -> None:
+    folder = made_up("pictures", tmp_path)
+    (folder / "two.png").write_bytes(b"no picture")
+    model, data = explainers.load(saved, "cpu"), open_dataset("pictures", folder)
+    setup = EvaluationSetup(model, data, make_plan(model, data, ["random"], ["class_correlation"]), skip_broken=True)
+    order = WorkOrder(
+        sources=Sources(model=str(saved), dataset="pictures", data=folder),
+        plan=setup.plan,
+        device="cpu",
+        threads=torch.get_num_threads(),
+        weights=model.weights_digest,
+        calibration=model.calibration.probability_settings(),
+        inputs=first_inputs(setup),
+        versions=versions(),
+        skip_broken=True,
+    )
+    answer = RayWorker(order)(pa.table({"number": [0], "indices": [[0, 1]]})).to_pylist()[0]
+    assert answer["problem"] is None
+    measured, broken = json.loads(answer["rows"])
+    assert (measured["index"], broken["index"]) == (0, 1)
+    assert broken["broken"].startswith("two.png is not an image")
+    with pytest.raises(BrokenInput, match="Input 1 of pictures"):
+        first_inputs(replace(setup, skip_broken=False))
 
 
 def _problem(order: WorkOrder) -> str:

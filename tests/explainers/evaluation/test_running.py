@@ -17,7 +17,7 @@ from PIL import Image
 
 import explainers
 from explainers import ExplainerError
-from explainers.datasets import AnnotatedObject, Dataset, Sample, open_dataset
+from explainers.datasets import AnnotatedObject, Sample, open_dataset
 from explainers.evaluation.examples import draw_example, pack_scores, unpack_scores
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import Plan, make_plan, reason_against_metric
@@ -187,8 +187,7 @@ def test_the_digest_is_of_all_that_is_given() -> None:
             "labels": (np.int64(1),),
             "objects": (AnnotatedObject(label="b", mask=mask),),
         }
-        data = Dataset(name="made-up", kind="image", length=1, read=lambda index: Sample(**{**given, **changes}))
-        return digest_of(data, [0])
+        return digest_of([Sample(**{**given, **changes})])
 
     other = np.ones((2, 3), bool)
     digests = {

@@ -62,6 +62,20 @@ def test_evaluate_says_which_split_is_read_and_which_files_are_not(tmp_path: Pat
     assert "1 file in the folder of the data set not read" in printed.out
 
 
+def test_evaluate_leaves_broken_inputs_out_where_it_is_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "texts.csv"
+    file.write_text('text,label\nA dull film,negative\n"",positive\n', "utf-8")
+    words = ["evaluate", "--model", "reviews-bert", "--dataset", "texts", "--data", str(file), "--methods", "random", "--device", "cpu"]
+    words += ["--metrics", "class_correlation", "--out", str(tmp_path / "run")]
+    assert main(words) == 2
+    assert "Input 1 of texts cannot be measured: " in capsys.readouterr().err
+    assert main([*words, "--skip-broken"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 input; 1 broken and left out (number (1): A file of texts: texts.csv cannot be read: row 2 has no text" in printed
+    report = json.loads((tmp_path / "run/report.json").read_text("utf-8"))
+    assert report["command"].endswith("--data DIR --skip-broken --out DIR")
+
+
 def test_a_typo_in_a_name_of_timm_is_one_line_with_near_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, near in (
         ("vit_tiny_patch16_224.augreg_in21k_ft_in1kk", "timm/vit_tiny_patch16_224.augreg_in21k_ft_in1k"),

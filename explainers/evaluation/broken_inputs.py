@@ -1,0 +1,48 @@
+"""Inputs that cannot be measured: a picture that cannot be read, an empty text, a mask of another size. Which one it is, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from explainers.datasets import Dataset, Sample
+from explainers.errors import ExplainerError
+
+BROKEN = "broken"  # in a row, why its input cannot be measured; in run.json and reports, the list of such inputs
+
+
+class BrokenInput(ExplainerError):
+    """An input that cannot be measured. The other inputs of the run can be.
+
+    row  what stands in place of its rows: ``index``, ``input`` (its name; None of one that cannot be read) and ``broken`` (why)
+    """
+
+    def __init__(self, data: Dataset, index: int, name: str | None, problem: Exception) -> None:
+        known = f" ({name})" if name is not None else ""
+        super().__init__(
+            f"Input {index}{known} of {data.name} cannot be measured: {str(problem).rstrip('.')}. Mend it and type the same again: what is "
+            "measured is kept. Or leave such inputs out: skip_broken=True (--skip-broken)."
+        )
+        self.row: dict[str, Any] = {"index": index, "input": name, BROKEN: _without_folder(str(problem), data.folder)}
+
+
+def _without_folder(text: str, folder: Path | None) -> str:
+    """A message without the folder of the data: reports are passed on, and say nothing of this machine."""
+    if folder is None:
+        return text
+    return re.sub(rf"(?<![\w/]){re.escape(str(folder if folder.is_dir() else folder.parent))}/", "", text)
+
+
+def read_sample(data: Dataset, index: int) -> Sample:
+    """An input of a data set. Raises BrokenInput where it cannot be read."""
+    try:
+        return data[index]
+    except (ExplainerError, OSError) as problem:
+        raise BrokenInput(data, index, None, problem) from problem
+
+
+def sort_rows(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of inputs that were measured, and what stands for the broken ones."""
+    return [row for row in rows if BROKEN not in row], [row for row in rows if BROKEN in row]
