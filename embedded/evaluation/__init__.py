@@ -20,6 +20,8 @@ EVALUATIONS = {
     "reviews-bert": "embedded.evaluation.reviews",
     "all": "embedded.evaluation.size_and_load_time",
 }
+#: The same of models that ``vitrine train`` makes and that are not embedded.
+FINE_TUNED = {"reviews": "embedded.evaluation.finetuned_reviews"}
 JUDGED_METHOD = "fullgrad_plus:libra"  # the method whose maps are held to a bar where none is named
 CONTROL = "random"
 
@@ -106,8 +108,10 @@ class Setting:
 
 
 def measure(name: str, setting: Setting) -> Report:
-    """Measure one entry of `EVALUATIONS`. Raises what its module raises: FileNotFoundError for missing data, ExplainerError."""
-    report: Report = importlib.import_module(EVALUATIONS[name]).measure(name, setting)
+    """Measure one entry of `EVALUATIONS` or `FINE_TUNED`. Raises what its module raises: FileNotFoundError for missing data,
+    ExplainerError.
+    """
+    report: Report = importlib.import_module((EVALUATIONS | FINE_TUNED)[name]).measure(name, setting)
     return report
 
 

@@ -1,4 +1,4 @@
-"""How each embedded model was made.
+"""How each embedded model was made, and how a model of one's own is fine-tuned.
 
 Every recipe is a module with ``add_arguments(parser)`` and ``train(args)``; this table names them, and it is all that
 the command line reads.
@@ -11,4 +11,5 @@ RECIPES = {
     "photos-vit": "embedded.recipes.train_photos_vit",
     "clip": "embedded.recipes.train_clip",
     "reviews-bert": "embedded.recipes.train_reviews_bert",
+    "reviews": "embedded.recipes.train_reviews",
 }

@@ -104,6 +104,12 @@ def average_(average: dict[str, Tensor], model: nn.Module, step: int, decay: flo
             average[name].copy_(value)
 
 
+def save_checkpoint(state: Mapping[str, Any], path: Path) -> None:
+    """Write what a training goes on from, so that at any moment a whole file is there."""
+    torch.save(state, path.with_suffix(".partial"))
+    path.with_suffix(".partial").replace(path)
+
+
 def fit(
     model: nn.Module,
     batches: Callable[[int], Iterable[Any]],
@@ -175,8 +181,7 @@ def fit(
             if now - written > CHECKPOINT_EVERY:
                 state = {"model": model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer in optimizers],
                          "average": average, "step": step, "spent": now - started}  # fmt: skip
-                torch.save(state, checkpoint.with_suffix(".partial"))
-                checkpoint.with_suffix(".partial").replace(checkpoint)
+                save_checkpoint(state, checkpoint)
                 written = now
     model.load_state_dict(average)
     checkpoint.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""``vitrine train``: make an embedded model anew from its recipe."""
+"""``vitrine train``: make an embedded model anew from its recipe, or fine-tune one of one's own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def add(commands: Commands) -> None:
     """Declare ``vitrine train``. Each recipe brings its own arguments, so they are parsed once the recipe is known."""
     parser = commands.add_parser(
         "train",
-        help="train one of the embedded models anew",
-        description="Train one of the embedded models anew; the folder written can be given to --model.",
+        help="train one of the embedded models anew, or an encoder on reviews",
+        description="Train one of the embedded models anew, or with 'reviews' an encoder on ERASER's movie reviews. The folder that is "
+        "written can be given to --model.",
         epilog="'vitrine train NAME --help' lists the arguments of that recipe.",
     )
     parser.add_argument("name", metavar="NAME", choices=list(RECIPES), help=", ".join(RECIPES))
