@@ -1,0 +1,117 @@
+"""A table as plain data: rows of methods, columns with heads of several levels, and what is known of each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from explainers.metrics.registry import Direction
+
+#: What the levels of a head are, unless a table says otherwise.
+LEVELS = ("model", "data set", "metric")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One figure.
+
+    value      None where it has no meaning or is not at hand; the ``note`` says why
+    low, high  ends of its interval; error  its standard error; None where they are not known
+    inputs     of how many inputs it is; None where that is not known
+    best       whether it is the best of its column; tied  whether it cannot be told from the best
+    note       what must be known of it, in a sentence; empty where nothing is
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    error: float | None = None
+    inputs: int | None = None
+    best: bool = False
+    tied: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column holds.
+
+    head       its heads, from the outermost level to its own
+    unit       ``share`` is printed in per cent, ``number`` as it is; another one stands in the head, such as ``s``
+    direction  which values are better; None where neither end is
+    """
+
+    head: tuple[str, ...]
+    unit: str = "number"
+    direction: Direction | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its title, the spec of its method (empty where it has none), and a cell for each column."""
+
+    title: str
+    spec: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what stands above it, what must be known to read it, a sentence each, its columns and its rows.
+
+    rows_are  what the rows are, over their titles; levels  what each level of the heads is, the outermost first
+    Raises ValueError where a row has not one cell for each column, or a head not one part for each level.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    rows_are: str = "method"
+    levels: tuple[str, ...] = LEVELS
+
+    def __post_init__(self) -> None:
+        for column in self.columns:
+            if len(column.head) != len(self.levels):
+                raise ValueError(f"the head {column.head} has not one part for each of {self.levels}")
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(f"the row {row.title!r} has {len(row.cells)} cells, the table {len(self.columns)} columns")
+
+    @property
+    def numbered_notes(self) -> dict[str, int]:
+        """The notes of cells, each once, numbered from 1 in the order in which they are read."""
+        notes = dict.fromkeys(cell.note for row in self.rows for cell in row.cells if cell.note)
+        return {note: number for number, note in enumerate(notes, 1)}
+
+    def spans(self, level: int) -> Iterator[tuple[str, int]]:
+        """The heads of a level from left to right, and over how many columns each stands: neighbours that agree so far share one."""
+        for head, columns in groupby(self.columns, lambda column: column.head[: level + 1]):
+            yield head[-1], len(list(columns))
+
+    def counts(self, place: int) -> list[str]:
+        """Of a column for each row of how many inputs its figure is, where another one is of more: "48 of 60"; else nothing."""
+        cells = [row.cells[place] for row in self.rows]
+        most = max((cell.inputs for cell in cells if cell.inputs is not None), default=0)
+        is_said = [cell.value is not None and cell.inputs is not None and cell.inputs < most for cell in cells]
+        return [f"{cell.inputs} of {most}" if said else "" for cell, said in zip(cells, is_said, strict=True)]
+
+    @property
+    def legend(self) -> tuple[str, ...]:
+        """What the marks in the cells say, a sentence each for those that occur."""
+        cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
+        counted = any(count for place in range(len(self.columns)) for count in self.counts(place))
+        sentences = {
+            "Bold: the best of the column.": any(cell.best for cell in cells),
+            "*: cannot be told from the best.": any(cell.tied and not cell.best for cell in cells),
+            "In brackets: the interval.": any(has_interval(cell) for cell in cells),
+            "±: one standard error.": any(cell.error is not None and not has_interval(cell) for cell in cells),
+            "n of m: so many of the inputs have a value; the others are left out of it.": counted,
+        }
+        return tuple(sentence for sentence, occurs in sentences.items() if occurs)
+
+
+def has_interval(cell: Cell) -> bool:
+    """Whether both ends of the interval are known."""
+    return cell.low is not None and cell.high is not None
