@@ -12,6 +12,7 @@ from typing import Any
 from explainers.errors import ExplainerError
 from explainers.evaluation.html import format_value, rank_methods
 from explainers.evaluation.marks import best_methods, cannot_tell
+from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
 from explainers.methods.registry import is_control
 from explainers.methods.specs import split_spec
@@ -44,7 +45,8 @@ class RunReport:
         methods = [
             {**method, "readout": split_spec(method["spec"])[0], "control": is_control(method["spec"])} for method in self.report["methods"]
         ]
-        about = {"id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs}
+        protocol = protocol_in_words(self.report["plan"], self.report["kind"], self.report.get("removal"))
+        about = {"protocol": protocol, "id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs}
         return {**about, **document, "methods": methods, "metrics": metrics, "results": results}
 
     @property

@@ -42,6 +42,12 @@ def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
     return ~is_behind_first if curve.keeps_first else is_behind_first
 
 
+def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
+    """In which way tokens of an input, a batch of one, are taken away where nobody says: as suits the model."""
+    grid = model.layout_of(tensors).grid
+    return "removed" if grid is None else patch_removal(model, tensors, grid).how
+
+
 class CurveLogits:
     """The logits of one input with parts of it taken away.
 

@@ -60,9 +60,12 @@ class ClassLookup:
             return frozenset(() if index is None else (index,))
         return self.data.classes_of(label, self.model)
 
-    def right_classes(self, sample: Sample) -> frozenset[int]:
-        """The classes of which any is a right answer: those of every label of an input and of every object that it shows."""
-        return frozenset(index for label in labels_of(sample) for index in self.classes_of(label))
+    def right_classes(self, sample: Sample, first_alone: bool = False) -> frozenset[int]:
+        """The classes of which any is a right answer: those of every label of an input and of every object that it shows, or those of the
+        first label alone.
+        """
+        labels = labels_of(sample)[: 1 if first_alone else None]
+        return frozenset(index for label in labels for index in self.classes_of(label))
 
     def unknown_labels(self, sample: Sample) -> list[str]:
         """The labels of an input for which the model has neither a class nor a group."""

@@ -11,20 +11,12 @@ from jinja2 import Environment, FileSystemLoader
 
 from explainers.evaluation.examples import draw_example, unpack_scores
 from explainers.evaluation.marks import best_methods, cannot_tell
+from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.methods.registry import is_control
 
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
 _BROKEN_NAMED = 5  # inputs, at most; all of them stand in run.json and report.json
 _CURVES_DRAWN = 8  # methods whose curves are drawn
-_EXPLAINED = {
-    "predicted": "the predicted class",
-    "gold": "the class that the data set gives",
-    "each": "each class that the data set gives",
-}
-_LONG_TEXTS = {
-    "windows": "Texts longer than the model takes are read in windows. ",
-    "cut": "Texts longer than the model takes are cut to what it reads. ",
-}
 _CURVES = {
     "most": "Probability of the class while the most important tokens are gone",
     "left": "Probability of the class when only the most important tokens are left",
@@ -43,8 +35,7 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         examples=examples,
         title=f"{plan['model']} on {report['dataset']['title']}",
         inputs=inputs_in_words(report),
-        explained=_EXPLAINED[plan["target"]],
-        long_texts=_LONG_TEXTS[plan.get("long_texts", "windows")] if report["kind"] == "text" else "",
+        protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
         notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER] if has_counts(report) else [])],
         order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
         marked={metric["name"]: best_methods(report, metric) for metric in metrics},

@@ -25,10 +25,12 @@ from explainers.metrics import Metric, RemovalCurve
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
+from explainers.models.resizing import resized
 from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation
 from explainers.records.session import checker
+from explainers.records.targets import Probability, TargetLike
 
 #: Curves that reports draw, by the name under which metrics take them.
 REPORT_CURVES = ("most", "left")
@@ -39,11 +41,12 @@ EvaluationRow = dict[str, Any]
 class EvaluationSetup:
     """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
 
+    ``loaded`` is the model as it was loaded; ``model`` the same, shown pictures as the plan says.
     ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device. With ``skip_broken``
     inputs that cannot be read are left out, and the run goes on.
     """
 
-    model: Model
+    loaded: Model
     data: Dataset
     plan: Plan
     cancelled: Callable[[], bool] | None = None
@@ -51,9 +54,14 @@ class EvaluationSetup:
     skip_broken: bool = False
 
     @cached_property
+    def model(self) -> Model:
+        """The model, shown pictures as the plan says."""
+        return self.loaded if self.plan.resize is None else resized(self.loaded, self.plan.resize)
+
+    @cached_property
     def metrics(self) -> list[Metric]:
-        """The metrics of the plan."""
-        return self.plan.measured
+        """The metrics of the plan, their curves in its steps."""
+        return [metric.in_steps(self.plan.steps) for metric in self.plan.measured]
 
     @cached_property
     def needs(self) -> set[str]:
@@ -76,8 +84,8 @@ class EvaluationSetup:
         return self.classes.prompts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
-        """The classes of an input that are explained: the first label that the model knows, or each; None: the one that it predicts."""
-        if self.plan.target == "predicted":
+        """The classes of an input that are explained: the first label that the model knows, or each; None: one that it says itself."""
+        if self.plan.target in ("predicted", "second"):
             return None
         labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
         classes_by_indices = {entry.indices: entry for label in labels if (entry := self.classes.class_of(label)) is not None}
@@ -100,6 +108,11 @@ class EvaluationSetup:
             except BrokenInput:
                 if not self.skip_broken:
                     raise
+
+    def target_of(self, explained_class: ExplainedClass) -> TargetLike:
+        """A class as ``explain`` takes it: its logit, or its probability."""
+        named = self.classes.target_of(explained_class)
+        return Probability(named) if self.plan.explains == "probability" else named
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
@@ -137,7 +150,8 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         )
     logits = setup.answers(sample.model_input)
     order = logits.argsort(descending=True, stable=True).tolist()
-    targets = [ExplainedClass((order[0],))] if explained_classes is None else explained_classes
+    said = order[1 if setup.plan.target == "second" and len(order) > 1 else 0]
+    targets = [ExplainedClass((said,))] if explained_classes is None else explained_classes
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
     classes_to_explain = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
     places = {indices: place for place, indices in enumerate(classes_to_explain)}
@@ -145,7 +159,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         explanation: Explanation = explain(
             setup.model,
             sample.model_input,
-            [setup.classes.target_of(explained_class) for explained_class in classes_to_explain.values()],
+            [setup.target_of(explained_class) for explained_class in classes_to_explain.values()],
             list(setup.plan.methods),
             prompts=setup.prompts,
             seed=index,
@@ -290,7 +304,9 @@ class Measurement:
     def _classes(self, need: str) -> frozenset[int]:
         """Classes of the model: those explained (``target``), those that are right (``gold``), those that keep the ``answer``."""
         takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target == "gold")
-        return self.setup.classes.right_classes(self.sample) if takes_labels else frozenset(self.target.indices)
+        if not takes_labels:
+            return frozenset(self.target.indices)
+        return self.setup.classes.right_classes(self.sample, first_alone=self.setup.plan.right == "first")
 
     def _word_argument(self, need: str) -> Tensor | None:
         """The scores of words, which are marked, or the passages of them."""
@@ -315,7 +331,7 @@ class Measurement:
         return self._ask_again("randomised")
 
     def _ask_again(self, need: str) -> Tensor:
-        target = self.setup.classes.target_of(self.target)
+        target = self.setup.target_of(self.target)
         return MAPS_ANEW[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
     @property

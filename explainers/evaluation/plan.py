@@ -15,14 +15,29 @@ from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
-from explainers.methods.requirements import variants
+from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
+from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.model import Model
+from explainers.models.resizing import Resize, resized
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 
 __all__ = ["Plan", "make_plan"]
 
-ExplainedTarget = Literal["predicted", "gold", "each"]
+ExplainedTarget = Literal["predicted", "second", "gold", "each"]
+Explains = Literal["logit", "probability"]
+RightLabels = Literal["any", "first"]
+#: What each choice of a protocol means, by the option's name: for messages, reports and help.
+CHOICES: dict[str, dict[str, str]] = {
+    "target": {
+        "predicted": "the predicted class",
+        "second": "the class with the second largest score",
+        "gold": "the class that the data set gives",
+        "each": "each class that the data set gives",
+    },
+    "explains": {"logit": "its logit", "probability": "its probability"},
+    "right": {"any": "any of the labels of an input", "first": "the first label of an input alone"},
+}
 #: What a data set has to give for a metric that takes this.
 _GIVEN_BY = {
     "gold": "class",
@@ -34,6 +49,7 @@ _GIVEN_BY = {
     "passages": "rationale",
 }
 _WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
+MOST_STEPS = 100
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
 
@@ -44,8 +60,13 @@ class Plan:
     model    as ``explainers.load`` takes it; dataset  a name of ``explainers.datasets``
     methods  specs; metrics  names
     limit    how many inputs, drawn with ``seed``; None: all
-    target   the explained class: the one that the model predicts, the one that the data set gives, or each that it gives, in turn
+    target   the explained class: the one that the model predicts, the one with the second largest score, the one that the data set gives,
+             or each that it gives, in turn
+    explains which number of it: its logit, or its probability
+    resize   how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
     how      in which way tokens are taken away; None: as suits the model
+    right    which labels of an input count as right: any, or the first alone
+    steps    in how many equal steps tokens are taken away, where a metric goes by tenths
     long_texts  as ``explainers.explain`` takes it: how a text is read that is longer than the model takes
     """
 
@@ -55,7 +76,11 @@ class Plan:
     metrics: tuple[str, ...]
     limit: int | None = None
     target: ExplainedTarget = "predicted"
+    explains: Explains = "logit"
+    resize: Resize | None = None
     how: str | None = None
+    right: RightLabels = "any"
+    steps: int = TENTHS_OF_ALL
     seed: int = 0
     long_texts: LongTexts = "windows"
 
@@ -82,7 +107,11 @@ def make_plan(
     *,
     limit: int | None = None,
     target: ExplainedTarget = "predicted",
+    explains: Explains = "logit",
+    resize: Resize | None = None,
     how: str | None = None,
+    right: RightLabels = "any",
+    steps: int = TENTHS_OF_ALL,
     seed: int = 0,
     long_texts: LongTexts | None = None,
 ) -> Plan:
@@ -100,19 +129,16 @@ def make_plan(
         raise ExplainerError(f"{model.name} gives values, not classes, and these metrics are about classes.")
     if not len(data):
         raise ExplainerError(f"{data.name} holds no inputs: there is nothing to measure.")
-    if limit is not None and limit < 1:
-        raise ExplainerError("The limit must be at least 1 input.")
-    if how is not None and how not in _WAYS[kind]:
-        raise ExplainerError(f"how={how!r} is no way to take tokens from {kind}s: choose {', '.join(_WAYS[kind])}.")
-    if long_texts is not None and long_texts not in LONG_TEXTS:
-        raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
-    if target != "predicted" and "class" not in data.gives:
-        raise ExplainerError(f"{data.name} names no classes, so only predicted ones can be explained: choose target=predicted.")
+    _check_options(
+        model, data, target=target, explains=explains, resize=resize, how=how, right=right, steps=steps, limit=limit, long_texts=long_texts
+    )
     if model.kind == "clip":
         prompts_of(data)  # which refuses what has no names
     specs = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
     if not specs:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
+    if explains == "probability" and (note := for_probability(specs)[1]):
+        raise ExplainerError(f"{note} Measure them in a run of logits, or choose methods by name.")
     chosen_metrics = _metrics(metrics, data, len(specs))
     return Plan(
         model=model.name,
@@ -121,10 +147,34 @@ def make_plan(
         metrics=tuple(metric.name for metric in chosen_metrics),
         limit=limit,
         target=target,
+        explains=explains,
+        resize=resize,
         how=how,
+        right=right,
+        steps=steps,
         seed=seed,
         long_texts=long_texts or ("cut" if kind == "text" and asks_anew(chosen_metrics) else "windows"),
     )
+
+
+def _check_options(model: Model, data: Dataset, **options: Any) -> None:
+    """Raises ExplainerError for an option of a plan that is none, or that the model or the data set does not allow."""
+    limit, how, long_texts, steps = (options[name] for name in ("limit", "how", "long_texts", "steps"))
+    if limit is not None and limit < 1:
+        raise ExplainerError("The limit must be at least 1 input.")
+    if how is not None and how not in _WAYS[data.kind]:
+        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(_WAYS[data.kind])}.")
+    if long_texts is not None and long_texts not in LONG_TEXTS:
+        raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
+    for name, choices in CHOICES.items():
+        if options[name] not in choices:
+            raise ExplainerError(f"{name}={options[name]!r}: choose one of {', '.join(choices)}.")
+    if not MOST_STEPS >= steps >= 2:
+        raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MOST_STEPS} steps.")
+    if options["target"] in ("gold", "each") and "class" not in data.gives:
+        raise ExplainerError(f"{data.name} names no classes, so only those that the model says can be explained: choose target=predicted.")
+    if options["resize"] is not None:
+        resized(model, options["resize"])  # which refuses what cannot be resized
 
 
 def asks_anew(metrics: Sequence[Metric]) -> bool:

@@ -20,6 +20,7 @@ from explainers.evaluation.running import FORMAT, EvaluationRun
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, columns_of, estimate, weights_of_rows
 from explainers.metrics import Metric
 from explainers.metrics.faithfulness import LEFT, MOST
+from explainers.metrics.registry import TENTHS_OF_ALL
 
 REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
 
@@ -126,13 +127,14 @@ def _number(value: float, digits: int = 6) -> float | None:
 
 
 def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, Any]:
-    fractions = {"most": MOST.fractions, "left": LEFT.fractions}
+    steps = run.about["plan"].get("steps", TENTHS_OF_ALL)
+    fractions = {name: curve.in_steps(steps).fractions for name, curve in {"most": MOST, "left": LEFT}.items()}
     parts = {}
-    for name, steps in fractions.items():
+    for name, shares in fractions.items():
         if run.rows and f"curve.{name}" in run.rows[0]:
-            values = np.array([row[f"curve.{name}"] for row in run.rows]).reshape(-1, len(methods), len(steps)).mean(0)
+            values = np.array([row[f"curve.{name}"] for row in run.rows]).reshape(-1, len(methods), len(shares)).mean(0)
             parts[name] = {
-                "fractions": list(steps),
+                "fractions": list(shares),
                 "methods": {method: [float(f"{value:.5g}") for value in row] for method, row in zip(methods, values, strict=True)},
             }
     return parts

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
 from explainers.evaluation.broken_inputs import BROKEN, sort_rows
+from explainers.evaluation.curve_logits import usual_removal
 from explainers.evaluation.measuring import REPORT_CURVES, EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan, run_folder_of
 from explainers.evaluation.rows import RUN, RowFile, lock_folder, schema_of, write_json
@@ -30,9 +31,12 @@ __all__ = ["EvaluationRun", "run"]
 FORMAT = 1
 PARTS = 500  # files of a run at most, while it runs
 AT_ONCE_FIELD = "tokens_at_once"  # of forward passes, in run.json
+REMOVAL = "removal"  # the way in which tokens were taken away, in run.json, where the plan names none
 DATA = "data_digest"  # of the first inputs, in run.json
 CALIBRATION = "calibration"  # temperature and lapse of the probabilities, in run.json
 DIGESTED = 3
+#: Options of a plan that runs of earlier versions had no choice of, as they were then.
+EARLIER_OPTIONS = {field.name: field.default for field in fields(Plan) if field.name in ("explains", "resize", "right", "steps")}
 #: Told how many inputs are measured, of how many.
 InputsProgress = Callable[[int, int], None]
 
@@ -93,7 +97,10 @@ def run(
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
             if AT_ONCE_FIELD not in record:
-                record[AT_ONCE_FIELD] = tokens_at_once(model, _first_tensors(setup, indices), kind, free)
+                tensors = _first_tensors(setup, indices)
+                record[AT_ONCE_FIELD] = tokens_at_once(setup.model, tensors, kind, free)
+                if plan.how is None and any(curve.how is None and not curve.pixels for curve in setup.curves):
+                    record[REMOVAL] = usual_removal(setup.model, tensors)
                 write_json(folder / RUN, record)
             return replace(setup, at_once=record[AT_ONCE_FIELD])
 
@@ -152,7 +159,7 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         return about
     try:
         record = json.loads(path.read_text("utf-8"))
-        plan = dict(record["plan"])
+        plan = {**EARLIER_OPTIONS, **record["plan"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise ExplainerError(f"{path} is damaged, so nobody knows what {folder} holds: name another folder.") from None
     for key in (DATA, CALIBRATION):

@@ -128,6 +128,11 @@ def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     return _log_odds(left, whole, target)
 
 
+def _area_between(upper: Tensor, lower: Tensor) -> Tensor:
+    """The area (B,) between two curves (B, steps) that meet at both ends, which are not among the steps."""
+    return (upper - lower).sum(1) / (upper.shape[1] + 1)
+
+
 _BOTH: Takes = {"most": MOST, "left": LEFT, "target": "target"}
 
 
@@ -141,7 +146,7 @@ def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
     Both curves begin with the whole input and end with nothing, so they differ in between alone: the trapezoids come to a tenth of the
     sum of the nine differences.
     """
-    return (class_answers(left, target) - class_answers(most, target)).sum(1) / 10
+    return _area_between(class_answers(left, target), class_answers(most, target))
 
 
 @metric(
@@ -158,12 +163,12 @@ def srg_accuracy(most: Tensor, left: Tensor, answer: Tensor) -> Tensor:
     """As the symmetric relevance gain, of how often the class is on top in place of its probability. Where the data set's class is
     explained and it gives several, any of them keeps the answer.
     """
-    return (_is_top(left, answer) - _is_top(most, answer)).sum(1) / 10
+    return _area_between(_is_top(left, answer), _is_top(most, answer))
 
 
 def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
     """The area under accuracy over the share that is gone, from 0 to 0.9 and not divided by it, as Chefer et al. count it."""
-    return torch.trapezoid(_is_top(answers, gold), torch.tensor(WITH_NONE, dtype=torch.float64), dim=1)
+    return torch.trapezoid(_is_top(answers, gold), dx=1 / answers.shape[1], dim=1)
 
 
 @metric(
@@ -215,7 +220,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
 
     The published code also replaces special tokens; here they stay.
     """
-    return torch.trapezoid(class_answers(inserted, gold), torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
+    return torch.trapezoid(class_answers(inserted, gold), dx=1 / (inserted.shape[1] - 1), dim=1)
 
 
 @metric(
@@ -236,7 +241,7 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     The published code also replaces special tokens; here they stay.
     """
     squares = (pruned.double() - logits.double()[:, None]).square().sum(-1)
-    return torch.trapezoid(squares, torch.tensor(ALL_TENTHS, dtype=torch.float64), dim=1)
+    return torch.trapezoid(squares, dx=1 / (squares.shape[1] - 1), dim=1)
 
 
 _FEW: Takes = {"target": "target", "whole": "whole"}

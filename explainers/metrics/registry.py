@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ METRIC_NEEDS: dict[str, str] = {
 }
 
 
+TENTHS_OF_ALL = 10  # steps from a whole input to nothing, where a run does not say otherwise
+
+
 @dataclass(frozen=True, kw_only=True)
 class RemovalCurve:
     """Answers of the model while tokens are taken away.
@@ -70,6 +73,14 @@ class RemovalCurve:
     how: str | None = None
     pixels: bool = False
     of: Literal["probabilities", "logits"] = "probabilities"
+
+    def in_steps(self, steps: int) -> RemovalCurve:
+        """The same curve in so many equal steps, of one that goes by tenths; any other as it is."""
+        first, last = (round(TENTHS_OF_ALL * fraction) for fraction in (self.fractions[0], self.fractions[-1]))
+        if self.fractions != tuple(tenth / TENTHS_OF_ALL for tenth in range(first, last + 1)) or len(self.fractions) < 2:
+            return self
+        end = steps - (TENTHS_OF_ALL - last)
+        return replace(self, fractions=tuple(step / steps for step in range(first, end + 1)))
 
     @property
     def about(self) -> str:
@@ -123,6 +134,12 @@ class Metric:
     def needs(self) -> set[str]:
         """What it takes besides curves: keys of :data:`METRIC_NEEDS`."""
         return {need for need in self.takes.values() if isinstance(need, str)}
+
+    def in_steps(self, steps: int) -> Metric:
+        """The same metric, whose curves go in so many equal steps."""
+        return replace(
+            self, takes={name: need.in_steps(steps) if isinstance(need, RemovalCurve) else need for name, need in self.takes.items()}
+        )
 
     def __call__(self, **arguments: Tensor) -> Tensor:
         """The values (B,), or of a metric of a data set its parts (B, P), of what :attr:`takes` names."""

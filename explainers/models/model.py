@@ -89,10 +89,14 @@ class Model:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         """A model of a copy of the module: what it holds besides refers to the module's own parts."""
+        return self.made_anew(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
+
+    def made_anew(self, **changes: Any) -> Model:
+        """The model that comes of the same arguments with these ``changes``. Raises ExplainerError of one put together by hand."""
         if self.made_by is None:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
-        made = make(**copy.deepcopy({"module": self.module, **arguments}, memo))
+        made = make(**{"module": self.module, **arguments, **changes})
         known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 

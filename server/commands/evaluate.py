@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 
 MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
+#: The options that say how is measured.
+PROTOCOL = ("target", "explains", "resize", "how", "right", "steps")
 #: What counts where neither the command line nor an experiment says otherwise.
 DEFAULTS: dict[str, Any] = {
     "methods": ["default"],
     "metrics": ["mif", "lif", "srg"],
     "target": "predicted",
+    "explains": "logit",
+    "right": "any",
+    "steps": 10,
     "seed": 0,
     "engine": "local",
     "no_examples": False,
@@ -65,8 +70,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--metrics", metavar="NAME", nargs="+", action=Listed, help="names, or all (default: mif lif srg)")
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
-    parser.add_argument("--target", choices=("predicted", "gold", "each"), help="which class is explained (default: predicted)")
-    parser.add_argument("--how", metavar="WAY", help="removed, zeroed, painted or black; of texts removed, masked or unknown")
+    add_protocol(parser)
     parser.add_argument(
         "--long-texts",
         choices=("windows", "cut"),
@@ -95,6 +99,24 @@ def add(commands: Commands) -> None:
     parser.add_argument("--list", action="store_true", help="list the data sets and the metrics, and do nothing else")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
+
+
+def add_protocol(parser: argparse.ArgumentParser) -> None:
+    """The options that say how is measured."""
+    parser.add_argument("--target", choices=("predicted", "second", "gold", "each"), help="which class is explained (default: predicted)")
+    parser.add_argument("--explains", choices=("logit", "probability"), help="which number of it is explained (default: logit)")
+    parser.add_argument(
+        "--resize",
+        choices=("squashed", "cropped"),
+        help="pictures squashed whole into the model's size, or cropped to it around the centre (default: as the model was trained)",
+    )
+    parser.add_argument(
+        "--how",
+        metavar="WAY",
+        help="removed, zeroed, painted or black; of texts removed, masked or unknown (default: as suits the model; the report says which)",
+    )
+    parser.add_argument("--right", choices=("any", "first"), help="which labels of an input count as right (default: any)")
+    parser.add_argument("--steps", metavar="N", type=int, help="tokens are taken away in so many equal steps (default: 10)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -127,7 +149,11 @@ def run(args: argparse.Namespace) -> None:
         args.metrics,
         limit=args.limit,
         target=args.target,
+        explains=args.explains,
+        resize=args.resize,
         how=args.how,
+        right=args.right,
+        steps=args.steps,
         seed=args.seed,
         long_texts=args.long_texts,
     )
@@ -181,10 +207,10 @@ def unread_in_words(paths: tuple[str, ...]) -> str:
 def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
-    for name in ("model", "dataset", "split", "methods", "metrics", "limit", "target", "how", "seed", "long_texts"):
+    for name in ("model", "dataset", "split", "methods", "metrics", "limit", *PROTOCOL, "seed", "long_texts"):
         value = getattr(args, name)
         value = ",".join(value) if isinstance(value, list) else value
-        if value is not None and (name, value) not in (("target", "predicted"), ("seed", 0)):
+        if value is not None and (name, value) not in DEFAULTS.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
     data = ["--data DIR"] if args.data else []
     flags = [f"--{name.replace('_', '-')}" for name in ("no_examples", "skip_broken") if getattr(args, name)]

@@ -32,6 +32,10 @@ class RunPlan(Schema):
     target: str
     how: str | None
     seed: int
+    explains: str = absent()
+    resize: str | None = absent()
+    right: str = absent()
+    steps: int = absent()
     long_texts: str = absent()
 
 
@@ -121,6 +125,8 @@ class RunReport(Schema):
     id: str
     shipped: bool
     shows_inputs: bool
+    protocol: list[str] = Field(description="How was measured, a sentence each.")
+    removal: str = absent("In which way tokens were taken away, where the plan names none.")
     format: int
     plan: RunPlan
     weights_digest: str = absent()

@@ -82,8 +82,7 @@ function definitions(run) {
 
 /** @param {RunReport} run */
 function about(run) {
-  const { plan, dataset, interval: kind, inputs, command } = run;
-  const how = plan.how ? `tokens ${plan.how}` : "tokens removed as suits the model";
+  const { dataset, interval: kind, inputs, command } = run;
   const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
   const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
@@ -93,7 +92,7 @@ function about(run) {
     : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}, ${plan.target} class explained, ${how}. Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${broken}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}. ${run.protocol.join(" ")} Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${broken}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";

@@ -1,0 +1,35 @@
+"""A model that is shown pictures in another way than it was trained with, as published protocols have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from explainers.errors import ExplainerError
+from explainers.models.libraries.recognition import preprocessing_of
+from explainers.models.model import Model
+
+Resize = Literal["squashed", "cropped"]
+#: In which ways a picture is brought to the size that a model takes.
+RESIZES: dict[Resize, str] = {
+    "squashed": "the whole picture, its sides stretched to the model's size",
+    "cropped": "the shorter side fills the model's size, and what is left over of the longer one is cut off",
+}
+
+
+def resized(model: Model, resize: Resize) -> Model:
+    """The same model, whose pictures are brought to its size in this way; how they are scaled and normalised stays.
+
+    Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off.
+    Raises ExplainerError for another way, and for a model that reads texts or whose pictures have no size of their own.
+    """
+    if resize not in RESIZES:
+        raise ExplainerError(f"resize={resize!r}: choose one of {', '.join(RESIZES)}.")
+    if model.kind == "text":
+        raise ExplainerError(f"{model.name} reads texts, which are not resized: leave out resize.")
+    recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
+    if recipe is None or recipe.size is None:
+        raise ExplainerError(f"{model.name} takes pictures as they are, in no size of its own: leave out resize.")
+    return model.made_anew(
+        preprocess=replace(recipe, resize=recipe.size, fit="squash" if resize == "squashed" else "cover", crop=recipe.size)
+    )
