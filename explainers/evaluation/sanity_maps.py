@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from explainers.evaluation.conservation import block_sums
 from explainers.models.model import Model
 from explainers.pipeline.explain import explain
 from explainers.records.targets import TargetLike
@@ -80,7 +81,12 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
 
 
 #: What metrics take for which the model is explained anew.
-MAPS_ANEW = {"randomised": randomised_scores, "all_random": all_random_scores, "disturbed": disturbed_scores}
+MAPS_ANEW = {
+    "randomised": randomised_scores,
+    "all_random": all_random_scores,
+    "disturbed": disturbed_scores,
+    "block_sums": block_sums,
+}
 
 
 def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:

@@ -43,6 +43,8 @@ METRIC_NEEDS: dict[str, str] = {
     "rationale": "bool (B, W): the words that people marked, read or not",
     "passages": "bool (B, P, W): the words of each passage that people marked",
     "error": "(B,): how far the scores miss the explained number; not a number where a method promises no sum",
+    "block_sums": "(B, 3, L): at the input of each block the explained number, what the tokens hold of it, and the bias terms behind it; "
+    "not a number where a method follows no rule",
     "other": "(B, N): the scores when another class is explained",
     "randomised": "(B, L, N): the scores after the weights of ever more layers were randomised, from the output down",
     "all_random": "(B, N): the scores after the weights of all layers were randomised",

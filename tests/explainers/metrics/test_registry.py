@@ -39,6 +39,7 @@ def given(one: Metric) -> dict[str, Tensor]:
         "others": lambda: torch.rand(MAPS, 2, SIDE, SIDE, generator=draw) > 0.5,
         "cell": lambda: torch.tensor([[0, 0], [0, 1], [1, 1]]),
         "error": lambda: torch.rand(MAPS, generator=draw),
+        "block_sums": lambda: torch.randn(MAPS, 3, 5, generator=draw),
         "randomised": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),
         "all_random": lambda: torch.randn(MAPS, TOKENS, generator=draw),
         "disturbed": lambda: torch.randn(MAPS, 2, TOKENS, generator=draw),

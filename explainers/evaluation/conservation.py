@@ -1,0 +1,63 @@
+"""Conservation: at the input of each block, what a rule's signal and the bias terms behind it add up to, beside the explained number.
+
+A rule that hands the explained number out in shares loses none of it on the way, so that the sums of all blocks are that number (Ali et al.
+2022, who look at the first of them alone). Where they part, the blocks between lose something or make it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.rules import Rule
+from explainers.autograd.signals import fields_of
+from explainers.methods import parse
+from explainers.models.eval_mode import with_gradients
+from explainers.models.model import Model
+from explainers.models.structure.hooks import hooked
+from explainers.pipeline.precision import has_double
+from explainers.records.session import Session
+from explainers.records.targets import ResolvedTarget, TargetLike
+
+
+def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tensor:
+    """Of each sample and block (B, 3, L), in float64: the number that the backward pass begins with, what the tokens at the block's input
+    hold of it, and the bias terms behind the block.
+
+    Tokens hold their product with the signal; under a rule of relevance, which begins with 1 at the class and not with its logit, the
+    relevance itself, computed in float64 where the device has it. Bias terms are zero under a rule that leaves them out.
+    """
+    is_relevance = rule.is_relevance
+    recording = session.double if is_relevance and has_double(session.recording.logits.device) else session.recording
+    output_gradient = target.output_gradient(recording.logits, rule)
+    begun = output_gradient if is_relevance else output_gradient * recording.logits.detach()
+    inputs = recording.block_inputs
+    biases = [torch.zeros(len(x), dtype=torch.float64, device=x.device) for x in inputs]
+
+    def note_biases(block: int) -> Callable[[Tensor], None]:
+        def note(_: Tensor) -> None:
+            so_far = recording.backward_pass.biases
+            if so_far is not None and rule.bias:
+                biases[block] = so_far.by_token.double().sum(1) + so_far.unplaced.double()
+
+        return note
+
+    with hooked([x.register_hook(note_biases(block)) for block, x in enumerate(inputs) if x.requires_grad]):
+        signals = recording.backward(rule, output_gradient, fields_of(["block_inputs", "bias"])).block_inputs
+    pairs = zip(inputs, signals, strict=True)
+    tokens = [(signal if is_relevance else signal * x.detach()).double().flatten(1).sum(1) for x, signal in pairs]
+    explained = begun.double().sum(1)[:, None].expand(-1, len(inputs))
+    return torch.stack([explained, torch.stack(tokens, 1), torch.stack(biases, 1)], 1)
+
+
+def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
+    """:func:`sums_at_blocks` (M, 3, L) of one input under the rules of M methods, each rule once; not a number where a method has none."""
+    with with_gradients():
+        session = Session(model, dict(tensors), target, seed=seed)
+        chosen = session.targets_and_rows()[0][0]
+        rules = [parse(spec).rule for spec in specs]
+        sums = {rule: sums_at_blocks(session, chosen, rule)[0].cpu() for rule in dict.fromkeys(rules) if rule is not None}
+    nothing = torch.full((3, len(session.recording.block_inputs)), torch.nan, dtype=torch.float64)
+    return torch.stack([nothing if rule is None else sums[rule] for rule in rules])
