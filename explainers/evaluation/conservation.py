@@ -21,6 +21,9 @@ from explainers.pipeline.precision import has_double
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget, TargetLike
 
+#: The columns of a row that hold what :func:`sums_at_blocks` finds, a number for each block.
+BLOCK_COLUMNS = ("blocks.explained", "blocks.tokens", "blocks.biases")
+
 
 def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tensor:
     """Of each sample and block (B, 3, L), in float64: the number that the backward pass begins with, what the tokens at the block's input
@@ -55,9 +58,14 @@ def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tens
 def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """:func:`sums_at_blocks` (M, 3, L) of one input under the rules of M methods, each rule once; not a number where a method has none."""
     with with_gradients():
-        session = Session(model, dict(tensors), target, seed=seed)
+        session = Session(model, without_prompts(tensors), target, seed=seed)
         chosen = session.targets_and_rows()[0][0]
         rules = [parse(spec).rule for spec in specs]
         sums = {rule: sums_at_blocks(session, chosen, rule)[0].cpu() for rule in dict.fromkeys(rules) if rule is not None}
     nothing = torch.full((3, len(session.recording.block_inputs)), torch.nan, dtype=torch.float64)
     return torch.stack([nothing if rule is None else sums[rule] for rule in rules])
+
+
+def without_prompts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of an input without those of the prompts that a CLIP model compares it with, which are made anew."""
+    return {"pixel_values": tensors["pixel_values"]} if "pixel_values" in tensors else dict(tensors)

@@ -16,6 +16,8 @@ from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.broken_inputs import BrokenInput, read_sample
+from explainers.evaluation.conservation import BLOCK_COLUMNS
+from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
 from explainers.evaluation.marked_words import marked_words
@@ -78,6 +80,11 @@ class EvaluationSetup:
         """The classes of the model by the labels of the data set."""
         return ClassLookup(self.model, self.data, prompts_of(self.data) if self.model.kind == "clip" else None)
 
+    @cached_property
+    def inputs_for_memory(self) -> frozenset[int]:
+        """The inputs of which the memory of each map is measured."""
+        return frozenset(self.data.choose(self.plan.limit, self.plan.seed)[:INPUTS_FOR_MEMORY])
+
     @property
     def prompts(self) -> list[str] | None:
         """What a CLIP model compares pictures with."""
@@ -135,9 +142,10 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     and where each class is explained the labels of which the model has neither a class nor a group (``unknown``).
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
-    at random depend on ``index`` alone, so rows are the same whichever were computed before. There is no row where classes of the data set
-    are explained, and it gives none that the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where
-    metrics ask anew about a text that is read in windows.
+    at random depend on ``index`` alone, so rows are the same whichever were computed before, but for what the maps cost
+    (:data:`~explainers.evaluation.costs.COST_COLUMNS`). There is no row where classes of the data set are explained, and it gives none that
+    the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where metrics ask anew about a text that is read
+    in windows.
     """
     sample = setup.read(index)
     explained_classes = setup.explained_classes(sample)
@@ -155,19 +163,26 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     runners_up = [ExplainedClass((_first_outside(target, order),)) for target in targets]
     classes_to_explain = {entry.indices: entry for entry in [*targets, *(runners_up if "other" in setup.needs else [])]}
     places = {indices: place for place, indices in enumerate(classes_to_explain)}
-    try:
+
+    def explain_with(specs: Sequence[str]) -> Explanation:
         explanation: Explanation = explain(
             setup.model,
             sample.model_input,
             [setup.target_of(explained_class) for explained_class in classes_to_explain.values()],
-            list(setup.plan.methods),
+            list(specs),
             prompts=setup.prompts,
             seed=index,
             long_texts=setup.plan.long_texts,
             cancelled=setup.cancelled,
         )
+        return explanation
+
+    try:
+        explanation = explain_with(setup.plan.methods)
     except ExplainerError as problem:
         raise ExplainerError(f"{sample.name} cannot be explained: {problem}") from problem
+    device, specs = setup.model.device, setup.plan.methods if index in setup.inputs_for_memory else ()
+    memory = memory_of_maps(device, specs, lambda spec: explain_with([spec]))
     rows: list[EvaluationRow] = []
     for target, runner_up in zip(targets, runners_up, strict=True):
         maps, others = (
@@ -176,7 +191,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
         )
         measurement = Measurement(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
         rows += measurement.rows()
-    return rows
+    return [{**row, "device": device_name(device), "memory": memory.get(row["method"])} for row in rows]
 
 
 def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
@@ -224,10 +239,19 @@ class Measurement:
                 "unknown": unknown,
                 **{column: column_values[i] for column, column_values in columns.items()},
                 **{f"curve.{name}": curve[i].tolist() for name, curve in report_curves.items()},
+                **self._sums_at_blocks(i),
                 "scores": self._scores_to_draw(attribution),
+                "seconds": attribution.seconds,
             }
             for i, attribution in enumerate(self.maps)
         ]
+
+    def _sums_at_blocks(self, method: int) -> dict[str, list[float] | None]:
+        """What a method's rule passes on at the input of each block; None where it follows none."""
+        if "block_sums" not in self.setup.needs:
+            return {}
+        sums = self._block_sums[method]
+        return {column: None if sums.isnan().any() else of.tolist() for column, of in zip(BLOCK_COLUMNS, sums, strict=True)}
 
     def _scores_to_draw(self, attribution: Attribution) -> list[float]:
         """What a picture of the map is drawn from: the score of each patch, or of each word."""
@@ -324,7 +348,13 @@ class Measurement:
             return self._randomised_scores
         if need == "all_random" and "randomised" in self.setup.needs:
             return self._randomised_scores[:, -1]  # where its steps end
+        if need == "block_sums":
+            return self._block_sums
         return self._ask_again(need)
+
+    @cached_property
+    def _block_sums(self) -> Tensor:
+        return self._ask_again("block_sums")
 
     @cached_property
     def _randomised_scores(self) -> Tensor:

@@ -12,13 +12,14 @@ import numpy as np
 from explainers.datasets import DATASETS
 from explainers.errors import ExplainerError
 from explainers.evaluation.broken_inputs import BROKEN
+from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.rows import write_json, write_whole
 from explainers.evaluation.running import FORMAT, EvaluationRun
-from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, columns_of, estimate, weights_of_rows
-from explainers.metrics import Metric
+from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Estimates, columns_of, estimate, weights_of_rows
+from explainers.metrics import METRICS, Metric
 from explainers.metrics.faithfulness import LEFT, MOST
 from explainers.metrics.registry import TENTHS_OF_ALL
 
@@ -59,6 +60,10 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
              be told from the best
     apart    metric -> p of every pair of methods, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
+    blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method
+             follows no rule; without methods where it was not measured
+    costs    what a map costs: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None
+             where the device does not count them; ``devices``. None where nothing is known of it
     """
     methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)
@@ -101,6 +106,8 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         "results": results,
         "apart": apart,
         "curves": _curves(run, methods),
+        "blocks": _blocks(run, methods, weights),
+        "costs": _costs(run, methods),
     }
 
 
@@ -138,6 +145,52 @@ def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, Any]:
                 "methods": {method: [float(f"{value:.5g}") for value in row] for method, row in zip(methods, values, strict=True)},
             }
     return parts
+
+
+def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, Any]:
+    if not run.rows or BLOCK_COLUMNS[0] not in run.rows[0]:
+        return {}
+    metric, blocks = METRICS["conservation"], max(len(row[BLOCK_COLUMNS[0]] or ()) for row in run.rows)
+    nothing = [math.nan] * blocks
+    sums = np.array([[row[column] or nothing for column in BLOCK_COLUMNS] for row in run.rows], np.float64)
+    explained, tokens, biases = np.moveaxis(sums.reshape(-1, len(methods), len(BLOCK_COLUMNS), blocks), 2, 0)
+
+    def estimate_block(arrived: Any, block: int) -> Estimates:
+        missed = np.abs(arrived - explained)[..., block]
+        return estimate(metric, np.stack([missed, np.abs(explained[..., block])], -1), weights)
+
+    found = [(estimate_block(tokens + biases, block), estimate_block(tokens, block)) for block in range(blocks)]
+    return {
+        method: None
+        if not math.isfinite(found[0][0].values[i])
+        else [
+            {
+                "value": _number(whole.values[i]),
+                "low": _number(whole.low[i]),
+                "high": _number(whole.high[i]),
+                "without_biases": _number(alone.values[i]),
+            }
+            for whole, alone in found
+        ]
+        for i, method in enumerate(methods)
+    }
+
+
+def _costs(run: EvaluationRun, methods: list[str]) -> dict[str, Any] | None:
+    costs: dict[str, dict[str, list[float]]] = {name: {method: [] for method in methods} for name in ("seconds", "memory")}
+    for row in run.costs:
+        for name, of_methods in costs.items():
+            if row[name] is not None:
+                of_methods[row["method"]].append(row[name])
+    if not any(costs["seconds"].values()):
+        return None
+    seconds = {}
+    for method, values in costs["seconds"].items():
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]) if values else [math.nan] * 3
+        seconds[method] = {"value": _number(middle, 4), "low": _number(low, 4), "high": _number(high, 4), "inputs": len(values)}
+    memory = {method: int(max(values)) if values else None for method, values in costs["memory"].items()}
+    devices = dict.fromkeys(row["device"] for row in run.costs if row["device"])
+    return {"devices": list(devices), "seconds": seconds, "memory": memory}
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:

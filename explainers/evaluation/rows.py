@@ -1,4 +1,7 @@
-"""The rows of a run on disk: Parquet files that are whole or not there, so that a run may stop at any moment and go on."""
+"""The rows of a run on disk: Parquet files that are whole or not there, so that a run may stop at any moment and go on.
+
+What maps cost differs from run to run, and rows do not: while a run goes on both are in the files of its parts, then in one file each.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
+from explainers.evaluation.conservation import BLOCK_COLUMNS
+from explainers.evaluation.costs import COST_COLUMNS
 from explainers.metrics import Metric
 
-RUN, ROWS, PARTS = "run.json", "rows.parquet", "parts"
+RUN, ROWS, COSTS, PARTS = "run.json", "rows.parquet", "costs.parquet", "parts"
 
 
 def _arrow() -> Any:
@@ -24,13 +29,21 @@ def _arrow() -> Any:
 
 
 def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
-    """The columns of the rows: which input and method, a number for each metric or part of one, curves, scores."""
+    """The columns of the rows: which input and method, a number for each metric or part of one, curves, sums at blocks, scores."""
     pa = _arrow()
     columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
     columns.append(("unknown", pa.list_(pa.string())))
     values = [(column, pa.float64()) for metric in metrics for column in metric.columns]
-    curves = [(f"curve.{name}", pa.list_(pa.float64())) for name in curve_names]
-    return pa.schema([*columns, *values, *curves, ("scores", pa.list_(pa.float32()))])
+    lists = [f"curve.{name}" for name in curve_names]
+    lists += [*BLOCK_COLUMNS] if any("block_sums" in metric.needs for metric in metrics) else []
+    return pa.schema([*columns, *values, *((name, pa.list_(pa.float64())) for name in lists), ("scores", pa.list_(pa.float32()))])
+
+
+def _schema_of_costs() -> Any:
+    """The columns of what maps cost: which input and method, and what :data:`COST_COLUMNS` names."""
+    pa = _arrow()
+    types = dict(zip(COST_COLUMNS, (pa.float64(), pa.int64(), pa.string()), strict=True))
+    return pa.schema([("index", pa.int64()), ("target", pa.string()), ("method", pa.string()), *types.items()])
 
 
 def half_of(path: Path) -> Path:
@@ -86,7 +99,8 @@ def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
-        raise ExplainerError(f"{path} is damaged ({problem}): remove it and type the same again, and it is measured anew.") from None
+        then = "what its maps cost is not known then" if path.name == COSTS else "it is measured anew"
+        raise ExplainerError(f"{path} is damaged ({problem}): remove it and type the same again, and {then}.") from None
 
 
 class RowFile:
@@ -128,28 +142,49 @@ class RowFile:
         """Write one part."""
         pa = _arrow()
         self._part(number).parent.mkdir(exist_ok=True)
-        table = pa.Table.from_pylist(rows, schema=self.schema)
+        costs = _schema_of_costs()
+        schema = pa.unify_schemas([self.schema, costs])
+        table = pa.Table.from_pylist(rows, schema=schema)
         write_whole(self._part(number), lambda half: pa.parquet.write_table(table, half, compression="zstd"))
 
     def finish(self) -> None:
-        """Put all parts into one file, a row group each, and drop them."""
-        pa = _arrow()
+        """Put all parts into one file of rows, a row group each, and one of what maps cost, and drop them."""
         parts = [self._part(number) for number in range(self.count)]
         if not self.complete:
-
-            def gather(half: Path) -> None:
-                with pa.parquet.ParquetWriter(half, self.schema, compression="zstd") as writer:
-                    for part in parts:
-                        writer.write_table(self._table(part))
-
-            write_whole(self.folder / ROWS, gather)
+            self._gather(parts, COSTS, _schema_of_costs())
+            self._gather(parts, ROWS, self.schema)
         for path in sorted((self.folder / PARTS).glob("*")) if (self.folder / PARTS).is_dir() else []:
             path.unlink()
         if (self.folder / PARTS).is_dir():
             (self.folder / PARTS).rmdir()
 
+    def _gather(self, parts: Sequence[Path], name: str, schema: Any) -> None:
+        """Write what parts have of the columns of ``schema``; those that an earlier version left out have no value."""
+
+        def gather(half: Path) -> None:
+            with _arrow().parquet.ParquetWriter(half, schema, compression="zstd") as writer:
+                for part in parts:
+                    writer.write_table(_with_columns(self._table(part), schema))
+
+        write_whole(self.folder / name, gather)
+
     def read(self) -> list[dict[str, Any]]:
         """All rows that are there, in the order of the inputs."""
+        return self._read(self.folder / ROWS, self.schema)
+
+    def read_costs(self) -> list[dict[str, Any]]:
+        """What the map of each row cost, in the same order; empty where the run is of an earlier version."""
+        path = self.folder / COSTS
+        return [] if self.complete and not path.is_file() else self._read(path, _schema_of_costs())
+
+    def _read(self, whole: Path, schema: Any) -> list[dict[str, Any]]:
         parts = [self._part(number) for number in range(self.count)]
-        paths = [self.folder / ROWS] if self.complete else [path for path in parts if path.is_file()]
-        return [row for path in paths for row in self._table(path).to_pylist()]
+        paths = [whole] if self.complete else [path for path in parts if path.is_file()]
+        return [row for path in paths for row in _with_columns(self._table(path), schema).to_pylist()]
+
+
+def _with_columns(table: Any, schema: Any) -> Any:
+    """The columns of a schema, those that the table lacks without values."""
+    pa = _arrow()
+    columns = [table.column(field.name) if field.name in table.schema.names else pa.nulls(len(table), field.type) for field in schema]
+    return pa.table(columns, schema=schema)

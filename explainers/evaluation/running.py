@@ -43,11 +43,15 @@ InputsProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """A finished run: its folder, what it says of itself, and its rows in the order of the inputs, each with all methods in their order."""
+    """A finished run: its folder, what it says of itself, and its rows in the order of the inputs, each with all methods in their order.
+
+    costs  what the map of each row cost, in the same order; empty where nothing is known of it
+    """
 
     folder: Path
     about: dict[str, Any]
     rows: list[EvaluationRow]
+    costs: Sequence[dict[str, Any]] = ()
 
 
 def run(
@@ -124,7 +128,7 @@ def run(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
-        return EvaluationRun(folder, record, rows)
+        return EvaluationRun(folder, record, rows, file.read_costs())
 
 
 def _first_tensors(setup: EvaluationSetup, indices: Sequence[int]) -> dict[str, Tensor]:

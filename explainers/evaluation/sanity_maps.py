@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from explainers.evaluation.conservation import block_sums
+from explainers.evaluation.conservation import block_sums, without_prompts
 from explainers.models.model import Model
 from explainers.pipeline.explain import explain
 from explainers.records.targets import TargetLike
@@ -57,7 +57,7 @@ def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
     """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
     with shuffle_layers(model, seed) as steps:
-        return torch.stack([_scores(model, _inputs(tensors), target, specs, seed) for _ in steps], 1)
+        return torch.stack([_scores(model, without_prompts(tensors), target, specs, seed) for _ in steps], 1)
 
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
@@ -65,7 +65,7 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
     with shuffle_layers(model, seed) as steps:
         for _ in steps:
             pass
-        return _scores(model, _inputs(tensors), target, specs, seed)
+        return _scores(model, without_prompts(tensors), target, specs, seed)
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
@@ -76,7 +76,7 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
     maps = []
     for _ in range(DISTURBED_DRAWS):
         noise = (2 * torch.rand(pixels.shape, generator=draw) - 1).to(pixels) * reach
-        maps.append(_scores(model, {**_inputs(tensors), "pixel_values": pixels + noise}, target, specs, seed))
+        maps.append(_scores(model, {**without_prompts(tensors), "pixel_values": pixels + noise}, target, specs, seed))
     return torch.stack(maps, 1)
 
 
@@ -94,10 +94,3 @@ def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: 
     result = explain(model, inputs, target, specs, seed=seed)
     explanation = result[0] if isinstance(result, list) else result
     return torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs])
-
-
-def _inputs(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors without those of the prompts, which ``explain`` makes anew."""
-    if "pixel_values" in tensors:
-        return {"pixel_values": tensors["pixel_values"]}
-    return dict(tensors)

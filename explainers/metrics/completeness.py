@@ -41,12 +41,13 @@ def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
     direction="lower",
     source=ALI,
     highest=None,
+    unit="number",
     parts=("missed", "explained"),
     combine=missed_share,
 )
 def conservation(block_sums: Tensor) -> Tensor:
     """How far what arrives at the inputs of the blocks under a method's rule, bias terms behind them included, misses the explained number:
-    the mean over blocks, summed over inputs, as a share of the sizes of the explained numbers.
+    the mean over blocks, summed over inputs, over the sizes of the explained numbers.
     """
     explained, tokens, biases = block_sums.double().unbind(1)
     return torch.stack([(tokens + biases - explained).abs().mean(1), explained[:, 0].abs()], 1)

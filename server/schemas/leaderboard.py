@@ -119,6 +119,32 @@ class BrokenInput(Schema):
     broken: str = Field(description="Why.")
 
 
+class BlockFigure(Schema):
+    """By how much what arrives at the input of a block misses the explained number."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    without_biases: float | None = Field(description="The same, bias terms left out.")
+
+
+class CostFigure(Schema):
+    """The median over inputs, and its quartiles."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    inputs: int
+
+
+class RunCosts(Schema):
+    """What a map costs."""
+
+    devices: list[str]
+    seconds: dict[str, CostFigure]
+    memory: dict[str, int | None] = Field(description="Bytes, the most of a map made alone; null where the device does not count them.")
+
+
 class RunReport(Schema):
     """What a run measured and found."""
 
@@ -147,6 +173,8 @@ class RunReport(Schema):
     interval: Interval
     results: dict[str, dict[str, RunFigure]]
     curves: dict[str, RunCurves]
+    blocks: dict[str, list[BlockFigure] | None] = absent("Of each method the conservation error by block, where it was measured.")
+    costs: RunCosts | None = absent()
 
 
 class RankedMethod(Schema):

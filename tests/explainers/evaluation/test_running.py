@@ -72,7 +72,8 @@ def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Ev
         return False
 
     first = done.rows[: len(METHODS)]
-    assert rows_of(EvaluationSetup(model, data, plan, others_first), first[0]["index"]) == first
+    again = rows_of(EvaluationSetup(model, data, plan, others_first), first[0]["index"])
+    assert [{name: row[name] for name in first[0]} for row in again] == first  # all but what the maps cost
     assert asked > 2
 
 
@@ -118,7 +119,24 @@ def test_a_killed_run_ends_equal(finished: tuple[Plan, EvaluationRun], tmp_path:
     assert resumed is not None
     assert resumed.rows == finished[1].rows
     assert (folder / "rows.parquet").read_bytes() == (finished[1].folder / "rows.parquet").read_bytes()
-    assert sorted(path.name for path in folder.iterdir()) == ["rows.parquet", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["costs.parquet", "rows.parquet", "run.json"]
+
+
+def test_what_maps_cost_lies_beside_the_rows(finished: tuple[Plan, EvaluationRun], tiny: Tiny, tmp_path: Path) -> None:
+    """On a CPU that is time alone. Parts that an earlier version measured say nothing of it, and hinder nothing."""
+    done = finished[1]
+    assert [(row["index"], row["method"]) for row in done.costs] == [(row["index"], row["method"]) for row in done.rows]
+    assert all(row["seconds"] > 0 and row["memory"] is None and row["device"] == "cpu" for row in done.costs)
+    assert not {"seconds", "memory", "device"} & done.rows[0].keys()
+    whole = tiny(tmp_path / "whole")
+    (tmp_path / "begun/parts").mkdir(parents=True)
+    (tmp_path / "begun/run.json").write_bytes((whole.folder / "run.json").read_bytes())
+    pq.write_table(pq.read_table(whole.folder / "rows.parquet").slice(0, 2), tmp_path / "begun/parts/000000.parquet")
+    resumed = tiny(tmp_path / "begun")
+    assert resumed.rows == whole.rows
+    assert [row["seconds"] is None for row in resumed.costs] == [True, True, False, False]
+    (whole.folder / "costs.parquet").unlink()
+    assert list(tiny(whole.folder).costs) == []
 
 
 def test_a_folder_belongs_to_one_run(finished: tuple[Plan, EvaluationRun], tmp_path: Path) -> None:
@@ -136,7 +154,7 @@ def test_a_run_killed_at_its_first_line_begins_anew(tiny: Tiny, tmp_path: Path) 
     folder.mkdir()
     (folder / ".run.json.half").write_text('{"form')
     assert tiny(folder).rows
-    assert sorted(path.name for path in folder.iterdir()) == ["rows.parquet", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["costs.parquet", "rows.parquet", "run.json"]
 
 
 def test_the_same_plan_on_other_files_is_another_run(tmp_path: Path) -> None:
