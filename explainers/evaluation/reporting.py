@@ -159,10 +159,10 @@ def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, A
         missed = np.abs(arrived - explained)[..., block]
         return estimate(metric, np.stack([missed, np.abs(explained[..., block])], -1), weights)
 
-    found = [(estimate_block(tokens + biases, block), estimate_block(tokens, block)) for block in range(blocks)]
+    of_blocks = [(estimate_block(tokens + biases, block), estimate_block(tokens, block)) for block in range(blocks)]
     return {
         method: None
-        if not math.isfinite(found[0][0].values[i])
+        if not math.isfinite(of_blocks[0][0].values[i])
         else [
             {
                 "value": _number(whole.values[i]),
@@ -170,7 +170,7 @@ def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, A
                 "high": _number(whole.high[i]),
                 "without_biases": _number(alone.values[i]),
             }
-            for whole, alone in found
+            for whole, alone in of_blocks
         ]
         for i, method in enumerate(methods)
     }

@@ -36,21 +36,26 @@ class Estimates:
     p_of_pairs: Numbers
 
     def find_ties(self, direction: str | None) -> list[bool]:
-        """Which methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
-        of them; none is where neither end of the metric is better.
-        """
-        measured_methods = np.flatnonzero(np.isfinite(self.values))
-        if direction is None or not len(measured_methods):
-            return [False] * len(self.values)
-        sign = 1 if direction == "higher" else -1
-        best = int(measured_methods[np.argmax(sign * self.values[measured_methods])])
-        other_methods = sorted((i for i in measured_methods.tolist() if i != best), key=lambda i: float(self.p_of_pairs[best, i]))
-        worse_methods: set[int] = set()
-        for rank, other in enumerate(other_methods):
-            if self.p_of_pairs[best, other] * (len(other_methods) - rank) >= ALPHA:
-                break
-            worse_methods.add(other)
-        return [i in measured_methods and i not in worse_methods for i in range(len(self.values))]
+        """Which methods cannot be told from the best: see :func:`find_ties`."""
+        return find_ties(self.values, self.p_of_pairs, direction)
+
+
+def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
+    """Which of M methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
+    of them; none is where neither end of the metric is better.
+    """
+    measured_methods = np.flatnonzero(np.isfinite(values))
+    if direction is None or not len(measured_methods):
+        return [False] * len(values)
+    sign = 1 if direction == "higher" else -1
+    best = int(measured_methods[np.argmax(sign * values[measured_methods])])
+    other_methods = sorted((i for i in measured_methods.tolist() if i != best), key=lambda i: float(p_of_pairs[best, i]))
+    worse_methods: set[int] = set()
+    for rank, other in enumerate(other_methods):
+        if p_of_pairs[best, other] * (len(other_methods) - rank) >= ALPHA:
+            break
+        worse_methods.add(other)
+    return [i in measured_methods and i not in worse_methods for i in range(len(values))]
 
 
 def weights_of(inputs: int, seed: int = 0) -> Numbers:

@@ -18,7 +18,7 @@ class Cell:
 
     value      None where it has no meaning or is not at hand; the ``note`` says why
     low, high  ends of its interval; error  its standard error; None where they are not known
-    inputs     of how many inputs it is; None where that is not known
+    inputs     of how many inputs it is, ``of`` how many that could have had a value; None where that is not known
     best       whether it is the best of its column; tied  whether it cannot be told from the best
     note       what must be known of it, in a sentence; empty where nothing is
     """
@@ -28,6 +28,7 @@ class Cell:
     high: float | None = None
     error: float | None = None
     inputs: int | None = None
+    of: int | None = None
     best: bool = False
     tied: bool = False
     note: str = ""
@@ -91,11 +92,13 @@ class Table:
             yield head[-1], len(list(columns))
 
     def counts(self, place: int) -> list[str]:
-        """Of a column for each row of how many inputs its figure is, where another one is of more: "48 of 60"; else nothing."""
+        """Of a column for each row of how many inputs its figure is, where more could have had a value: "48 of 60"; else nothing. Where a
+        cell does not say of how many it could be, the most of the column are meant.
+        """
         cells = [row.cells[place] for row in self.rows]
         most = max((cell.inputs for cell in cells if cell.inputs is not None), default=0)
-        is_said = [cell.value is not None and cell.inputs is not None and cell.inputs < most for cell in cells]
-        return [f"{cell.inputs} of {most}" if said else "" for cell, said in zip(cells, is_said, strict=True)]
+        known = [(cell.inputs if cell.value is not None else None, most if cell.of is None else cell.of) for cell in cells]
+        return [f"{inputs} of {of}" if inputs is not None and inputs < of else "" for inputs, of in known]
 
     @property
     def legend(self) -> tuple[str, ...]:
@@ -103,7 +106,7 @@ class Table:
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
         counted = any(count for place in range(len(self.columns)) for count in self.counts(place))
         sentences = {
-            "Bold: the best of the column.": any(cell.best for cell in cells),
+            "Bold: the best.": any(cell.best for cell in cells),
             "*: cannot be told from the best.": any(cell.tied and not cell.best for cell in cells),
             "In brackets: the interval.": any(has_interval(cell) for cell in cells),
             "±: one standard error.": any(cell.error is not None and not has_interval(cell) for cell in cells),

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader
 from explainers.evaluation.html import format_value
 from explainers.evaluation.tables.record import Cell, Column, Table, has_interval
 
-_FIGURES = ("value", "low", "high", "error", "inputs", "best", "tied", "note")
+_FIGURES = ("value", "low", "high", "error", "inputs", "of", "best", "tied", "note")
 _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 

@@ -11,7 +11,7 @@ from explainers.evaluation.running import EvaluationRun, InputsProgress, run
 from tests.support.embedded_models import loaded
 
 METHODS = ("random", "rollout", "fullgrad")
-METRICS = ("mif", "lif", "srg", "completeness", "ap", "miou", "class_correlation")
+METRICS = ("mif", "lif", "srg", "completeness", "conservation", "ap", "miou", "class_correlation")
 INPUTS = 4
 
 

@@ -286,6 +286,18 @@ def test_reports_say_what_the_rows_say(finished: tuple[Plan, EvaluationRun]) -> 
     assert found["value"] == pytest.approx(sum(own) / INPUTS, rel=1e-5)
     assert found["low"] <= found["value"] <= found["high"]
     assert report["results"]["completeness"]["rollout"]["value"] is None
+    assert report["blocks"]["rollout"] is None
+    of_blocks = report["blocks"]["fullgrad"]
+    assert len(of_blocks) == len(loaded("scenes-vit").blocks)
+    conservation = report["results"]["conservation"]["fullgrad"]["value"]
+    assert sum(block["value"] for block in of_blocks) / len(of_blocks) == pytest.approx(conservation, rel=1e-4)
+    own = [row["blocks.tokens"][0] - row["blocks.explained"][0] for row in done.rows if row["method"] == "fullgrad"]
+    size = sum(abs(row["blocks.explained"][0]) for row in done.rows if row["method"] == "fullgrad")
+    assert of_blocks[0]["without_biases"] == pytest.approx(sum(map(abs, own)) / size, rel=1e-4)
+    assert report["costs"]["devices"] == ["cpu"]
+    seconds = report["costs"]["seconds"]["rollout"]
+    assert 0 < seconds["low"] <= seconds["value"] <= seconds["high"]
+    assert report["costs"]["memory"] == dict.fromkeys(METHODS)
     examples = json.loads((done.folder / "examples.json").read_text("utf-8"))
     best = examples["chosen"]["ap"]["rollout"]["best"]
     values = [row["ap"] for row in done.rows if row["method"] == "rollout" and row["ap"] is not None]

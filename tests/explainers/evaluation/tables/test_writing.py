@@ -41,9 +41,26 @@ TABLE = Table("50 % of _it_", ("Holm, 5 %.",), COLUMNS, ROWS)
 
 def test_csv_has_a_line_a_cell_and_all_digits() -> None:
     head, first, second, *_, last = csv.reader(io.StringIO(to_csv(TABLE)))
-    assert ",".join(head) == "method,spec,model,data set,metric,unit,better,value,low,high,error,inputs,best,tied,note"
-    assert first == ["Rollout", "rollout", "ViT_B", "A&B", "MIF", "share", "higher", "0.51234", "0.4", "0.6", "", "10", "True", "True", ""]
-    assert second[7:] == ["", "", "", "", "", "False", "False", "promises no sum | at all"]
+    assert ",".join(head) == "method,spec,model,data set,metric,unit,better,value,low,high,error,inputs,of,best,tied,note"
+    assert first == [
+        "Rollout",
+        "rollout",
+        "ViT_B",
+        "A&B",
+        "MIF",
+        "share",
+        "higher",
+        "0.51234",
+        "0.4",
+        "0.6",
+        "",
+        "10",
+        "",
+        "True",
+        "True",
+        "",
+    ]
+    assert second[7:] == ["", "", "", "", "", "", "False", "False", "promises no sum | at all"]
     assert last[:7] == ["Grad <CAM>", "gradcam?a=b", "BERT", "SST-2", "Time", "s", "lower"]
 
 
@@ -55,7 +72,7 @@ def test_markdown() -> None:
 | Rollout `rollout` | **51.2** \[40.0, 60.0\] | – \[1\] | 0.25 ±0.01 |
 | Grad \<CAM> `gradcam?a=b` | 50.0\* \[40.0, 60.0\] 9 of 10 | **-2e-07** | – \[2\] |
 
-- Bold: the best of the column.
+- Bold: the best.
 - \*: cannot be told from the best.
 - In brackets: the interval.
 - ±: one standard error.

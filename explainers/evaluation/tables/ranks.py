@@ -1,0 +1,76 @@
+"""Whether methods can be told apart over several models and data sets, by their ranks: Friedman's test, and Nemenyi's against the best.
+
+Both are computed by permutation. Where methods are alike, every order of them is as likely as another in each block, so that the ranks of
+each block are drawn anew in random order, many times. The formulas for many blocks (chi-square, studentised range) are wrong for the two to
+ten that people have; Demšar, 2006: Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, says which tests these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from explainers.evaluation.statistics import ALPHA, BOOTSTRAP_DRAWS, Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class RankTest:
+    """Methods over blocks.
+
+    ranks  (M,): the mean rank of each method, 1 for the best
+    p      Friedman's: that methods are all alike
+    p_of_best  (M,): Nemenyi's, that a method is as good as the one of the best mean rank; 1 for that one
+    can_tell   whether two methods could be told apart at all, one best and the other worst in every block
+    """
+
+    ranks: Numbers
+    p: float
+    p_of_best: Numbers
+    can_tell: bool
+
+    @property
+    def tied(self) -> NDArray[np.bool_]:
+        """Which methods cannot be told from the best, (M,)."""
+        tied: NDArray[np.bool_] = self.p_of_best >= ALPHA
+        return tied
+
+
+def ranks_of(values: Numbers, direction: str) -> Numbers:
+    """The ranks (..., M) of values, 1 for the best; equal values share their mean rank."""
+    ranks: Numbers = rankdata(-values if direction == "higher" else values, axis=-1)
+    return ranks
+
+
+def compare_ranks(ranks: Numbers, seed: int = 0) -> RankTest:
+    """The test of ranks (N, M) of M methods in N blocks."""
+    draw = np.random.default_rng(seed)
+    means = ranks.mean(0)
+    drawn = np.zeros((BOOTSTRAP_DRAWS, ranks.shape[1]))
+    for block in ranks:
+        drawn += draw.permuted(np.tile(block, (BOOTSTRAP_DRAWS, 1)), axis=1)
+    drawn /= len(ranks)
+    spans = drawn.max(1) - drawn.min(1)
+
+    def p_of(observed: float, by_chance: Numbers) -> float:
+        return float((np.count_nonzero(by_chance >= observed - 1e-9) + 1) / (len(by_chance) + 1))
+
+    # for given ranks Friedman's statistic grows with the variance of their means
+    return RankTest(
+        ranks=means,
+        p=p_of(float(means.var()), drawn.var(1)),
+        p_of_best=np.array([p_of(float(mean - means.min()), spans) for mean in means]),
+        can_tell=p_of(float((ranks.max(1) - ranks.min(1)).mean()), spans) < ALPHA,
+    )
+
+
+def holm(p_values: Numbers) -> Numbers:
+    """Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
+    adjusted = np.full(p_values.shape, np.nan)
+    tests = np.flatnonzero(np.isfinite(p_values))
+    order = tests[np.argsort(p_values.flat[tests], kind="stable")]
+    steps = p_values.flat[order] * np.arange(len(order), 0, -1)
+    adjusted.flat[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
