@@ -93,13 +93,17 @@ def sample_photos(data: Folder) -> Dataset:
     return Dataset(name="sample-photos", kind="image", length=len(names), read=read)
 
 
-@dataset("sample-reviews", title="Sample reviews", kind="text", gives=("class",))
+@dataset("sample-reviews", title="Sample reviews", kind="text", gives=("class", "rationale"))
 def sample_reviews(data: Folder) -> Dataset:
-    """The film reviews that the pages offer, with what they are meant to be. They are few: intervals are wide."""
+    """The film reviews that the pages offer, with what they are meant to be, and the passages that their writers marked as the reasons.
+    They are few: intervals are wide.
+    """
     _, listed = _samples("reviews")
 
     def read(number: int) -> Sample:
         review = listed[number]
-        return Sample(name=review["id"], text=review["text"], labels=(review["expected"],) if "expected" in review else ())
+        starts = [(review["text"].index(reason), len(reason)) for reason in review["reasons"]]
+        passages = tuple((start, start + length) for start, length in starts)
+        return Sample(name=review["id"], text=review["text"], labels=(review["expected"],), rationale=passages)
 
     return Dataset(name="sample-reviews", kind="text", length=len(listed), classes=("negative", "positive"), read=read)

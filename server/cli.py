@@ -1,5 +1,5 @@
 """The command line: ``vitrine serve``, ``open``, ``explain``, ``deletion-test``, ``probe``, ``regions``, ``models``, ``methods``,
-``train``, ``evaluate``, ``tables``, ``evaluate-embedded``, ``summarise``.
+``train``, ``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -24,6 +24,7 @@ from server.commands import (
     open,  # noqa: A004  (a command is called as its module)
     probe,
     regions,
+    reproduce,
     serve,
     summarise,
     tables,
@@ -40,7 +41,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"vitrine {metadata.version('vitrine')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for module in (serve, open, explain, deletion_test, probe, regions, listing, train, evaluate, tables, evaluate_embedded, summarise):
+    for module in (
+        serve,
+        open,
+        explain,
+        deletion_test,
+        probe,
+        regions,
+        listing,
+        train,
+        evaluate,
+        reproduce,
+        tables,
+        evaluate_embedded,
+        summarise,
+    ):
         module.add(commands)
     return parser
 

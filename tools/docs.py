@@ -95,6 +95,26 @@ def datasets_markdown() -> str:
     return "\n\n".join(parts)
 
 
+def protocols_markdown() -> str:
+    """One row a table of a paper: the command that measures it, on which models and data."""
+    from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
+
+    protocols = [find_protocol(name) for name in protocol_names()]
+    rows = [
+        (
+            f"{protocol.paper.short}, {protocol.place}",
+            f"`vitrine reproduce {protocol.name}`",
+            protocol.title,
+            ", ".join(model.title for model in protocol.models),
+            ", ".join(f"`{dataset}`" for dataset in protocol.datasets),
+            str(protocol.inputs or "all"),
+            "yes" if protocol.published else "",
+        )
+        for protocol in protocols
+    ]
+    return markdown_table(("table", "command", "what", "models of the paper", "data sets", "inputs", "printed figures beside it"), rows)
+
+
 def settings_markdown() -> str:
     """One row a setting: its environment variable, its default, what it does."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
@@ -112,6 +132,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings_markdown,
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
+    "protocols": protocols_markdown,
 }
 #: The files that hold tables, and which.
 GENERATED_PAGES = {
@@ -120,6 +141,7 @@ GENERATED_PAGES = {
     "docs/models.md": ("models",),
     "docs/settings.md": ("settings",),
     "docs/evaluation.md": ("metrics", "datasets"),
+    "docs/reproduce.md": ("protocols",),
 }
 
 

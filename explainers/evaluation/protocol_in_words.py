@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.evaluation.plan import CHOICES
+from explainers.metrics import METRICS
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import RESIZES
 
@@ -13,6 +14,7 @@ _LONG_TEXTS = {
     "windows": "Texts longer than the model takes are read in windows.",
     "cut": "Texts longer than the model takes are cut to what it reads.",
 }
+_BY_LABELS = {"gold", "answer"}  # what metrics take that go by the labels of the data set
 _AS_TRAINED = "as the model was trained"
 
 
@@ -25,11 +27,22 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
     if kind == "image":
         resize = plan.get("resize")
         sentences.append(f"Pictures: {RESIZES[resize] if resize else _AS_TRAINED}.")
-    way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
-    steps = plan.get("steps") or TENTHS_OF_ALL
-    sentences.append(f"Tokens are taken away: {way}; where a metric goes by equal steps, in {steps}.")
-    sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
+    metrics = [METRICS[name] for name in plan.get("metrics", ()) if name in METRICS]
+    curves = [curve for metric in metrics for curve in metric.curves.values()]
+    if any(not curve.pixels for curve in curves):
+        sentences.append(_removal(plan, removal))
+    if any(curve.pixels for curve in curves):
+        sentences.append(f"Pixels turn black, in {plan.get('steps') or TENTHS_OF_ALL} equal steps.")
+    if any(metric.needs & _BY_LABELS for metric in metrics):
+        sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
     if kind == "text":
         sentences.append(_LONG_TEXTS[plan.get("long_texts") or "windows"])
     sentences.append(f"Drawn with seed {plan['seed']}.")
     return sentences
+
+
+def _removal(plan: Mapping[str, Any], removal: str | None) -> str:
+    """In which way tokens are taken away, and in how many steps."""
+    way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
+    steps = plan.get("steps") or TENTHS_OF_ALL
+    return f"Tokens are taken away: {way}; where a metric goes by equal steps, in {steps}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from server.commands import CommandError, Commands, Listed
 
 if TYPE_CHECKING:
     from explainers.evaluation.tables.figures import NamedReport
+    from explainers.evaluation.tables.record import Table
 
 #: The options that name a file: how the table is written there.
 FORMATS = {"csv": "a line a cell, all digits", "markdown": "a table of Markdown", "latex": "a table for booktabs", "html": "one page"}
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     )
     runs = reports_of(args.runs)
     table = table_over_runs(runs, selection, args.title)
-    writers = {"csv": to_csv, "markdown": to_markdown, "latex": to_latex, "html": to_html}
+    writers: dict[str, Callable[[Table], str]] = {"csv": to_csv, "markdown": to_markdown, "latex": to_latex, "html": to_html}
     texts = {getattr(args, name): write(table) for name, write in writers.items() if getattr(args, name) is not None}
     if not texts:
         print(to_markdown(table), end="")

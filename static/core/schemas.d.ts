@@ -86,6 +86,15 @@ export interface Alikeness {
   other: string;
 }
 
+/** By how much what arrives at the input of a block misses the explained number. */
+export interface BlockFigure {
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  /** The same, bias terms left out. */
+  without_biases: number | null;
+}
+
 /** What a block adds to a map. */
 export interface BlockTerm {
   /** The sum over patches or words. */
@@ -155,6 +164,14 @@ export interface ContributionsRequest {
   method: string;
   /** The label of a target of the explanation; none: the first. */
   target?: string | null;
+}
+
+/** The median over inputs, and its quartiles. */
+export interface CostFigure {
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  inputs: number;
 }
 
 /** The curve of one map and order. */
@@ -1371,6 +1388,14 @@ export interface Run {
   problem?: ProblemDocument;
 }
 
+/** What a map costs. */
+export interface RunCosts {
+  devices: string[];
+  seconds: { [name: string]: CostFigure };
+  /** Bytes, the most of a map made alone; null where the device does not count them. */
+  memory: { [name: string]: number | null };
+}
+
 /** The mean probability of the explained class while tokens are taken away. */
 export interface RunCurves {
   fractions: number[];
@@ -1445,6 +1470,10 @@ export interface RunPlan {
   target: string;
   how: string | null;
   seed: number;
+  explains?: string;
+  resize?: string | null;
+  right?: string;
+  steps?: number;
   long_texts?: string;
 }
 
@@ -1461,6 +1490,10 @@ export interface RunReport {
   id: string;
   shipped: boolean;
   shows_inputs: boolean;
+  /** How was measured, a sentence each. */
+  protocol: string[];
+  /** In which way tokens were taken away, where the plan names none. */
+  removal?: string;
   format: number;
   plan: RunPlan;
   weights_digest?: string;
@@ -1484,6 +1517,9 @@ export interface RunReport {
   interval: Interval;
   results: { [name: string]: { [name: string]: RunFigure } };
   curves: { [name: string]: RunCurves };
+  /** Of each method the conservation error by block, where it was measured. */
+  blocks?: { [name: string]: BlockFigure[] | null };
+  costs?: RunCosts | null;
 }
 
 /** What is measured. */

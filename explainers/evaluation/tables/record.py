@@ -21,6 +21,7 @@ class Cell:
     inputs     of how many inputs it is, ``of`` how many that could have had a value; None where that is not known
     best       whether it is the best of its column; tied  whether it cannot be told from the best
     note       what must be known of it, in a sentence; empty where nothing is
+    printed    the figure as its source prints it; empty: as all figures are printed
     """
 
     value: float | None
@@ -32,6 +33,7 @@ class Cell:
     best: bool = False
     tied: bool = False
     note: str = ""
+    printed: str = ""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def printed_rows(table: Table) -> list[list[PrintedCell]]:
     return [
         [
             PrintedCell(
-                value=format_value(cell.value, column.unit),
+                value=cell.printed or format_value(cell.value, column.unit),
                 spread=_spread(cell, column.unit),
                 count=counts[place][number],
                 note=notes.get(cell.note),
@@ -68,7 +68,8 @@ def _spread(cell: Cell, unit: str) -> str:
     return "" if cell.error is None else f"±{format_value(cell.error, unit)}"
 
 
-def _first_upper(text: str) -> str:
+def first_upper(text: str) -> str:
+    """A text that begins with a capital letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -89,7 +90,7 @@ def to_csv(table: Table) -> str:
 def to_markdown(table: Table) -> str:
     """A table of GitHub's Markdown with its notes below; heads of several levels stand in one line."""
     heads = [" · ".join([*column.head[:-1], head_of(column)]) for column in table.columns]
-    lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, [_first_upper(table.rows_are), *heads]))]
+    lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, [first_upper(table.rows_are), *heads]))]
     lines.append(_markdown_row(["---", *("---:" for _ in heads)]))
     for row, cells in zip(table.rows, printed_rows(table), strict=True):
         spec = f" `{row.spec}`" if row.spec and row.spec != row.title else ""
@@ -130,7 +131,7 @@ def to_latex(table: Table) -> str:
         lines.append(_latex_row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{_latex(head)}}}" for head, width in spans)]))
         ends = [2 + sum(width for _, width in spans[:place]) for place in range(len(spans) + 1)]
         lines.append("".join(rf"\cmidrule(lr){{{start}-{end - 1}}}" for start, end in pairwise(ends)))
-    lines += [_latex_row(map(_latex, [_first_upper(table.rows_are), *map(head_of, table.columns)])), r"\midrule"]
+    lines += [_latex_row(map(_latex, [first_upper(table.rows_are), *map(head_of, table.columns)])), r"\midrule"]
     for row, cells in zip(table.rows, printed_rows(table), strict=True):
         lines.append(_latex_row([_latex(row.title), *map(_latex_cell, cells)]))
     lines += [r"\bottomrule", r"\end{tabular}"]
@@ -153,15 +154,18 @@ def _latex_cell(cell: PrintedCell) -> str:
     return " ".join([value, *small]) + ("" if cell.note is None else rf"\textsuperscript{{{cell.note}}}")
 
 
-def to_html(table: Table) -> str:
-    """One page that needs nothing else."""
+def to_html(*tables: Table) -> str:
+    """One page of one or more tables, one below the other, which needs nothing else."""
     here = Path(__file__).parent
     templates = Environment(loader=FileSystemLoader([here, here.parent]), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    levels = range(len(table.levels) - 1)
-    return templates.get_template("table.html.jinja").render(
-        table=table,
-        corner=_first_upper(table.rows_are),
-        upper_heads=[list(table.spans(level)) for level in levels],
-        heads=[head_of(column) for column in table.columns],
-        rows=list(zip(table.rows, printed_rows(table), strict=True)),
-    )
+    parts = [
+        {
+            "table": table,
+            "corner": first_upper(table.rows_are),
+            "upper_heads": [list(table.spans(level)) for level in range(len(table.levels) - 1)],
+            "heads": [head_of(column) for column in table.columns],
+            "rows": list(zip(table.rows, printed_rows(table), strict=True)),
+        }
+        for table in tables
+    ]
+    return templates.get_template("table.html.jinja").render(title=tables[0].title, parts=parts)

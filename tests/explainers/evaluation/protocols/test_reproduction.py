@@ -1,0 +1,93 @@
+"""Protocols measured: on what ships, as they are; and on data in the form of its publisher, against metrics asked by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explainers
+from explainers import ExplainerError
+from explainers.datasets import open_dataset
+from explainers.evaluation.measuring import EvaluationSetup, rows_of
+from explainers.evaluation.plan import make_plan
+from explainers.evaluation.protocols.protocol import find_protocol, protocol_names, protocol_of
+from explainers.evaluation.protocols.reproduction import published_table, reproduce
+from tests.explainers.support.made_up_datasets import made_up
+from tests.support.embedded_models import loaded
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", protocol_names())
+def test_each_protocol_runs_on_what_ships(name: str, tmp_path: Path) -> None:
+    protocol = find_protocol(name)
+    reproduction = reproduce(protocol, tmp_path, open_model=loaded, limit=1)
+    table = reproduction.table
+    assert table.notes[0].startswith("Stands in for the paper's models and data: ")
+    assert all(cell.value is not None or cell.note for row in table.rows for cell in row.cells)
+    if protocol.kind == "runs":
+        assert [row.title for row in table.rows] == [row.title for row in protocol.rows]
+        values = [cell.value for row in table.rows for cell in row.cells]
+        assert len([value for value in values if value is not None]) >= 0.6 * len(values)
+
+
+def test_cells_are_those_of_a_run_with_the_same_options(tmp_path: Path) -> None:
+    document = {
+        "title": "Half of a table",
+        "paper": "LIBRAGRAD",
+        "place": "Table 0",
+        "options": {"explains": "probability", "resize": "squashed"},
+        "models": {"ViT": "scenes-vit", "BERT": {"get": "write to its authors"}},
+        "inside": {"models": ["scenes-vit"], "datasets": {"pets": "scenes"}},
+        "measures": [
+            {"head": "Predicted", "dataset": "pets", "metric": "mif_aopc"},
+            {"head": "Second", "dataset": "pets", "metric": "mif_aopc", "target": "second"},
+        ],
+        "rows": [
+            {"title": "Ours", "spec": "attcat:libra"},
+            {"title": "AttnLRP", "spec": "input_x_gradient:attnlrp", "explains": "logit"},
+            {"title": "LRP", "spec": "lrp"},
+        ],
+        "published": {"heads": ["Predicted"], "source": "The paper.", "rows": {"Ours": ["12.30±.1"], "LRP": [""]}},
+    }
+    model, told = loaded("scenes-vit"), []
+    protocol = protocol_of("half", document)
+    folder = made_up("pets", tmp_path / "data")
+    reproduction = reproduce(
+        protocol, tmp_path / "runs", open_model=lambda name: model, data=folder, tell=lambda *progress: told.append(progress)
+    )
+    assert [column.head for column in reproduction.table.columns] == [("ViT", "Oxford-IIIT Pet", head) for head in ("Predicted", "Second")]
+    data = open_dataset("pets", folder)
+    for row, spec, explains in zip(
+        reproduction.table.rows, ("attcat:libra", "input_x_gradient:attnlrp", "lrp"), ("probability", "logit", "logit"), strict=True
+    ):
+        for cell, target in zip(row.cells, ("predicted", "second"), strict=True):
+            plan = make_plan(model, data, [spec], ["mif_aopc"], target=target, explains=explains, resize="squashed")  # type: ignore[arg-type]
+            setup = EvaluationSetup(model, data, plan)
+            values = [line["mif_aopc"] for index in range(len(data)) for line in rows_of(setup, index)]
+            assert cell.value == pytest.approx(sum(values) / len(values), abs=1e-5)
+    assert reproduction.missing == ("BERT: write to its authors.",)
+    assert told[-1][1] == told[-1][2] == len(data)
+    assert reproduction.published is not None
+    assert [cell.printed for cell in (reproduction.published.rows[0].cells[0], reproduction.published.rows[1].cells[0])] == ["12.30±.1", ""]
+
+
+def test_what_is_not_at_hand_is_a_line_that_says_how_to_get_it(tmp_path: Path) -> None:
+    def refuse(name: str) -> explainers.Model:
+        raise ExplainerError(f"{name} cannot be reached; check the network.")
+
+    with pytest.raises(ExplainerError, match=r"Nothing of ali-imdb is at hand. BERT, 3 blocks: the authors' checkpoint is on no hub"):
+        reproduce(find_protocol("ali-imdb"), tmp_path, open_model=refuse, data=tmp_path)
+    with pytest.raises(ExplainerError, match="cannot be reached; check the network"):
+        reproduce(find_protocol("chefer-table1"), tmp_path, open_model=refuse, data=tmp_path)
+    with pytest.raises(ExplainerError, match=r"(?s)ImageNet validation lacks .*https://image-net.org"):
+        reproduce(find_protocol("chefer-table1"), tmp_path, open_model=loaded, models=["scenes-vit"], data=tmp_path)
+
+
+def test_printed_figures_keep_their_digits() -> None:
+    table = published_table(find_protocol("chefer-table1"))
+    assert table is not None
+    assert [cell.printed for cell in table.rows[0].cells] == ["53.1", "", "20.05", ""]
+    assert table.rows[0].cells[1].value is None
+    assert published_table(find_protocol("chefer-table3")) is None

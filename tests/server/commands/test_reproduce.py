@@ -1,0 +1,44 @@
+"""``vitrine reproduce``: what it writes, prints and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from server.cli import main
+
+
+def test_a_table_is_measured_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["reproduce", "chefer-table2", "--limit", "1", "--device", "cpu", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "| Ours (Transformer Attribution) `transformer_attribution?start_layer=1` |" in printed
+    assert "| Ours (Transformer Attribution) | 79.70 | 86.03 | 61.95 |" in printed  # the paper's figures, in a table of their own
+    assert "Stands in for the paper's models and data: scenes-vit on Scenes." in printed
+    assert {path.name for path in out.iterdir()} == {"runs", "table.html", "table.md", "table.csv", "table.tex", "printed.csv"}
+    page = (out / "table.html").read_text("utf-8")
+    assert page.count("<table>") == 2
+    assert page.index("<h1>Segmentation") < page.index("<h2>As printed: Table 2")
+    assert (out / "table.tex").read_text("utf-8").count(r"\begin{tabular}") == 2
+    assert "79.7" not in (out / "table.csv").read_text("utf-8")
+
+
+def test_options_of_a_protocol_can_be_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "libragrad-completeness", "--models", "scenes-vit", "--limit", "1", "--device", "cpu", "--out", str(tmp_path)]
+    assert main([*words, "--target", "second", "--resize", "squashed"]) == 0
+    printed = capsys.readouterr().out
+    assert "Explained: the class with the second largest score, its logit. Pictures: the whole picture" in printed
+
+
+def test_the_list_and_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    assert "libragrad-zebra-elephant" in capsys.readouterr().out
+    assert main(["reproduce"]) == 2
+    assert "say which table (or --list)" in capsys.readouterr().err
+    assert main(["reproduce", "chefer-tabel1"]) == 2
+    assert "Did you mean chefer-table" in capsys.readouterr().err
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["reproduce", "chefer-table1", "--out", str(file)]) == 2
+    assert "is a file: name a folder" in capsys.readouterr().err
