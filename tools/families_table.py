@@ -18,6 +18,7 @@ from explainers.autograd.rules import RULES
 from explainers.methods import METHODS
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.model import Model
+from explainers.models.structure.block_kinds import BLOCK_KINDS
 from explainers.self_check.checks import FEW_RUNS
 from server.commands.listing import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
@@ -66,18 +67,7 @@ SHORT_OF = (
         "Their Transformers take patches in groups out of order; the blocks are those of the last stage that keeps the map. "
         "Mobile ViT v2 has no other, and is refused with the groups it takes.",
     ),
-    (
-        "tokens inside patches (TNT)",
-        "A row of the residual stream is a patch's token with the tokens inside the patch beside it, so that every account is whole; "
-        "biases inside a patch are the patch's. Attention is read between patches, and a note on the map says so. TokenTM, GlobEnc and "
-        "ALTI are refused, for what attention alone adds cannot be read; so is PA-LRP, since positions are added at both levels.",
-    ),
-    (
-        "branches with patches of several sizes (CrossViT)",
-        "A row of tokens holds those of all branches. What larger patches were given is shared among the smaller ones that they cover, in "
-        "proportion to the area, and a note on the map says so. Whatever reads attention is refused, for each branch attends to its own; "
-        "patches are painted, never removed. A branch that is shown a crop of the image is refused.",
-    ),
+    *(kind.falls_short for kind in BLOCK_KINDS.values() if kind.falls_short is not None),
     (
         "other streams beside the blocks",
         "Refused: a model that sees the image on a way round its blocks, for then no map of their tokens accounts for the answer.",

@@ -10,8 +10,7 @@ from explainers.autograd.rules import Rule, rule_of
 from explainers.errors import ExplainerError
 from explainers.methods import METHODS
 from explainers.methods.specs import split_spec
-from explainers.models.inputs.types import Input
-from explainers.models.model import Side
+from explainers.models.inputs.types import Input, Side
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution
 from explainers.records.targets import TargetLike

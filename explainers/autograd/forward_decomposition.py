@@ -26,8 +26,6 @@ from explainers.autograd.structure.class_attention import class_attentions, with
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
-from explainers.models.structure.spans import Span
-from explainers.models.tokens import as_given, map_size
 
 
 class ForwardDecomposition(Recording):
@@ -52,16 +50,8 @@ class ForwardDecomposition(Recording):
         class_attention_stage: bool = False,
         over_channels: bool = False,
     ) -> None:
-        if any(isinstance(each, Span) for each in model.blocks):
-            raise ExplainerError(
-                f"{model.name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated "
-                "through one: choose a method that goes backward, such as fullgrad_plus:libra."
-            )
-        if model.block_io.tokens_first:
-            raise ExplainerError(
-                f"{model.name} lays tokens before samples, so that single tokens cannot be propagated through it: choose a method that "
-                "goes backward, such as fullgrad_plus:libra."
-            )
+        if (refused := model.block_kind.no_forward_decomposition) is not None:
+            raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
         self.copies = 1 + len(sources)
         self._sources = sources
         self._over_channels = over_channels
@@ -107,7 +97,7 @@ class ForwardDecomposition(Recording):
         x = self.nodes.start(self._isolate(block.input).requires_grad_())
         self._kept = self._kept_tokens(x)
         block.input, block.start, block.first = x, self.nodes.of(x), len(self.nodes.ran)
-        return self.model.block_io.with_taken(args, kwargs, x)
+        return self.model.block_kind.with_taken(args, kwargs, x)
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         replaced = super()._after_block(module, args, kwargs, output)
@@ -178,14 +168,9 @@ class ForwardDecomposition(Recording):
         if self._kept is None or not self._before_attention():
             return self.on_real(y, bias)
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
-        if y.dim() == 3 and y.shape[:2] == kept.shape:
-            return y + bias * kept[:, :, None]
         running = self.nodes.running
-        channels, shape = self.model.block_io.channels, None if running is None else running.stream
-        is_map = y.dim() == 4 and channels != 2 and len(y) == len(kept)
-        if is_map and shape is not None and map_size(y.shape, channels) == map_size(shape, channels):
-            return y + bias * as_given(kept[:, :, None], y.shape, channels)
-        return self.on_real(y, bias)
+        factor = self.model.block_kind.spread(kept, y, None if running is None else running.stream)
+        return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def _before_attention(self) -> bool:
         if self._of_classes is not None:

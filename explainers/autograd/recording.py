@@ -36,7 +36,6 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.hooks import hooked, in_this_thread
-from explainers.models.structure.spans import Span
 from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
 
@@ -124,7 +123,7 @@ class Recording:
         if not self.logits.requires_grad:
             raise ExplainerError(f"{NO_GRADIENT} Else check blocks= and entry= of wrap().")
         x = self.block_inputs[0]
-        model.block_io.check(x)
+        model.block_kind.check(x)
         self.mask: Tensor = mask_of(tensors, x) if model.reads_text else torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         self.class_tokens: Tensor | None = self._class_tokens()
 
@@ -175,11 +174,11 @@ class Recording:
     def _at_entry(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
         if self.entered:
             return None
-        block_io, (rows, columns) = self.model.block_io, self.layout.grid or (0, 0)
-        grid = block_io.map_of(args, kwargs)
+        block_kind, (rows, columns) = self.model.block_kind, self.layout.grid or (0, 0)
+        grid = block_kind.map_of(args, kwargs)
         if grid is not None and rows * columns != math.prod(grid):
             self.layout = replace(self.layout, grid=grid)
-        x = record_of(self, block_io.taken(args, kwargs))
+        x = record_of(self, block_kind.taken(args, kwargs))
         if self.pixels is None:
             x = x.detach()
         if self.forward_pass.entry is not None:
@@ -188,32 +187,32 @@ class Recording:
             x = self.nodes.start(x.requires_grad_())
         self.nodes.entry, self.forward_pass.position = len(self.nodes.ran), 0
         self.forward_pass.x1 = x
-        return block_io.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
+        return block_kind.with_taken(args, kwargs, x.clone())  # what is kept stays as it is where the model writes into its tokens
 
     def _before_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        first, block_io = not self.nodes.blocks, self.model.block_io
-        stream, x = block_io.stream_shape(args, kwargs), record_of(self, block_io.taken(args, kwargs))
+        first, block_kind = not self.nodes.blocks, self.model.block_kind
+        stream, x = block_kind.stream_shape(args, kwargs), record_of(self, block_kind.taken(args, kwargs))
         if first and self.forward_pass.x1 is not None:
             x1 = self.forward_pass.x1
             self.nodes.blocks.append(Block(len(self.nodes.ran), x1, self.nodes.of(x1), stream))
             return None
         self.nodes.blocks.append(Block(len(self.nodes.ran), x, self.nodes.of(x), stream))
         # what is no row of tokens goes into the block by way of the row that is read; a block may write into what it is given
-        return None if first or isinstance(module, Span) else block_io.with_taken(args, kwargs, x.clone())
+        return None if first or block_kind.in_loop else block_kind.with_taken(args, kwargs, x.clone())
 
     def _after_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        block_io, block, forward_pass = self.model.block_io, self.nodes.blocks[-1], self.forward_pass
+        block_kind, block, forward_pass = self.model.block_kind, self.nodes.blocks[-1], self.forward_pass
         block.end = len(self.nodes.ran)
-        block.output = record_of(self, block_io.given(output))
+        block.output = record_of(self, block_kind.given(output))
         shown = block.output
         if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
             shown = self.block_outputs[forward_pass.exit_block]
             shown = shown if forward_pass.exit_through is None else forward_pass.exit_through(shown)
         block.passed_on, block.passed_on_by = shown, self.nodes.of(shown)
-        if isinstance(module, Span) and len(self.nodes.blocks) < len(self.model.blocks):
+        if block_kind.in_loop and len(self.nodes.blocks) < len(self.model.blocks):
             return None  # the residual beside the next block's first part is not in reach
-        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_io.is_row:
-            return block_io.with_given(output, shown.clone())
+        if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_kind.is_row:
+            return block_kind.with_given(output, shown.clone())
         return None
 
     def _before_class_block(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -246,7 +245,7 @@ class Recording:
     def _has_tokens_first(self, x: Tensor) -> bool:
         """Whether the tokens of x lie along its first dimension, its samples along the second."""
         x1 = self.forward_pass.x1
-        return self.model.block_io.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
+        return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
     def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
         """Put an operator on the list."""
@@ -279,7 +278,7 @@ class Recording:
             signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
             return signal
 
-        return ModelStructure(self.nodes, self.layout, self.model.block_io, gradient, self.model.reads_text, over_channels)
+        return ModelStructure(self.nodes, self.layout, self.model.block_kind, gradient, self.model.reads_text, over_channels)
 
     @property
     def block_inputs(self) -> list[Tensor]:
@@ -409,7 +408,7 @@ class Recording:
         started = self._now()
         if "bias" in fields:
             fields |= ACCOUNT
-        biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_io) if "bias" in fields else None
+        biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind) if "bias" in fields else None
         backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
         start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64

@@ -75,7 +75,7 @@ class PatchFeatures:
             )
 
         def keep_output(child: nn.Module, args: Any, output: Any) -> None:
-            outputs.append(self.model.block_io.given(output).detach())
+            outputs.append(self.model.block_kind.given(output).detach())
 
         with after([(module, replace_output), (self.model.blocks[-1], keep_output)]):
             self._pass()

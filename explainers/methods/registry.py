@@ -23,7 +23,6 @@ from explainers.records.trace import MethodOutput, Trace
 MethodFunction = Callable[..., Tensor | MethodOutput]
 Refusal = Callable[[Rule], str | None]
 ClassAttentionUse = Literal["all", "last", "streams"]
-BETWEEN_PATCHES = "Attention is read between patches; that between the tokens inside a patch is not in this map."
 LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
 #: The rules a method of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
@@ -174,8 +173,8 @@ class Request:
         """What the method finds in a trace."""
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
-        if "attention" in self.method.needs and trace.recording.model.block_io.is_nested:
-            trace.note(BETWEEN_PATCHES)
+        if "attention" in self.method.needs and (note := trace.recording.model.block_kind.attention_note) is not None:
+            trace.note(note)
         reads = self.method.class_attention
         if reads is None or trace.row == "mean" or not trace.recording.class_attentions:
             return _move_to_grid(self.method.read(trace, **options), trace)
@@ -187,8 +186,7 @@ def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
     """With several sizes of patches, a map of the smallest."""
     if not trace.layout.coarser:
         return output
-    rows, columns = trace.layout.grid or (0, 0)
-    if bool(output.scores[:, trace.layout.prefix + rows * columns :].any()):
+    if bool(output.scores[:, trace.layout.coarser_tokens].any()):
         trace.note(LARGER_PATCHES)
     return output.on_grid(trace.layout)
 

@@ -18,6 +18,8 @@ from explainers.models.model import Model
 CLASS_ATTENTION = "class_attention"
 #: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
 BEHIND = {"residual": "class_residual", "parts": "class_parts"}
+#: Why attention in the blocks has no map over tokens.
+OVER_CHANNELS = "their attention is over channels, the same for every token"
 #: What a method that reads class attention does not need of the blocks before it.
 SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
@@ -50,54 +52,39 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
 def lacks_of(recording: Recording) -> dict[str, str]:
     """What the recorded model lacks, with the reason."""
     lacks = _lacks_of_class_attention(recording) if recording.layout.class_token is None else {}
+    name, kind = recording.model.name, recording.model.block_kind
     if any(a is None for a in recording.attentions):
-        lacks["attention"] = f"{recording.model.name} has blocks without an attention map over all its tokens" + (
-            ": their attention is over channels, the same for every token."
-            if recording.structure.over_channels
-            else ": each branch attends to its own."
-            if recording.model.block_io.branches
-            else "."
-        )
+        why = OVER_CHANNELS if recording.structure.over_channels else kind.no_attention
+        lacks["attention"] = f"{name} has blocks without an attention map over all its tokens" + ("." if why is None else f": {why}.")
     if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (
-            f"{recording.model.name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
+            f"{name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
         )
     if any(m is None for m in recording.mid_residuals):
-        lacks["residual"] = f"{recording.model.name} has blocks that do not add attention to a residual stream."
-        if recording.model.block_io.branches:
-            lacks["residual"] = (
-                f"The blocks of {recording.model.name} hold several branches, each with a residual stream of its own, so there is no one "
-                "stream in which attention could be followed."
-            )
-        elif recording.model.block_io.is_nested:
-            lacks["residual"] = (
-                f"The blocks of {recording.model.name} add to each patch what the tokens inside it say before attention is added, so what "
-                "attention alone does to the residual stream cannot be read."
-            )
+        why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream."
+        lacks["residual"] = why.format(name=name)
     if recording.parts[-1] is None or recording.structure.output_projections[-1] is None:
         lacks["parts"] = (
-            f"the last block of {recording.model.name} does not compute attention as one call whose queries, keys, values and "
+            f"the last block of {name} does not compute attention as one call whose queries, keys, values and "
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
-            f"{recording.model.name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a "
-            "rule too, are not."
+            f"{name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are not."
             if recording.model.reads_text
-            else f"{recording.model.name} adds positions to its patches and also to other tokens of the same places: which belong to a "
-            "patch is not known."
-            if recording.model.block_io.has_streams
-            else f"{recording.model.name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
+            else kind.no_positions.format(name=name)
+            if kind.no_positions is not None
+            else f"{name} adds no position embedding to its patches before its blocks: its positions are rotary, relative, "
             "or made by convolutions."
         )
     if recording.model.reads_text:
-        lacks["image"] = f"{recording.model.name} reads words here, and this is for images."
+        lacks["image"] = f"{name} reads words here, and this is for images."
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
     if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:
-        lacks["mask_token"] = f"The tokenizer of {recording.model.name} has no mask token to hide words with."
+        lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
 
 
@@ -113,7 +100,7 @@ def _no_patch_features(recording: Recording) -> str | None:
         )
     if any(parts is None for parts in recording.parts) or any(projection is None for projection in recording.structure.output_projections):
         return f"{model.name} has blocks whose queries, keys, values and output projection cannot be read."
-    if not model.block_io.is_row or recording.layout.coarser:
+    if not model.block_kind.is_row:
         return f"{model.name} has blocks that take more than one row of tokens."
     return None
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from explainers.errors import ExplainerError
-from explainers.models.model import ModelKind
+from explainers.models.inputs.types import ModelKind
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -20,3 +21,9 @@ class Layout:
     class_token: int | None
     grid: tuple[int, int] | None
     coarser: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def coarser_tokens(self) -> slice:
+        """Where in a row of tokens those of the larger patches lie."""
+        first = self.prefix + math.prod(self.grid or ())
+        return slice(first, first + sum(rows * columns for rows, columns in self.coarser))

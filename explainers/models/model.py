@@ -8,23 +8,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.block_io import BlockIO
 from explainers.models.calibration import UNCALIBRATED, Calibration
-from explainers.models.inputs.types import Input, Prepared, Windows
+from explainers.models.inputs.types import Input, ModelKind, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
 from explainers.models.report import Report
+from explainers.models.structure.block_kinds import BlockKind, OneStream
 
-ModelKind = Literal["image", "text", "clip"]
-Side = Literal["image", "text"]
 T = TypeVar("T")
 MOST_KEPT = 8  # of what is made for single inputs
 
@@ -47,7 +45,7 @@ class Model:
     text_side     CLIP only: the same module seen from its text side; None there
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     head_activation  the softmax or sigmoid that ends the module's own head, if there is one
-    block_io  how tokens lie in what the blocks take and give
+    block_kind    how the blocks take and give tokens, and what follows from it
     class_blocks  modules behind the blocks in which a class token may join their tokens, in the order they run
     classes       what is known of each class besides its label, in the same order; empty where nothing is
     calibration   how sure its probabilities may be, and where it should not be believed
@@ -70,7 +68,7 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
-    block_io: BlockIO = field(default_factory=BlockIO)
+    block_kind: BlockKind = field(default_factory=OneStream)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
     head_activation: HeadActivation = field(default_factory=HeadActivation)

@@ -36,7 +36,7 @@ def as_given(tokens: Tensor, shape: Size, channels: int) -> Tensor:
     return shaped
 
 
-def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     """The tokens among the arguments of a block: its first tensor of floating point. Raises ExplainerError where there is none."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
@@ -46,7 +46,7 @@ def tokens_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     )
 
 
-def with_tokens(args: tuple[Any, ...], kwargs: dict[str, Any], x: Tensor) -> tuple[Any, Any]:
+def with_tokens(args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
     """The arguments of a block with other tokens."""
     for i, value in enumerate(args):
         if isinstance(value, Tensor) and value.is_floating_point():

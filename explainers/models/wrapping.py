@@ -16,9 +16,9 @@ from explainers.models import labels as naming
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
-from explainers.models.inputs.types import Input, Prepared
+from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.libraries import recognition as lib
-from explainers.models.model import Model, ModelKind, Side
+from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
     FinalActivation,
@@ -133,7 +133,7 @@ def wrap(
         prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
         forward=run,
         layout_of=layout_of,
-        block_io=structure.block_io,
+        block_kind=structure.block_kind,
         class_blocks=structure.class_blocks,
         output=meaning,
         head_activation=head_activation,

@@ -21,8 +21,8 @@ from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.eval_mode import with_gradients
-from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
-from explainers.models.model import Model, Side
+from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
+from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import explain_batches

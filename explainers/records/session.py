@@ -19,9 +19,9 @@ from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.input_sizes import naming_size
-from explainers.models.inputs.types import ImageInput, Input, Prepared, TextInput
+from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.layout import Layout
-from explainers.models.model import Model, Side
+from explainers.models.model import Model
 from explainers.models.opening.door import unchecked_model_of
 from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, prompts_of, refuse_repeated, resolve, resolved_class
 from explainers.records.trace import Answer, Trace

@@ -19,7 +19,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
 from explainers.errors import ExplainerError
-from explainers.models.branches import on_grid
+from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
@@ -59,7 +59,7 @@ class MethodOutput:
     seed_correlations: tuple[float | None, ...] = ()
 
     def on_grid(self, layout: Layout) -> MethodOutput:
-        """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.branches.on_grid`."""
+        """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.grids.on_grid`."""
 
         def move(values: Tensor | None) -> Tensor | None:
             return None if values is None else on_grid(values, layout)

@@ -13,8 +13,9 @@ from torch import nn
 
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
+from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries.hub import DownloadProgress
-from explainers.models.model import Model, ModelKind
+from explainers.models.model import Model
 from explainers.models.opening.door import open_model
 from explainers.models.opening.kept import Opened, keep, kept
 from explainers.models.outputs import Output

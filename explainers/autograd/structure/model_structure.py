@@ -15,8 +15,8 @@ from explainers.autograd.structure.class_attention import ClassAttention, class_
 from explainers.autograd.structure.pooling import pooling_attention
 from explainers.autograd.structure.positions import added_before
 from explainers.autograd.structure.residual import sums_in
-from explainers.models.block_io import BlockIO
 from explainers.models.layout import Layout
+from explainers.models.structure.block_kinds import BlockKind
 
 #: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
 Gradient = Callable[[Tensor, Tensor], Tensor | None]
@@ -30,9 +30,9 @@ class ModelStructure:
     """
 
     def __init__(
-        self, nodes: Nodes, layout: Layout, block_io: BlockIO, gradient: Gradient, is_text: bool, over_channels: bool | None
+        self, nodes: Nodes, layout: Layout, block_kind: BlockKind, gradient: Gradient, is_text: bool, over_channels: bool | None
     ) -> None:
-        self._nodes, self._layout, self._block_io, self._gradient, self._is_text = nodes, layout, block_io, gradient, is_text
+        self._nodes, self._layout, self._block_kind, self._gradient, self._is_text = nodes, layout, block_kind, gradient, is_text
         self._known_over_channels = over_channels
 
     @cached_property
@@ -95,7 +95,7 @@ class ModelStructure:
     @cached_property
     def sums(self) -> list[list[Tensor]]:
         """Per block (B, S, D) each: the residual stream after each sum of two paths."""
-        return [sums_in(self._nodes, block, self._block_io) for block in self._nodes.blocks]
+        return [sums_in(self._nodes, block, self._block_kind) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
@@ -107,7 +107,7 @@ class ModelStructure:
         """Recorded from the pixels: position embeddings, and the tokens with them added. A model of several streams has positions of each,
         of which only some are embeddings of the grid's patches.
         """
-        return None if self._block_io.has_streams else added_before(self._nodes, self._layout)
+        return None if self._block_kind.no_positions is not None else added_before(self._nodes, self._layout)
 
     @cached_property
     def _projections(self) -> tuple[frozenset[int], bool]:

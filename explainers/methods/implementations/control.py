@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from explainers.methods.registry import method
@@ -26,6 +24,5 @@ def random(trace: Trace) -> MethodOutput:
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
     drawn = torch.stack(rows).to(trace.recording.block_inputs[0])
-    if trace.layout.coarser and trace.layout.grid is not None:  # one number for a patch, not those of several sizes added up
-        drawn[:, trace.layout.prefix + math.prod(trace.layout.grid) :] = 0
+    drawn[:, trace.layout.coarser_tokens] = 0  # one number for a patch, not those of several sizes added up
     return MethodOutput(drawn, seed_correlations=(0.0,) * len(drawn))

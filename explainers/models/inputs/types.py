@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import GreyWindow, Windowed
+
+#: What a model takes: images, texts, or both, which it compares.
+ModelKind = Literal["image", "text", "clip"]
+#: Of the two that a model compares, whose tokens are explained.
+Side = Literal["image", "text"]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
+from explainers.models.inputs.types import ModelKind, Side
 from explainers.models.libraries import openclip
-from explainers.models.model import ModelKind, Side
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.

@@ -45,9 +45,10 @@ def patch_removal(
         repeated = repeated_to(model, tensors, len(keep))
         return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
 
-    if how in ("removed", "zeroed") and model.block_io.branches:
-        raise ExplainerError(f"{model.name} takes several sizes of patches, whose tokens lie over each other: choose how=painted.")
-    if how == "painted" or (how is None and (model.block_io.channels != 2 or model.block_io.branches)):
+    refused = model.block_kind.no_removal
+    if how in ("removed", "zeroed") and refused is not None:
+        raise ExplainerError(f"{refused.format(name=model.name)}: choose how=painted.")
+    if how == "painted" or (how is None and (model.block_kind.is_map or refused is not None)):
         return TokenRemoval("painted", count, 0, paint, most)
     stem, whole = _shared_stem(model, tensors)
 
@@ -73,7 +74,7 @@ def patch_removal(
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
-    if model.block_io.channels == 2 and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
+    if not model.block_kind.is_map and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
         return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix), drop, most)
     if how == "removed":
         raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
@@ -110,7 +111,7 @@ def _first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
         if not waiting:
             return None
         waiting = False
-        return model.block_io.with_taken(args, kwargs, change(model.block_io.taken(args, kwargs)))
+        return model.block_kind.with_taken(args, kwargs, change(model.block_kind.taken(args, kwargs)))
 
     return hook
 
@@ -140,7 +141,7 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[
         return picked.unsqueeze(1) if value.dim() == 2 else picked.transpose(0, 1)
 
     def with_positions(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        streams = {id(x) for x in model.block_io.streams(args, kwargs)}
+        streams = {id(x) for x in model.block_kind.streams(args, kwargs)}
         positional = [value if id(value) in streams else positions(value) for value in args]
         return tuple(positional), {name: value if id(value) in streams else positions(value) for name, value in kwargs.items()}
 

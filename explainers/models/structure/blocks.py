@@ -1,8 +1,8 @@
 """Which modules are the blocks of a model, found by watching one forward pass. Nothing here knows a class name.
 
 A block is one of a row of alike modules; it takes tokens and gives back tokens of the same shape. Tokens are (batch, tokens, width), or a
-map of them: (batch, height, width, channels) or (batch, channels, height, width), or (batch, tokens, width) with tokens inside each patch
-beside them: see :mod:`explainers.models.block_io`. Where a model has several such rows (stages whose tokens
+map of them: (batch, height, width, channels) or (batch, channels, height, width), or several tensors of them: the kinds of blocks are
+described in :mod:`explainers.models.structure.block_kinds`. Where a model has several such rows (stages whose tokens
 grow coarser, patches first and a class token later), the blocks are the longest row over the patches that the head reads: those of the
 row that runs last.
 """
@@ -18,18 +18,18 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.block_io import BlockIO, beside, branched, branched_io, floating, nested_io
 from explainers.models.eval_mode import uncompiled
+from explainers.models.structure.block_kinds import BlockCall, BlockKind, OneStream, kind_of
+from explainers.models.structure.block_kinds.base import floating
 from explainers.models.structure.hooks import hooked
 from explainers.models.structure.spans import Span, spans_of
-from explainers.models.tokens import as_tokens, map_size
 
 
 @dataclass(frozen=True)
 class Structure:
     """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
 
-    block_io  how tokens lie in what the blocks take and give
+    block_kind  how the blocks take and give tokens
     width  of a token, what lies inside it left out, and of several sizes of patches that of the finest
     grid   (height, width) of a map of tokens; None where tokens lie in a row
     class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
@@ -39,7 +39,7 @@ class Structure:
     entry: nn.Module
     tokens: int
     width: int
-    block_io: BlockIO
+    block_kind: BlockKind
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
 
@@ -54,13 +54,25 @@ class _Call:
     norm: nn.Module | None  # the normalisation that made its input
     taken: list[Tensor]  # all tensors that went in
     output: Tensor | None = None
-    block_io: BlockIO | None = None  # where there are several streams
+    block_kind: BlockKind | None = None  # where calls tell it: of several streams
     tokens_first: bool = False  # whether tokens lie before samples in what it takes and gives
 
     @property
     def keeps(self) -> bool:
         """Whether it takes tokens and gives tokens of the same shape."""
         return self.tokens is not None and self.output is not None and self.tokens.shape == self.output.shape
+
+    @property
+    def kind(self) -> BlockKind:
+        """How its tokens lie."""
+        assert self.tokens is not None
+        return self.block_kind or OneStream.of(self.block, self.tokens, self.tokens_first, isinstance(self.block, Span))
+
+    @property
+    def token_row(self) -> Tensor:
+        """The tokens that it takes, (B, S, D)."""
+        assert self.tokens is not None
+        return self.tokens if self.tokens.dim() == 3 else self.kind.row_of(self.tokens)
 
 
 _LISTS = (nn.ModuleList, nn.Sequential)
@@ -129,24 +141,16 @@ def find(
         chosen = _chosen(whole or runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
-    block_io = first.block_io or BlockIO(_channels(first.block, first.tokens), tokens_first=first.tokens_first)
-    tokens = as_tokens(first.tokens, block_io.channels)
+    row, kind = first.token_row, first.kind
     return Structure(
         blocks=tuple(call.block for call in chosen),
         entry=_before_spans(names, first) if isinstance(first.block, Span) and entry is None else _entry(names, first, entry),
-        tokens=tokens.shape[1],
-        width=_width(first, block_io, tokens),
-        block_io=block_io,
-        grid=None if block_io.channels == 2 else map_size(first.tokens.shape, block_io.channels),
-        class_blocks=_class_blocks(calls, chosen[-1], tokens.shape),
+        tokens=row.shape[1],
+        width=kind.patch_width(first.taken),
+        block_kind=kind,
+        grid=kind.map_of((first.tokens,), {}),
+        class_blocks=_class_blocks(calls, chosen[-1], row.shape),
     )
-
-
-def _width(first: _Call, block_io: BlockIO, tokens: Tensor) -> int:
-    """Of a token: of several streams, that of the patches, and of several sizes of patches that of the finest."""
-    if block_io.branches:
-        return first.taken[block_io.finest_first[0]].shape[2]
-    return tokens.shape[2] if block_io.inner is None else first.taken[1 - block_io.inner].shape[2]
 
 
 def _is_row(container: nn.Module) -> bool:
@@ -198,17 +202,12 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
         return hook
 
     def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        call, given = open_calls.pop(), floating(output)
-        call.output, call.block_io = first_tensor(output), nested_io(call.taken, given, batch) or branched_io(args, output)
-        if call.block_io is None:
-            if call.tokens_first and call.output is not None and call.output.dim() == 3:
-                call.output = call.output.transpose(0, 1)
-            return
-        inner, call.norm = call.block_io.inner, None
-        if inner is None:
-            call.tokens, call.output = branched(call.taken, call.block_io), branched(given, call.block_io)
-        else:
-            call.tokens, call.output = (beside(pair[1 - inner], pair[inner]) for pair in (call.taken, given))
+        call = open_calls.pop()
+        call.output, call.block_kind = first_tensor(output), kind_of(BlockCall(args, kwargs, output, batch))
+        if call.block_kind is not None:
+            call.tokens, call.output, call.norm = call.block_kind.taken(args, kwargs), call.block_kind.given(output), None
+        elif call.tokens_first and call.output is not None and call.output.dim() == 3:
+            call.output = call.output.transpose(0, 1)
 
     def norm_ran(child: nn.Module, args: Any, output: Any) -> None:
         last_norm[:] = [child, output if isinstance(output, Tensor) else None]
@@ -305,20 +304,8 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
 
 def _patches(call: _Call) -> int:
     """How many tokens of a call's input differ between the two samples, a class token being the same for every image; of one, all."""
-    assert call.tokens is not None
-    tokens = as_tokens(call.tokens, _channels(call.block, call.tokens))
-    return tokens.shape[1] if len(tokens) < 2 else int((tokens[0] != tokens[1]).any(-1).sum())
-
-
-def _channels(block: nn.Module, tokens: Tensor) -> int:
-    """The axis of the width: of a map, the one as long as the block's vectors (of normalisations, biases)."""
-    if tokens.dim() == 3:
-        return 2
-    lengths = [len(p) for p in block.parameters() if p.dim() == 1]
-    first, last = (lengths.count(tokens.shape[axis]) for axis in (1, 3))
-    if tokens.shape[1] == tokens.shape[3]:  # as high or wide as it has channels
-        return 1 if any(isinstance(m, nn.Conv2d) for m in block.modules()) else 3
-    return 1 if first > last or (first == last and any(isinstance(m, nn.Conv2d) for m in block.modules())) else 3
+    row = call.token_row
+    return row.shape[1] if len(row) < 2 else int((row[0] != row[1]).any(-1).sum())
 
 
 def _before_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:

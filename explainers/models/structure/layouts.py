@@ -37,8 +37,8 @@ def image_layout(
             "the model also sees the image on a way round the blocks that were found, so that no map of their tokens accounts for its "
             "answer; pass blocks= (modules that all of it goes through)"
         )
-    if structure.block_io.branches:
-        return _branched_layout(module, structure, run, tensors, prefix)
+    if structure.block_kind.patch_places:
+        return _known_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
     if prefix is None:
@@ -66,20 +66,21 @@ def image_layout(
     return layout_of
 
 
-def _branched_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Of branches with patches of several sizes: the grid is that of the smallest. All grids must cover the whole image."""
-    block_io, pixels = structure.block_io, tensors["pixel_values"]
-    before = sum(count for count, _ in block_io.branches)
+def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
+    """Of blocks whose kind knows where patches lie, perhaps of several sizes: the grid is that of the smallest. All grids must cover the
+    whole image.
+    """
+    kind, pixels = structure.block_kind, tensors["pixel_values"]
+    before = kind.before or 0
     if prefix not in (None, before):
-        raise ExplainerError(f"prefix={prefix}: the branches of this model have {before} tokens before their patches; leave it out")
+        raise ExplainerError(f"prefix={prefix}: the blocks of this model have {before} tokens before their patches; leave it out")
     size = (int(pixels.shape[-2]), int(pixels.shape[-1]))
-    grids = [_grid(module, block_io.branches[number][1], size) for number in block_io.finest_first]
-    places = [block_io.places[number][1] for number in block_io.finest_first]
-    for grid, place in zip(grids, places, strict=True):
+    grids = [_grid(module, place.stop - place.start, size) for place in kind.patch_places]
+    for grid, place in zip(grids, kind.patch_places, strict=True):
         if not covers_image(module, structure, run, pixels[:1], place, grid):
             raise ExplainerError(
-                f"the branch with {grid[0]} x {grid[1]} patches does not see the whole image, or not row by row: where its patches lie "
-                "is not known (a branch that is shown a crop, as with crop_scale=True, cannot be explained)"
+                f"the stream with {grid[0]} x {grid[1]} patches does not see the whole image, or not row by row: where its patches lie "
+                "is not known (one that is shown a crop, as CrossViT's with crop_scale=True, cannot be explained)"
             )
     read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
     layout = Layout(before, read, grids[0], tuple(grids[1:]))

@@ -30,11 +30,11 @@ class _Enough(Exception):
 
 def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> Tensor:
     """The embedded tokens (B, S, D)."""
-    entry, block_io = structure.entry, structure.block_io
+    entry, block_kind = structure.entry, structure.block_kind
     seen: list[Tensor] = []
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> None:
-        seen.append(block_io.taken(args, kwargs))
+        seen.append(block_kind.taken(args, kwargs))
         raise _Enough
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(_Enough):
@@ -72,7 +72,7 @@ def has_bypass(
     ``answers`` is what ``run`` gives for the two as they are; None: not known yet. With it comes x^1 (2, S, D) of the two images, None
     where the tokens are not where they could be replaced.
     """
-    entry, block_io, first = structure.entry, structure.block_io, True
+    entry, block_kind, first = structure.entry, structure.block_kind, True
     x: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -81,13 +81,13 @@ def has_bypass(
             return None
         first = False
         try:
-            tokens = block_io.taken(args, kwargs)
+            tokens = block_kind.taken(args, kwargs)
         except ExplainerError:  # the tokens are not where they could be replaced
             return None
         if len(tokens) != 2:
             return None
         x = tokens
-        return block_io.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
+        return block_kind.with_taken(args, kwargs, tokens[:1].expand_as(tokens).clone())
 
     with trial(module):
         apart = (run(tensors) if answers is None else answers).diff(dim=0).abs().max()
@@ -106,20 +106,20 @@ def class_token(module: nn.Module, structure: Structure, run: Forward, tensors: 
     """
     if prefix == 0:
         return None
-    last, block_io = structure.blocks[-1], structure.block_io
-    by_block_io = block_io.has_streams or block_io.tokens_first
+    last, block_kind = structure.blocks[-1], structure.block_kind
+    by_kind = not (block_kind.is_row or block_kind.is_map)
     calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
     leaf: Tensor | None = None
 
     def hook(child: nn.Module, args: Any, output: Any) -> Any:
         nonlocal calls_left, leaf
         calls_left -= 1
-        tokens = block_io.given(output) if by_block_io else first_tensor(output)
+        tokens = block_kind.given(output) if by_kind else first_tensor(output)
         if calls_left or tokens is None:
             return None
         torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
         leaf = tokens[:, :1].expand_as(tokens).clone().requires_grad_()
-        return block_io.with_given(output, leaf) if by_block_io else _with_first_tensor(output, leaf)
+        return block_kind.with_given(output, leaf) if by_kind else _with_first_tensor(output, leaf)
 
     with hooked([last.register_forward_hook(hook)]), trial(module):
         logits = run(tensors)

@@ -20,7 +20,6 @@ from explainers.autograd import relevance
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.autograd.saved_values import _Kept
-from explainers.models.tokens import as_tokens
 from tests.explainers.support.double import in_double
 from tests.explainers.support.garbage import without_collection
 from tests.explainers.support.toys import record, signal, toy
@@ -91,17 +90,13 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     model, tensors = wrapped(name), inputs(name, 2)
     recording = Recording(model, tensors)
     signals = recording.signals(RULES["gradient"], one_hot(recording))
-    seen: list[Tensor] = []
+    x1: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not seen and model.block_io.branches:
-            seen.extend(x.detach().requires_grad_() for x in args[0])
-            return ([x * 1 for x in seen], *args[1:]), kwargs
-        if not seen:
-            count = 2 if model.block_io.is_nested else 1
-            seen.extend(x.detach().requires_grad_() for x in args[:count])
-            return (*(x * 1 for x in seen), *args[count:]), kwargs  # a block may write into what it is given
-        return None
+        if x1:
+            return None
+        x1.append(model.block_kind.taken(args, kwargs).detach().requires_grad_())
+        return model.block_kind.with_taken(args, kwargs, x1[0] * 1)  # a block may write into what it is given
 
     handle = model.entry.register_forward_pre_hook(enter, with_kwargs=True)
     try:
@@ -109,13 +104,8 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
             logits = model.forward(tensors)
     finally:
         handle.remove()
-    *inner, expected = torch.autograd.grad(logits, seen, one_hot(recording))
-    if inner and model.block_io.branches:  # of CrossViT, 1 + 25 tokens of width 24, and 1 + 9 of width 16 in further columns
-        fine, coarse = torch.nn.functional.pad(inner[0], (0, 16)), torch.nn.functional.pad(expected, (24, 0))
-        expected = torch.cat([fine[:, :1], coarse[:, :1], fine[:, 1:], coarse[:, 1:]], 1)
-    elif inner:  # of TNT, 2 x 12 patches with 4 tokens of width 8 each, beside the patches; none beside the classification token
-        expected = torch.cat([expected, torch.nn.functional.pad(inner[0].view(2, 12, 32), (0, 0, 1, 0))], 2)
-    assert relative(signals.block_inputs[0], as_tokens(expected, model.block_io.channels)) < 1e-9
+    (expected,) = torch.autograd.grad(logits, x1, one_hot(recording))
+    assert relative(signals.block_inputs[0], expected) < 1e-9
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ The twin is CrossViT written out by hand with the operators of each rule; torch 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -19,11 +20,11 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.methods.registry import LARGER_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.block_io import BlockIO, branched_io
-from explainers.models.branches import on_grid, shares
+from explainers.models.grids import on_grid, shares
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
+from explainers.models.structure.block_kinds import BlockCall, Branches
 from explainers.records.session import Session
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
@@ -222,6 +223,10 @@ def test_a_branch_that_is_shown_a_crop_is_refused() -> None:
 # --- the form, and the grid -------------------------------------------------------------------------------------------
 
 
+def found(args: tuple[Any, ...], output: Any) -> Branches | None:
+    return Branches.find(BlockCall(args, {}, output, 2))
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["fine first", "coarse first"])
 def test_branches_are_put_in_one_row_and_back(order: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(2)
@@ -229,10 +234,10 @@ def test_branches_are_put_in_one_row_and_back(order: tuple[int, int]) -> None:
     for stream in streams:
         stream[1, 0] = stream[0, 0]  # the same in every image
     given = [streams[number] for number in order]
-    block_io = branched_io((given,), tuple(given))
-    assert block_io == BlockIO(branches=tuple((1, COUNTS[number]) for number in order))
-    assert block_io is not None
-    x = block_io.taken((given, True), {})
+    block_kind = found((given,), tuple(given))
+    assert block_kind == Branches(tuple((1, COUNTS[number]) for number in order))
+    assert block_kind is not None
+    x = block_kind.taken((given, True), {})
     before = [stream[:, 0] for stream in given]
     assert x.shape == (2, 2 + 9 + 4, 8 + 4)
     columns = [slice(0, 8), slice(8, 12)] if order == (0, 1) else [slice(4, 12), slice(0, 4)]  # of the fine one, of the coarse one
@@ -240,23 +245,23 @@ def test_branches_are_put_in_one_row_and_back(order: tuple[int, int]) -> None:
     assert torch.equal(x[:, 11:, columns[1]], streams[1][:, 1:])
     assert float(x.abs().sum()) == pytest.approx(float(sum(stream.abs().sum() for stream in streams)), rel=1e-5)
     assert torch.equal(x[:, 0].abs().sum(-1), before[0].abs().sum(-1))
-    (back, flag), _ = block_io.with_taken((given, True), {}, x)
+    (back, flag), _ = block_kind.with_taken((given, True), {}, x)
     assert flag is True
     assert all(torch.equal(a, b) for a, b in zip(back, given, strict=True))
-    assert torch.equal(block_io.given(block_io.with_given(given, x * 2)), x * 2)
+    assert torch.equal(block_kind.given(block_kind.with_given(given, x * 2)), x * 2)
 
 
 def test_other_blocks_have_no_branches() -> None:
     x, y = torch.randn(2, 5, 4), torch.randn(2, 3, 4)
-    assert branched_io((x,), x) is None  # one stream
-    assert branched_io((x, y), (x, y)) is None  # no list
-    assert branched_io(([x],), [x]) is None
-    assert branched_io(([x, y],), [x, x]) is None  # other shapes
-    assert branched_io(([x, x],), [x, x]) is None  # which is which?
-    assert branched_io(([x[:1], y[:1]],), [x[:1], y[:1]]) is None  # one sample: what changes with the image is not known
+    assert found((x,), x) is None  # one stream
+    assert found((x, y), (x, y)) is None  # no list
+    assert found(([x],), [x]) is None
+    assert found(([x, y],), [x, x]) is None  # other shapes
+    assert found(([x, x],), [x, x]) is None  # which is which?
+    assert found(([x[:1], y[:1]],), [x[:1], y[:1]]) is None  # one sample: what changes with the image is not known
     late = y.clone()
     late[1, 2] = late[0, 2]
-    assert branched_io(([x, late],), [x, late]) is None  # a token behind the patches
+    assert found(([x, late],), [x, late]) is None  # a token behind the patches
 
 
 @pytest.mark.parametrize(("coarse", "fine"), [((2, 2), (4, 4)), ((3, 2), (5, 7)), ((14, 14), (20, 20)), ((4, 3), (4, 3))])

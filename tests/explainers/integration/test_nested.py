@@ -16,11 +16,11 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.methods.registry import BETWEEN_PATCHES, METHODS
+from explainers.methods.registry import METHODS
 from explainers.methods.requirements import missing_requirements, variants
-from explainers.models.block_io import BlockIO, nested_io
 from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
+from explainers.models.structure.block_kinds import BlockCall, InnerTokens
 from tests.explainers.support.by_hand import ByHand, close
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.wrapped import inputs, one_hot, trace_of, wrapped
@@ -179,7 +179,7 @@ def test_attention_is_read_between_patches(legacy: bool) -> None:
         expected = (maps[-1][sample].mean(0), rolled, generic, attribution, last)
         for spec, matrix in zip(specs, expected, strict=True):
             torch.testing.assert_close(explanation[spec].scores.double(), matrix[0], rtol=1e-5, atol=1e-9)
-            assert explanation[spec].notes == (BETWEEN_PATCHES,)
+            assert explanation[spec].notes == (InnerTokens.attention_note,)
             assert explanation[spec].patches == (2, 2)
 
 
@@ -202,7 +202,7 @@ def test_where_the_head_pools_the_row_is_chosen() -> None:
     pooled = TNT(16, 8, 3, 3, "avg", WIDE, NARROW, 2, 2, 2, 2.0).eval()
     specs = ["rollout?row=mean", "rollout?row=class_token", "fullgrad:libra"]
     found = explainers.explain(explainers.wrap(pooled), {name: x[:1].float() for name, x in images().items()}, target=1, methods=specs)
-    assert BETWEEN_PATCHES in found["rollout?row=mean"].notes
+    assert InnerTokens.attention_note in found["rollout?row=mean"].notes
     assert float(found["fullgrad:libra"].completeness_error) < 1e-5
     with pytest.raises(ExplainerError, match="row=mean"):
         explainers.explain(explainers.wrap(pooled), {name: x[:1].float() for name, x in images().items()}, methods=["rollout"])
@@ -210,7 +210,7 @@ def test_where_the_head_pools_the_row_is_chosen() -> None:
 
 def test_only_maps_of_attention_say_between_what() -> None:
     maps = explainers.explain(model(False), images(), target=1, methods=["fullgrad:libra", "legrad", "random"])[0].maps
-    assert [BETWEEN_PATCHES in one.notes for one in maps] == [False, True, False]
+    assert [InnerTokens.attention_note in one.notes for one in maps] == [False, True, False]
 
 
 def test_what_cannot_run_says_why() -> None:
@@ -254,26 +254,26 @@ def streams() -> tuple[Tensor, Tensor]:
 def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
     within, patches = streams()
     pair = (within, patches) if inner == 0 else (patches, within)
-    block_io = nested_io(pair, pair, 2)
-    assert block_io == BlockIO(inner=inner)
-    assert block_io is not None
-    x = block_io.taken((pair[0],), {"other": pair[1], "flag": True})
+    block_kind = InnerTokens.find(BlockCall(pair, {}, pair, 2))
+    assert block_kind == InnerTokens(inner)
+    assert block_kind is not None
+    x = block_kind.taken((pair[0],), {"other": pair[1], "flag": True})
     assert x.shape == (2, 4, 5 + 4 * 2)
     assert torch.equal(x[:, :, :5], patches)
     assert torch.equal(x[1, 2, 5:], within[3 + 1].flatten())
     assert not x[:, 0, 5:].any()
-    args, kwargs = block_io.with_taken((pair[0],), {"other": pair[1], "flag": True}, x)
+    args, kwargs = block_kind.with_taken((pair[0],), {"other": pair[1], "flag": True}, x)
     assert torch.equal(args[0], pair[0])
     assert torch.equal(kwargs["other"], pair[1])
     assert kwargs["flag"] is True
     fewer = x[:1, [0, 2]]  # one sample, one patch
-    output = block_io.with_given([*pair, None], fewer)
+    output = block_kind.with_given([*pair, None], fewer)
     assert [tuple(part.shape) for part in (output[inner], output[1 - inner])] == [(1, 4, 2), (1, 2, 5)]
     assert torch.equal(output[inner], within[1:2])
     assert output[2] is None
-    assert torch.equal(block_io.given(output), fewer)
+    assert torch.equal(block_kind.given(output), fewer)
     with pytest.raises(ExplainerError, match="2 tensors of tokens"):
-        block_io.taken((pair[0],), {})
+        block_kind.taken((pair[0],), {})
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
 )
 def test_other_blocks_have_no_tokens_inside_patches(shapes: list[tuple[int, ...]]) -> None:
     given = [torch.zeros(shape) for shape in shapes]
-    assert nested_io(given, given, 2) is None
+    assert InnerTokens.find(BlockCall((given,), {}, given, 2)) is None
     pair = streams()
-    assert nested_io(pair, pair[:1], 2) is None
+    assert InnerTokens.find(BlockCall(pair, {}, pair[:1], 2)) is None

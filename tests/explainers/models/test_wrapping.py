@@ -146,7 +146,7 @@ def test_of_stages_the_blocks_are_the_longest_row_over_the_final_patches(last: b
     model = wrap(module, kind="image", preprocess=Preprocessing(resize=(24, 16), fit="squash"))
     assert list(model.blocks) == [module.second[0][0], module.second[1][0]]  # two rows, one after the other
     assert model.entry is module.second[0][0]
-    assert (model.block_io.channels, model.details["width"]) == (3 if last else 1, 2 * width)
+    assert (model.block_kind.channels, model.details["width"]) == (3 if last else 1, 2 * width)
     assert model.layout_of({"pixel_values": torch.zeros(1, 3, 24, 16)}).grid == (3, 2)
 
 
@@ -233,7 +233,7 @@ def test_models_whose_tokens_have_no_one_order_are_refused_with_the_reason(make:
 def test_hybrids_are_explained_at_a_stage_of_maps(name: str) -> None:
     """Where their Transformers take patches out of order, the blocks are those of the last stage that keeps the map."""
     model = wrap(_timm(name))
-    assert model.block_io.channels in (1, 3)
+    assert model.block_kind.channels in (1, 3)
     size = model.details["input"]
     rows, columns = model.layout_of({"pixel_values": torch.zeros(1, 3, *size)}).grid or (0, 0)
     assert rows * columns == Recording(model, {"pixel_values": torch.zeros(1, 3, *size)}).block_inputs[0].shape[1]

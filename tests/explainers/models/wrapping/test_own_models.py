@@ -224,8 +224,8 @@ def test_tokens_may_lie_before_samples(inputs: Any) -> None:
     rows, columns = TorchEncoder(True).eval(), TorchEncoder(False).eval()
     columns.load_state_dict(rows.state_dict())
     ours, theirs = (explainers.wrap(module, kind="text", tokenizer=tokenizer()) for module in (columns, rows))
-    assert ours.block_io.tokens_first
-    assert not theirs.block_io.tokens_first
+    assert ours.block_kind.tokens_first
+    assert not theirs.block_kind.tokens_first
     specs = [v.spec for v in explainers.variants(theirs) if v.reason is None and not v.slow]
     assert len(specs) > 30
     same_maps(ours, theirs, inputs, specs)

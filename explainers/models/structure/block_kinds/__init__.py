@@ -1,0 +1,21 @@
+"""The kinds of blocks that a model may be made of: a file for each, with all that methods, pages and checks need to know of it."""
+
+from explainers.models.structure.block_kinds.base import BlockCall, BlockKind
+from explainers.models.structure.block_kinds.branches import Branches
+from explainers.models.structure.block_kinds.inner_tokens import InnerTokens
+from explainers.models.structure.block_kinds.one_stream import OneStream
+from explainers.models.structure.block_kinds.registry import BLOCK_KINDS, add_block_kind, kind_of
+from explainers.models.structure.block_kinds.several_streams import SeveralStreams, StreamsInColumns
+
+__all__ = [
+    "BLOCK_KINDS",
+    "BlockCall",
+    "BlockKind",
+    "Branches",
+    "InnerTokens",
+    "OneStream",
+    "SeveralStreams",
+    "StreamsInColumns",
+    "add_block_kind",
+    "kind_of",
+]

@@ -1,0 +1,182 @@
+"""What every kind of block says of itself: how its tokens lie, in the one row (B, S, D) that everything else reads, and what follows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from torch import Size, Tensor
+from torch.nn.functional import pad
+
+from explainers.models.layout import Layout
+
+
+@dataclass(frozen=True)
+class BlockCall:
+    """One call of a block in a trial pass of ``batch`` samples, no two of them alike."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    output: Any
+    batch: int
+
+    @property
+    def taken(self) -> list[Tensor]:
+        """The tensors of floating point among its arguments, in order."""
+        return floating((self.args, self.kwargs))
+
+    @property
+    def given(self) -> list[Tensor]:
+        """Those of what it gave."""
+        return floating(self.output)
+
+
+class BlockKind(ABC):
+    """A kind of block, a frozen dataclass: its fields say how the tokens of one model lie, the rest holds for all models of the kind.
+
+    What is refused says why in a sentence with ``{name}`` for the name of the model; None: nothing is refused.
+
+    name           of the kind
+    no_attention   where no attention map over all tokens is found, why: the end of a sentence that says so
+    no_residual    where attention is not seen to be added to a residual stream, why
+    no_positions   why position embeddings cannot be told from patches
+    no_removal     why patches can neither be removed nor be zeroed among the tokens, only be painted in the image
+    attention_note what a map must say that reads attention
+    falls_short    what is refused or falls short, and what is said there instead: a line of docs/families.md, its models and its sentence
+    """
+
+    name: ClassVar[str]
+    no_attention: ClassVar[str | None] = None
+    no_residual: ClassVar[str | None] = None
+    no_positions: ClassVar[str | None] = None
+    no_removal: ClassVar[str | None] = None
+    attention_note: ClassVar[str | None] = None
+    falls_short: ClassVar[tuple[str, str] | None] = None
+
+    # --- how tokens lie -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def find(cls, call: BlockCall) -> Self | None:
+        """How the tokens of a block of this kind lie, as one call tells it; None where it is of another kind."""
+        return None
+
+    @abstractmethod
+    def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
+        """The tensors of tokens among the arguments of a block. Raises ExplainerError where they are not there."""
+
+    @abstractmethod
+    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+        """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
+
+    @abstractmethod
+    def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
+        """The arguments of a block with other tokens (B, S, D), of as many samples and patches as there are, or of others."""
+
+    @abstractmethod
+    def given(self, output: Any) -> Tensor:
+        """The row of tokens (B, S, D) that a block gives."""
+
+    @abstractmethod
+    def with_given(self, output: Any, x: Tensor) -> Any:
+        """What a block gives with other tokens (B, S, D)."""
+
+    @abstractmethod
+    def patch_width(self, streams: Sequence[Tensor]) -> int:
+        """The width of a patch's token in the tensors that a block takes: of several sizes of patches that of the finest."""
+
+    # --- what else differs from one row of tokens; the usual ------------------------------------------------------------
+
+    @property
+    def is_row(self) -> bool:
+        """Whether blocks take and give the row itself."""
+        return False
+
+    @property
+    def is_map(self) -> bool:
+        """Whether tokens lie in a map, height and width apart."""
+        return False
+
+    @property
+    def tokens_first(self) -> bool:
+        """Whether tokens lie before samples: (S, B, D)."""
+        return False
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop outside of the blocks adds their residual."""
+        return False
+
+    @property
+    def before(self) -> int | None:
+        """How many tokens stand before the patches; None: those that are the same for every image."""
+        return None
+
+    @property
+    def patch_places(self) -> Sequence[slice]:
+        """Of a kind that knows them, where in a row the patches of each size lie, finest first; ``before`` is then known too."""
+        return ()
+
+    @property
+    def no_forward_decomposition(self) -> str | None:
+        """Why single tokens cannot be sent forward through its blocks, or None."""
+        return None
+
+    def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
+        """(height, width) of the map of tokens that a block is given; None where tokens lie in a row."""
+        return None
+
+    def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
+        """The shape of the one residual stream to which a block adds its attention; None where there are several."""
+        return None
+
+    def row_of(self, x: Tensor) -> Tensor:
+        """The row (B, S, D) of tokens that lie as in the one stream of a block."""
+        return x
+
+    def check(self, x: Tensor) -> None:
+        """Raise ExplainerError for a row (B, S, D) that cannot be explained."""
+        return
+
+    def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
+        """Numbers of tokens (B, S) to be multiplied with a tensor ``y`` inside a block whose stream has the shape ``stream``; None where
+        ``y`` does not hold one row of values a token.
+        """
+        return by_token[:, :, None] if y.dim() == 3 and y.shape[:2] == by_token.shape else None
+
+    # --- bias terms ---------------------------------------------------------------------------------------------------
+
+    def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
+        """(B, S) from a bias term (B, ...) with an axis of ``tokens``, or with height and width of the map of patches; None where it has
+        neither.
+        """
+        return by_axis(term, tokens, layout)
+
+    def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
+        """(B, patches) from a term whose first axis counts the patches of all samples; None where no block has such a tensor."""
+        return None
+
+
+def by_axis(term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
+    """(B, S) from a term (B, ...) with an axis of ``tokens``, or with height and width of the map of patches; None where it has neither."""
+    batch, grid, prefix = term.shape[0], layout.grid, layout.prefix
+    if term.dim() == 3 and prefix and grid is not None and term.shape[1] == grid[0] * grid[1] == tokens - prefix:  # patches alone
+        return pad(term.sum(2), (prefix, 0))
+    # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
+    places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
+    axis = next((a for a in places if term.shape[a] == tokens), None)
+    if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
+        for down in (2, 1):
+            if term.shape[down : down + 2] == grid:
+                return pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
+    return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
+
+
+def floating(value: Any) -> list[Tensor]:
+    """The tensors of floating point in arguments or in a result, in order."""
+    if isinstance(value, Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [tensor for item in value for tensor in floating(item)] if isinstance(value, (tuple, list)) else []

@@ -1,0 +1,37 @@
+"""The kinds of blocks by their names, and which of them a block is of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import is_dataclass
+from typing import TypeVar
+
+from explainers.errors import ExplainerError
+from explainers.models.structure.block_kinds.base import BlockCall, BlockKind
+from explainers.models.structure.block_kinds.branches import Branches
+from explainers.models.structure.block_kinds.inner_tokens import InnerTokens
+
+#: The kinds that a call of a block tells, by their names, in the order in which they are asked; a block of none has one stream of tokens.
+BLOCK_KINDS: dict[str, type[BlockKind]] = {kind.name: kind for kind in (InnerTokens, Branches)}
+_Kind = TypeVar("_Kind", bound=type[BlockKind])
+
+
+def add_block_kind(kind: _Kind) -> _Kind:
+    """Add a kind of block, a frozen dataclass that derives from :class:`BlockKind`: blocks that its ``find`` knows are of it from then on.
+
+    Raises ExplainerError for what is no such class, and for a name that is none or that another kind has.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, BlockKind) and is_dataclass(kind)):
+        raise ExplainerError(f"{getattr(kind, '__name__', kind)} is no kind of block: derive a dataclass from BlockKind.")
+    name = getattr(kind, "name", None)
+    if not (isinstance(name, str) and re.fullmatch(r"[a-z0-9_]+", name)):
+        raise ExplainerError(f"A kind of block cannot be called {name!r}: send lower-case letters, digits and _.")
+    if name in BLOCK_KINDS:
+        raise ExplainerError(f"There is already a kind of block {name}.")
+    BLOCK_KINDS[name] = kind
+    return kind
+
+
+def kind_of(call: BlockCall) -> BlockKind | None:
+    """How the tokens of a block lie, as the kind that it is of finds it; None where it is of none, and has one stream."""
+    return next((made for kind in BLOCK_KINDS.values() if (made := kind.find(call)) is not None), None)

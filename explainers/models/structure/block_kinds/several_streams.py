@@ -1,0 +1,130 @@
+"""Blocks that take and give several tensors of tokens, which one row is put together from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, cat
+from torch.nn.functional import pad
+
+from explainers.errors import ExplainerError
+from explainers.models.layout import Layout
+from explainers.models.structure.block_kinds.base import BlockKind, floating
+
+
+class SeveralStreams(BlockKind):
+    """A kind of block whose streams are its first tensors of floating point: ``count`` of them, in arguments as in what it gives."""
+
+    no_positions: ClassVar[str | None] = (
+        "{name} adds positions to its patches and also to other tokens of the same places: which belong to a patch is not known."
+    )
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many streams there are."""
+
+    @abstractmethod
+    def join(self, streams: Sequence[Tensor]) -> Tensor:
+        """The row (B, S, D) of the tokens of all streams."""
+
+    @abstractmethod
+    def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The inverse: a row in tensors, shaped and in the order of ``streams``."""
+
+    def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
+        """The tensors of tokens among the arguments of a block. Raises ExplainerError where they are not there."""
+        return self._streams((args, kwargs))
+
+    def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+        """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
+        return self.join(self._streams((args, kwargs)))
+
+    def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
+        """The arguments of a block with other tokens (B, S, D), of as many samples and patches as there are, or of others."""
+        made: tuple[Any, Any] = _replaced((args, kwargs), iter(self.apart(x, self._streams((args, kwargs)))))
+        return made
+
+    def given(self, output: Any) -> Tensor:
+        """The row of tokens (B, S, D) that a block gives."""
+        return self.join(self._streams(output))
+
+    def with_given(self, output: Any, x: Tensor) -> Any:
+        """What a block gives with other tokens (B, S, D)."""
+        return _replaced(output, iter(self.apart(x, self._streams(output))))
+
+    def _streams(self, given: Any) -> list[Tensor]:
+        streams = floating(given)[: self.count]
+        if len(streams) < self.count:
+            raise ExplainerError(f"A block was called without its {self.count} tensors of tokens: check blocks= and entry= of wrap().")
+        return streams
+
+
+class StreamsInColumns(SeveralStreams):
+    """A kind whose streams (B, S_k, D_k) each have tokens of their own in the row (B, S, D), and columns of their own, D_1 + D_2 in all, as
+    their widths have nothing to do with each other; elsewhere a token has zeros.
+    """
+
+    @property
+    @abstractmethod
+    def places(self) -> Sequence[Sequence[slice]]:
+        """For each stream where in the row its tokens stand, in the order in which they lie in the stream."""
+
+    @property
+    def count(self) -> int:
+        """How many streams there are."""
+        return len(self.places)
+
+    def join(self, streams: Sequence[Tensor]) -> Tensor:
+        """The row (B, S, D) of the tokens of all streams."""
+        widths = [stream.shape[-1] for stream in streams]
+        padded = [
+            pad(stream, (sum(widths[:number]), sum(widths[number + 1 :]), 0, 0))  # in columns of its own
+            for number, stream in enumerate(streams)
+        ]
+        return cat([padded[number][:, inside] for _, number, inside in sorted(self._parts(), key=lambda part: part[0].start)], 1)
+
+    def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
+        """The inverse: a row in tensors, shaped and in the order of ``streams``."""
+        columns = x.split([stream.shape[-1] for stream in streams], -1)
+        return tuple(cat([tokens[:, place] for place in places], 1) for tokens, places in zip(columns, self.places, strict=True))
+
+    def _parts(self) -> Iterator[tuple[slice, int, slice]]:
+        """Each place in the row with the number of its stream, and where in that its tokens lie."""
+        for number, places in enumerate(self.places):
+            first = 0
+            for place in places:
+                length = place.stop - place.start
+                yield place, number, slice(first, first + length)
+                first += length
+
+    def patch_width(self, streams: Sequence[Tensor]) -> int:
+        """The width of the stream of the finest patches."""
+        return streams[next(number for number, places in enumerate(self.places) if self.patch_places[0] in places)].shape[2]
+
+    def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
+        """(B, S) from a term over the tokens of one stream; None of another."""
+        if term.dim() != 3:
+            return None
+        lengths = [sum(place.stop - place.start for place in places) for places in self.places]
+        if term.shape[1] not in lengths:
+            return None
+        by_token = torch.zeros(term.shape[0], tokens, dtype=term.dtype, device=term.device)
+        for place, number, inside in self._parts():
+            if number == lengths.index(term.shape[1]):
+                by_token[:, place] += term[:, inside].sum(2)
+        return by_token
+
+
+def _replaced(value: Any, tensors: Iterator[Tensor]) -> Any:
+    """``value`` with its first tensors of floating point replaced, as long as there are others."""
+    if isinstance(value, Tensor):
+        return next(tensors, value) if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {name: _replaced(item, tensors) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)([_replaced(item, tensors) for item in value])
+    return value
