@@ -22,6 +22,7 @@ from explainers.autograd.recorder import Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.structure.attention import over_tokens
+from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind
 from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
@@ -34,7 +35,7 @@ class ForwardDecomposition(Recording):
     ``tensors`` are those of the samples, each already repeated that often; ``sources`` (K,) are token indices. With ``block``
     None the sources are those of x^1 and ``logits`` holds what each contributes; else the sources are the tokens at the input
     of that block, which is the last to run; of one of class attention, behind the others, where ``class_attention_stage``.
-    ``over_channels`` says that attention in the blocks is over channels, which takes a way back to find out.
+    ``attention_kind`` says what attention in the blocks is over, which may take a way back to find out.
     ``rule`` must have a linear form: hold attention and scales and gates constant.
     """
 
@@ -48,13 +49,13 @@ class ForwardDecomposition(Recording):
         rule: Rule,
         block: int | None = None,
         class_attention_stage: bool = False,
-        over_channels: bool = False,
+        attention_kind: AttentionKind = OVER_TOKENS,
     ) -> None:
         if (refused := model.block_kind.no_forward_decomposition) is not None:
             raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
         self.copies = 1 + len(sources)
         self._sources = sources
-        self._over_channels = over_channels
+        self._attention_kind = attention_kind
         self._propagated = rule
         self._block = None if class_attention_stage else block
         self._of_classes = block if class_attention_stage else None
@@ -130,7 +131,7 @@ class ForwardDecomposition(Recording):
     @cached_property
     def structure(self) -> ModelStructure:
         """What the list of nodes says of the model, with what is known of its attention."""
-        return self._structure(self._over_channels)
+        return self._structure(self._attention_kind)
 
     @property
     def starts(self) -> list[Tensor]:
@@ -178,7 +179,7 @@ class ForwardDecomposition(Recording):
             behind = [] if running is None else class_attentions(self.nodes, lambda value, left: True)
             return running is not None and not any(attention.softmax.place >= running.first for attention in behind)
         running = self.nodes.running
-        return running is not None and (self._over_channels or not over_tokens(self.nodes, running))
+        return running is not None and (not self._attention_kind.mixes_tokens or not over_tokens(self.nodes, running))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""

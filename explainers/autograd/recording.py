@@ -28,6 +28,7 @@ from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, 
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
 from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.structure.attention_kinds import AttentionKind
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure
@@ -271,14 +272,14 @@ class Recording:
         """What the list of nodes says of the model."""
         return self._structure(None)
 
-    def _structure(self, over_channels: bool | None) -> ModelStructure:
+    def _structure(self, attention_kind: AttentionKind | None) -> ModelStructure:
         recording = weakref.proxy(self)  # no cycle: see run
 
         def gradient(of: Tensor, at: Tensor) -> Tensor | None:
             signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
             return signal
 
-        return ModelStructure(self.nodes, self.layout, self.model.block_kind, gradient, self.model.reads_text, over_channels)
+        return ModelStructure(self.nodes, self.layout, self.model.block_kind, gradient, self.model.reads_text, attention_kind)
 
     @property
     def block_inputs(self) -> list[Tensor]:

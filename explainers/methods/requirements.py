@@ -18,8 +18,6 @@ from explainers.models.model import Model
 CLASS_ATTENTION = "class_attention"
 #: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
 BEHIND = {"residual": "class_residual", "parts": "class_parts"}
-#: Why attention in the blocks has no map over tokens.
-OVER_CHANNELS = "their attention is over channels, the same for every token"
 #: What a method that reads class attention does not need of the blocks before it.
 SPARED: dict[ClassAttentionUse, set[str]] = {
     "all": {"class_token", "parts"},
@@ -54,7 +52,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     lacks = _lacks_of_class_attention(recording) if recording.layout.class_token is None else {}
     name, kind = recording.model.name, recording.model.block_kind
     if any(a is None for a in recording.attentions):
-        why = OVER_CHANNELS if recording.structure.over_channels else kind.no_attention
+        why = recording.structure.attention_kind.no_map or kind.no_attention
         lacks["attention"] = f"{name} has blocks without an attention map over all its tokens" + ("." if why is None else f": {why}.")
     if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from explainers.autograd.nodes import Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
+from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention
 from explainers.autograd.structure.pooling import pooling_attention
 from explainers.autograd.structure.positions import added_before
@@ -18,22 +18,19 @@ from explainers.autograd.structure.residual import sums_in
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
 
-#: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
-Gradient = Callable[[Tensor, Tensor], Tensor | None]
-
 
 class ModelStructure:
     """Questions to the nodes of a pass. ``gradient`` answers what their list alone cannot.
 
-    over_channels  whether attention in the blocks is over channels (XCiT's), so that its maps are none of tokens; None: to be found out
-    is_text        texts have no class token that joins behind the blocks
+    attention_kind  what attention in the blocks is known to be over; None: to be found out
+    is_text         texts have no class token that joins behind the blocks
     """
 
     def __init__(
-        self, nodes: Nodes, layout: Layout, block_kind: BlockKind, gradient: Gradient, is_text: bool, over_channels: bool | None
+        self, nodes: Nodes, layout: Layout, block_kind: BlockKind, gradient: Gradient, is_text: bool, attention_kind: AttentionKind | None
     ) -> None:
         self._nodes, self._layout, self._block_kind, self._gradient, self._is_text = nodes, layout, block_kind, gradient, is_text
-        self._known_over_channels = over_channels
+        self._known_kind = attention_kind
 
     @cached_property
     def _users(self) -> dict[int, list[Node]]:
@@ -45,31 +42,21 @@ class ModelStructure:
         return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
-    def _channels(self) -> list[bool]:
-        """Per block whether that is over channels instead."""
+    def _kinds(self) -> list[AttentionKind]:
+        """Per block what that is over."""
         return [
-            each is not None and self._is_over_channels(each, block.input)
+            OVER_TOKENS if each is None else self._known_kind or attention_kind_of(each, block.input, self._gradient)
             for each, block in zip(self._candidates, self._nodes.blocks, strict=True)
         ]
 
-    def _is_over_channels(self, attention: attention_nodes.Attention, x: Tensor) -> bool:
-        if self._known_over_channels is not None:
-            return self._known_over_channels
-        value = attention.value
-        if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
-            return False  # else the shape of the weights has told
-        with torch.inference_mode(False), torch.enable_grad():
-            signal = self._gradient(value.select(-2, 0), x)
-        return signal is not None and bool((signal != 0).any(-1).all())
-
     @property
-    def over_channels(self) -> bool:
-        """Whether attention in the blocks is over channels."""
-        return any(self._channels)
+    def attention_kind(self) -> AttentionKind:
+        """What attention in the blocks is over: tokens, unless it is over something else in one of them."""
+        return next((kind for kind in self._kinds if kind is not OVER_TOKENS), OVER_TOKENS)
 
     @cached_property
     def _attentions(self) -> list[attention_nodes.Attention | None]:
-        return [None if is_over else each for each, is_over in zip(self._candidates, self._channels, strict=True)]
+        return [each if kind.no_map is None else None for each, kind in zip(self._candidates, self._kinds, strict=True)]
 
     @property
     def attentions(self) -> list[Tensor | None]:

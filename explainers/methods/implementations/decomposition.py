@@ -43,7 +43,7 @@ def _propagate(
             "rule": rule,
             "block": block,
             "class_attention_stage": class_attention_stage,
-            "over_channels": trace.recording.structure.over_channels,
+            "attention_kind": trace.recording.structure.attention_kind,
         }
         propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
         assert isinstance(propagation, ForwardDecomposition)

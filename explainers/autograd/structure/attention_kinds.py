@@ -1,0 +1,55 @@
+"""What attention may be over, where its weights have the shape of a map over a block's tokens; a new kind is one entry here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.structure.attention import Attention
+
+#: The ordinary gradient (of the sum of a tensor) at another, None where it depends on that by no path.
+Gradient = Callable[[Tensor, Tensor], Tensor | None]
+#: Whether attention in a block with this input, (B, S, D), is of a kind.
+IsOfKind = Callable[[Attention, Tensor, Gradient], bool]
+
+
+@dataclass(frozen=True)
+class AttentionKind:
+    """A kind of attention.
+
+    name          of the kind
+    is_kind_of    whether attention is of it
+    mixes_tokens  whether it brings tokens together
+    no_map        why its weights are no map over tokens, the end of a sentence that says so; None where they are one
+    """
+
+    name: str
+    is_kind_of: IsOfKind
+    mixes_tokens: bool = True
+    no_map: str | None = None
+
+
+def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bool:
+    """Whether one value depends on all tokens. The weights look like a map of tokens where a head has as many channels as there are."""
+    value = attention.value
+    if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
+        return False  # else the shape of the weights has told
+    with torch.inference_mode(False), torch.enable_grad():
+        signal = gradient(value.select(-2, 0), x)
+    return signal is not None and bool((signal != 0).any(-1).all())
+
+
+OVER_TOKENS = AttentionKind("over tokens", lambda attention, x, gradient: True)
+OVER_CHANNELS = AttentionKind(  # XCiT's
+    "over channels", _is_over_channels, mixes_tokens=False, no_map="their attention is over channels, the same for every token"
+)
+#: In the order in which they are asked; what is of no other kind is over tokens.
+ATTENTION_KINDS = (OVER_CHANNELS, OVER_TOKENS)
+
+
+def attention_kind_of(attention: Attention, x: Tensor, gradient: Gradient) -> AttentionKind:
+    """The kind of attention in a block with input ``x`` (B, S, D)."""
+    return next(kind for kind in ATTENTION_KINDS if kind.is_kind_of(attention, x, gradient))
