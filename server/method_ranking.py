@@ -9,7 +9,8 @@ from typing import Any
 
 from explainers.evaluation.html import rank_methods
 from explainers.evaluation.marks import best_methods
-from explainers.methods.registry import METHODS, Variant, is_control
+from explainers.methods.registry import METHODS, is_control
+from explainers.methods.variants import Variant
 from server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: What methods are ranked by, the first of these metrics that a run has, and what it asks of a method, in plain words. Both hold what is

@@ -6,19 +6,10 @@ fills :data:`METHODS`, in the order in which the methods are shown everywhere.
 
 from importlib import import_module
 
-from explainers.methods.registry import (
-    METHOD_NEEDS,
-    METHODS,
-    Method,
-    Promise,
-    Request,
-    Variant,
-    all_variants_of,
-    count_methods,
-    method,
-    parse,
-    variants_of,
-)
+from explainers.methods.declaration import Method, Promise
+from explainers.methods.registry import METHOD_NEEDS, METHODS, method
+from explainers.methods.requests import Request, parse
+from explainers.methods.variants import Variant, all_variants_of, count_methods, variants_of
 
 for _family in (
     "attention",

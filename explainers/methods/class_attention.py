@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -20,7 +21,48 @@ from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.records.trace import Trace, parts_of_last
 
+#: How a method reads class attention: ``all`` where it multiplies the attention of all blocks, ``last`` where it reads the last block
+#: alone, ``streams`` where it follows tokens through all blocks and reads no attention.
+ClassAttentionUse = Literal["all", "last", "streams"]
+#: What a method that reads class attention does not need of the blocks before it.
+_SPARED: dict[ClassAttentionUse, set[str]] = {
+    "all": {"class_token", "parts"},
+    "last": {"class_token", "parts", "attention", "residual"},
+    "streams": {"class_token", "parts", "attention"},
+}
+#: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
+_BEHIND = {"residual": "class_residual", "parts": "class_parts"}
+#: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
+CLASS_ATTENTION = "class_attention"
 NOTE = "The classification token joins the patches behind the blocks: its row is read in the class attention there."
+
+
+def lacks_behind(recording: Recording) -> dict[str, str]:
+    """What a model without a classification token in its blocks lacks behind them, with the reason."""
+    name, behind = recording.model.name, recording.structure.class_attention
+    if not behind.attentions:
+        return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
+    lacks = {
+        "class_token": f"The classification token of {name} joins behind its blocks, in class attention: it is not yet in the block whose "
+        "row is read here. row=mean starts from all patches there."
+    }
+    if not behind.is_whole:
+        lacks[_BEHIND["residual"]] = f"The class attention of {name} is not in blocks that take the class token and add attention to it."
+    if behind.parts[-1] is None or behind.projections[-1] is None:
+        lacks[_BEHIND["parts"]] = f"The queries, keys, values and output projection of the class attention of {name} cannot be read."
+    return lacks
+
+
+def needs_behind(use: ClassAttentionUse, needs: frozenset[str]) -> frozenset[str]:
+    """What a method needs of a model with class attention, which it reads in this way, in place of its ``needs``."""
+    return (needs - _SPARED[use]) | {_BEHIND[need] for need in needs if need in _BEHIND}
+
+
+def trace_behind(trace: Trace, use: ClassAttentionUse | None) -> ClassAttentionTrace | None:
+    """What a method that reads class attention in this way is given in place of a trace; None where it is given the trace itself."""
+    if use is None or trace.row == "mean" or not trace.recording.class_attentions:
+        return None
+    return ClassAttentionTrace(trace, use == "last")
 
 
 class ClassAttentionTrace(Trace):

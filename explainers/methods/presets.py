@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from explainers.methods.registry import METHODS, Variant
+from explainers.methods.registry import METHODS
+from explainers.methods.variants import Variant
 
 
 @dataclass(frozen=True)

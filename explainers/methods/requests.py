@@ -1,15 +1,118 @@
-"""The list of methods that an explanation is made with: each once, however it is spelt."""
+"""What an explanation is asked for: specs read against the registry, each once, however it is spelt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from explainers.autograd.rules import Rule
+from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import ACCOUNT, Fields
 from explainers.errors import ExplainerError
-from explainers.methods.registry import Request, parse
+from explainers.methods.class_attention import trace_behind
+from explainers.methods.declaration import Method, Name, name_of
+from explainers.methods.registry import METHODS
+from explainers.methods.specs import split_spec
+from explainers.records.trace import MethodOutput, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
+LARGER_PATCHES = "What larger patches of the same image were given is shared among the patches that they cover, in proportion to the area."
+
+
+@dataclass(frozen=True)
+class Request:
+    """A spec that was read: a method, a rule, options."""
+
+    spec: str
+    method: Method
+    rule: Rule | None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> Name:
+        """Title, authors, year and paper of this pair of method and rule."""
+        return name_of(self.method, self.rule)
+
+    @property
+    def computes(self) -> tuple[str, Rule | None, dict[str, Any]]:
+        """Method, rule and the value of every option: equal for all spellings of a spec."""
+        return self.method.name, self.rule, {name: self.options.get(name, option.default) for name, option in self.method.options.items()}
+
+    @property
+    def adds_up_to(self) -> str | None:
+        """What its scores promise to add up to; None: nothing."""
+        return self.method.adds_up_to(self.rule, self.options)
+
+    @property
+    def pixels(self) -> bool:
+        """Whether it goes back to the pixels of an image."""
+        return self.method.pixels or self.options.get("at") == "pixels"
+
+    @property
+    def fields(self) -> dict[Rule, Fields]:
+        """What it reads of the signals under each rule."""
+        if self.rule is None:
+            return {}
+        fields = self.method.reads | (frozenset(["pixels"]) if self.pixels else frozenset())
+        if self.rule.accounts:
+            fields |= ACCOUNT  # a map under such a rule says what the rule misses
+        return {self.rule: fields} | {RULES[name]: others for name, others in self.method.reads_under.items()}
+
+    def read(self, trace: Trace) -> MethodOutput:
+        """What the method finds in a trace."""
+        options = dict(self.options)
+        trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
+        if "attention" in self.method.needs and (note := trace.recording.model.block_kind.attention_note) is not None:
+            trace.note(note)
+        behind = trace_behind(trace, self.method.class_attention)
+        if behind is None:
+            return _move_to_grid(self.method.read(trace, **options), trace)
+        return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
+
+
+def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
+    """With several sizes of patches, a map of the smallest."""
+    if not trace.layout.coarser:
+        return output
+    if bool(output.scores[:, trace.layout.coarser_tokens].any()):
+        trace.note(LARGER_PATCHES)
+    return output.on_grid(trace.layout)
+
+
+def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
+    """Read ``method[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
+
+    ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
+    has, where it is known: some options name one of them.
+    """
+    method_name, rule_name, texts = split_spec(spec)
+    _check_known("method", method_name, METHODS)
+    _check_known("rule", rule_name, RULES)
+    method = METHODS[method_name]
+    refusal = None if rule_name is None else method.refusal(RULES[rule_name])
+    if refusal is not None:
+        raise ExplainerError(refusal)
+    unknown = sorted(set(texts) - set(method.options))
+    if unknown:
+        known = ", ".join(method.options) or "none"
+        raise ExplainerError(f"{method_name} has no option {unknown[0]!r}; its options: {known}.")
+    options = {name: method.options[name].within(blocks).parse(name, text) for name, text in texts.items()}
+    if custom is not None:
+        refusal = method.refusal(custom) if rule_name is None else f"{spec!r} names a rule, and another was given with it: leave one out."
+        if refusal is not None:
+            raise ExplainerError(refusal)
+        return Request(f"{method_name}:{custom.name}" + spec.strip()[len(method_name) :], method, custom, options)
+    rule = RULES[rule_name or method.rule] if method.rule is not None else None
+    return Request(spec.strip(), method, rule, options)
+
+
+def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> None:
+    """Raise ExplainerError, naming near misses, for a name that is not ``known``."""
+    if name is not None and name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}."
+        raise ExplainerError(f"There is no {what} {name!r}; {hint}")
 
 
 def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[list[Request], dict[str, str]]:

@@ -11,19 +11,12 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
-from explainers.methods.registry import METHODS, ClassAttentionUse, Method, Variant, all_variants_of, parse, variants_of
+from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, needs_behind
+from explainers.methods.declaration import Method
+from explainers.methods.registry import METHODS
+from explainers.methods.requests import parse
+from explainers.methods.variants import Variant, all_variants_of, variants_of
 from explainers.models.model import Model
-
-#: Of a model without a classification token in its blocks: that it has none behind them either. No method needs it alone.
-CLASS_ATTENTION = "class_attention"
-#: Of a model with class attention behind its blocks, what it lacks there of what a method needs.
-BEHIND = {"residual": "class_residual", "parts": "class_parts"}
-#: What a method that reads class attention does not need of the blocks before it.
-SPARED: dict[ClassAttentionUse, set[str]] = {
-    "all": {"class_token", "parts"},
-    "last": {"class_token", "parts", "attention", "residual"},
-    "streams": {"class_token", "parts", "attention"},
-}
 
 
 def missing_requirements(model: Model) -> dict[str, str]:
@@ -49,7 +42,7 @@ def _plain_tensors(model: Model) -> dict[str, Tensor]:
 
 def lacks_of(recording: Recording) -> dict[str, str]:
     """What the recorded model lacks, with the reason."""
-    lacks = _lacks_of_class_attention(recording) if recording.layout.class_token is None else {}
+    lacks = lacks_behind(recording) if recording.layout.class_token is None else {}
     name, kind = recording.model.name, recording.model.block_kind
     if any(a is None for a in recording.attentions):
         why = recording.structure.attention_kind.no_map or kind.no_attention
@@ -103,27 +96,11 @@ def _no_patch_features(recording: Recording) -> str | None:
     return None
 
 
-def _lacks_of_class_attention(recording: Recording) -> dict[str, str]:
-    """What a model without a classification token in its blocks lacks behind them."""
-    name, behind = recording.model.name, recording.structure.class_attention
-    if not behind.attentions:
-        return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
-    lacks = {
-        "class_token": f"The classification token of {name} joins behind its blocks, in class attention: it is not yet in the block whose "
-        "row is read here. row=mean starts from all patches there."
-    }
-    if not behind.is_whole:
-        lacks[BEHIND["residual"]] = f"The class attention of {name} is not in blocks that take the class token and add attention to it."
-    if behind.parts[-1] is None or behind.projections[-1] is None:
-        lacks[BEHIND["parts"]] = f"The queries, keys, values and output projection of the class attention of {name} cannot be read."
-    return lacks
-
-
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
     """Why a method with these options cannot run for a model, or None."""
     needs = method.needs
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
-        needs = (needs - SPARED[method.class_attention]) | {BEHIND[need] for need in needs if need in BEHIND}
+        needs = needs_behind(method.class_attention, needs)
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

@@ -10,7 +10,8 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, method
+from explainers.methods.declaration import Name
+from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
 from explainers.papers import ATTCAT, ATTENTION_FLOW, CHEFER
 from explainers.records.trace import MethodOutput, Trace, over_blocks

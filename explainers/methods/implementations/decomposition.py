@@ -14,7 +14,8 @@ from explainers.autograd.rules import RULES, Rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
-from explainers.methods.registry import Promise, method
+from explainers.methods.declaration import Promise
+from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import Trace
 

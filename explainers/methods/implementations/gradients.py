@@ -6,7 +6,8 @@ from torch import Tensor
 
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
-from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, Name, Promise, method
+from explainers.methods.declaration import Name, Promise
+from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
 from explainers.papers import ALI, ATTNLRP, FULLGRAD, LIBRAGRAD
 from explainers.records.trace import MethodOutput, Trace, from_pixels, inner_products, over_blocks

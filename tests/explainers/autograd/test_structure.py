@@ -15,7 +15,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ACCOUNT, fields_of
 from explainers.methods import METHODS
-from explainers.methods.registry import parse
+from explainers.methods.requests import parse
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.model import Model
 from tests.explainers.support.double import in_double

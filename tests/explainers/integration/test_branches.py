@@ -18,7 +18,7 @@ from explainers import ExplainerError
 from explainers.analysis.inspection import contributions, head_maps
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
-from explainers.methods.registry import LARGER_PATCHES
+from explainers.methods.requests import LARGER_PATCHES
 from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.grids import on_grid, shares
 from explainers.models.layout import Layout

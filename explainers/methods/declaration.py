@@ -1,0 +1,130 @@
+"""What a method says of itself: its title and source, its rules, what it needs, what its scores add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.signals import ALL, Fields
+from explainers.citation import Citation
+from explainers.methods.class_attention import ClassAttentionUse
+from explainers.methods.specs import Option
+from explainers.records.trace import MethodOutput, Trace
+
+MethodFunction = Callable[..., Tensor | MethodOutput]
+Refusal = Callable[[Rule], str | None]
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a method is called with one of its rules, where that pair has a name of its own."""
+
+    title: str
+    source: Citation
+    default: bool = False
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the scores of a method add up to, and under which rules they do; under any other they promise nothing.
+
+    not_with  values of its options with which they do not
+    unplaced  whether what belongs to no token counts too: see :attr:`explainers.records.trace.Trace.unplaced`
+    """
+
+    rules: tuple[str, ...]
+    total: str
+    not_with: Mapping[str, Any] = field(default_factory=dict)
+    unplaced: bool = False
+
+
+@dataclass(frozen=True)
+class Method:
+    """A declared method. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
+    others that it is listed with. It goes with every rule that carries what these carry, gradients or relevance.
+
+    needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
+    passes    what one explanation costs, in words
+    promise   what its scores add up to, under some of its rules; None: they are no shares of the explained number
+    summed    whether its scores are a sum of what each block adds, and of what belongs to no block
+    pixels    whether it goes back to the pixels of an image
+    family    what kind of method it is: a key of :data:`explainers.methods.families.METHOD_FAMILIES`
+    classic   whether it is a baseline that others are held against
+    refuses   why a rule that carries what it reads makes no sense for it all the same, or None
+    class_attention  how it reads the classification token's row in class attention behind the blocks; None: it cannot
+    reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further.
+              At the pixels those of the pixels, and along a path all, are read instead
+    reads_under  by the names of other rules, those that it reads of a trace under them
+    """
+
+    name: str
+    function: MethodFunction
+    title: str
+    family: str
+    classic: bool
+    source: Citation
+    rule: str | None
+    also: tuple[str, ...]
+    signed: bool
+    class_specific: bool
+    description: str
+    needs: frozenset[str]
+    passes: str
+    slow: bool
+    default: bool
+    promise: Promise | None
+    summed: bool
+    pixels: bool
+    named: Mapping[str, Name]
+    options: Mapping[str, Option]
+    refuses: Refusal | None
+    class_attention: ClassAttentionUse | None = None
+    reads: Fields = ALL
+    reads_under: Mapping[str, Fields] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules it is listed with, the default first. :meth:`refusal` judges all others."""
+        return () if self.rule is None else (self.rule, *self.also)
+
+    def adds_up_to(self, rule: Rule | None, options: Mapping[str, Any] | None = None) -> str | None:
+        """What its scores promise to add up to under a rule, with these options; None: nothing."""
+        if self.promise is None or rule is None or rule.name not in self.promise.rules:
+            return None
+        values = options or {}
+        is_broken = any(values.get(name) == value for name, value in self.promise.not_with.items()) or bool(values.get("integrated"))
+        return None if is_broken else self.promise.total
+
+    def read(self, trace: Trace, **options: Any) -> MethodOutput:
+        """What the method finds in a trace."""
+        output = self.function(trace, **options)
+        return output if isinstance(output, MethodOutput) else MethodOutput(output)
+
+    def refusal(self, rule: Rule) -> str | None:
+        """Why this method makes no sense with a rule, or None."""
+        if self.rule is None:
+            return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
+        relevance_choices = {RULES[name].is_relevance for name in self.rules}
+        why: str | None
+        if rule.is_relevance in relevance_choices:
+            why = None if self.refuses is None else self.refuses(rule)
+        elif rule.is_relevance:
+            why = "it multiplies or weighs a gradient, and relevance is already multiplied by what it belongs to"
+        else:
+            why = "it reads relevance, which starts one-hot and is split, and a gradient is not"
+        return why and f"{self.name} makes no sense with the rule {rule.name}: {why}. Choose one of {', '.join(self.rules)}."
+
+
+def name_of(what: Method, rule: Rule | None) -> Name:
+    """What the pair is called, and whose it is: its own name if it has one, else the method's; under Libra, LibraGrad's authors."""
+    if rule is None:
+        return Name(what.title, what.source, what.default)
+    if rule.name in what.named:
+        return what.named[rule.name]
+    if rule.name == what.rule:
+        return Name(what.title, what.source, what.default)
+    return Name(f"{what.title} · {rule.title}", rule.source if rule.source.title else what.source)
