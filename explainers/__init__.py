@@ -29,6 +29,7 @@ from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
 from explainers.models.report import Check, Guess, Report
+from explainers.models.structure.block_kinds import add_block_kind
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
 from explainers.pipeline.batches import MapBatch
@@ -82,6 +83,7 @@ __all__ = [
     "Trace",
     "Windowed",
     "WordProbe",
+    "add_block_kind",
     "add_choice",
     "add_rule",
     "add_target",

@@ -1,4 +1,4 @@
-"""What installed packages add: rules, kinds of targets, methods and metrics of their own, each a module that an entry point names."""
+"""What installed packages add, each a module that an entry point names: rules, kinds of targets and of blocks, methods, metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 
 #: The groups of entry points, in the order in which their modules are imported: a method may name a rule.
-ENTRY_POINT_GROUPS = ("vitrine.rules", "vitrine.targets", "vitrine.methods", "vitrine.metrics")
+ENTRY_POINT_GROUPS = ("vitrine.rules", "vitrine.targets", "vitrine.block_kinds", "vitrine.methods", "vitrine.metrics")
 
 
 @cache  # what is installed is looked through once: a package that comes later adds nothing to a process that runs

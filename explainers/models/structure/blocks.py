@@ -203,7 +203,7 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
     def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         call = open_calls.pop()
-        call.output, call.block_kind = first_tensor(output), kind_of(BlockCall(args, kwargs, output, batch))
+        call.output, call.block_kind = first_tensor(output), kind_of(BlockCall(child, args, kwargs, output, batch))
         if call.block_kind is not None:
             call.tokens, call.output, call.norm = call.block_kind.taken(args, kwargs), call.block_kind.given(output), None
         elif call.tokens_first and call.output is not None and call.output.dim() == 3:

@@ -224,7 +224,7 @@ def test_a_branch_that_is_shown_a_crop_is_refused() -> None:
 
 
 def found(args: tuple[Any, ...], output: Any) -> Branches | None:
-    return Branches.find(BlockCall(args, {}, output, 2))
+    return Branches.find(BlockCall(nn.Identity(), args, {}, output, 2))
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["fine first", "coarse first"])

@@ -254,7 +254,7 @@ def streams() -> tuple[Tensor, Tensor]:
 def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
     within, patches = streams()
     pair = (within, patches) if inner == 0 else (patches, within)
-    block_kind = InnerTokens.find(BlockCall(pair, {}, pair, 2))
+    block_kind = InnerTokens.find(BlockCall(nn.Identity(), pair, {}, pair, 2))
     assert block_kind == InnerTokens(inner)
     assert block_kind is not None
     x = block_kind.taken((pair[0],), {"other": pair[1], "flag": True})
@@ -283,6 +283,6 @@ def test_both_streams_are_put_beside_each_other_and_back(inner: int) -> None:
 )
 def test_other_blocks_have_no_tokens_inside_patches(shapes: list[tuple[int, ...]]) -> None:
     given = [torch.zeros(shape) for shape in shapes]
-    assert InnerTokens.find(BlockCall((given,), {}, given, 2)) is None
+    assert InnerTokens.find(BlockCall(nn.Identity(), (given,), {}, given, 2)) is None
     pair = streams()
-    assert InnerTokens.find(BlockCall(pair, {}, pair[:1], 2)) is None
+    assert InnerTokens.find(BlockCall(nn.Identity(), pair, {}, pair[:1], 2)) is None

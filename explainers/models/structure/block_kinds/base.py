@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from torch import Size, Tensor
+from torch import Size, Tensor, nn
 from torch.nn.functional import pad
 
 from explainers.models.layout import Layout
@@ -15,8 +15,9 @@ from explainers.models.layout import Layout
 
 @dataclass(frozen=True)
 class BlockCall:
-    """One call of a block in a trial pass of ``batch`` samples, no two of them alike."""
+    """One call of a ``block`` in a trial pass of ``batch`` samples, no two of them alike."""
 
+    block: nn.Module
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     output: Any
@@ -58,9 +59,9 @@ class BlockKind(ABC):
     # --- how tokens lie -----------------------------------------------------------------------------------------------
 
     @classmethod
+    @abstractmethod
     def find(cls, call: BlockCall) -> Self | None:
         """How the tokens of a block of this kind lie, as one call tells it; None where it is of another kind."""
-        return None
 
     @abstractmethod
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explainers.models.structure.block_kinds.base import BlockCall, floating
+from explainers.models.structure.block_kinds.registry import add_block_kind
 from explainers.models.structure.block_kinds.several_streams import StreamsInColumns
 
 
+@add_block_kind
 @dataclass(frozen=True)
 class Branches(StreamsInColumns):
     """Branches; ``sizes`` are for each how many tokens stand before its patches, and how many patches it has."""

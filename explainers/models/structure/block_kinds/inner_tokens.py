@@ -17,11 +17,13 @@ from torch.nn.functional import pad
 
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds.base import BlockCall
+from explainers.models.structure.block_kinds.registry import add_block_kind
 from explainers.models.structure.block_kinds.several_streams import SeveralStreams
 
 MOST_BEFORE = 16  # tokens before the patches: a classification token, registers
 
 
+@add_block_kind
 @dataclass(frozen=True)
 class InnerTokens(SeveralStreams):
     """Tokens inside patches; ``inner`` says which of the two tensors those are: 0 or 1."""

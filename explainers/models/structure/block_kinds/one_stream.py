@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Size, Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.structure.block_kinds.base import BlockKind
+from explainers.models.structure.block_kinds.base import BlockCall, BlockKind
 from explainers.models.tokens import as_given, as_tokens, map_size, tokens_in, with_tokens
 
 
@@ -26,6 +26,10 @@ class OneStream(BlockKind):
     channels: int = 2
     tokens_first: bool = False
     in_loop: bool = False
+
+    @classmethod
+    def find(cls, call: BlockCall) -> None:
+        """None: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:

@@ -8,11 +8,9 @@ from typing import TypeVar
 
 from explainers.errors import ExplainerError
 from explainers.models.structure.block_kinds.base import BlockCall, BlockKind
-from explainers.models.structure.block_kinds.branches import Branches
-from explainers.models.structure.block_kinds.inner_tokens import InnerTokens
 
 #: The kinds that a call of a block tells, by their names, in the order in which they are asked; a block of none has one stream of tokens.
-BLOCK_KINDS: dict[str, type[BlockKind]] = {kind.name: kind for kind in (InnerTokens, Branches)}
+BLOCK_KINDS: dict[str, type[BlockKind]] = {}
 _Kind = TypeVar("_Kind", bound=type[BlockKind])
 
 
@@ -21,8 +19,10 @@ def add_block_kind(kind: _Kind) -> _Kind:
 
     Raises ExplainerError for what is no such class, and for a name that is none or that another kind has.
     """
-    if not (isinstance(kind, type) and issubclass(kind, BlockKind) and is_dataclass(kind)):
-        raise ExplainerError(f"{getattr(kind, '__name__', kind)} is no kind of block: derive a dataclass from BlockKind.")
+    if not (issubclass(kind, BlockKind) and is_dataclass(kind)):
+        raise ExplainerError(f"{kind.__name__} is no kind of block: derive a frozen dataclass from BlockKind.")
+    if missing := sorted(kind.__abstractmethods__):
+        raise ExplainerError(f"The kind of block {kind.__name__} has no {', '.join(missing)}: write them.")
     name = getattr(kind, "name", None)
     if not (isinstance(name, str) and re.fullmatch(r"[a-z0-9_]+", name)):
         raise ExplainerError(f"A kind of block cannot be called {name!r}: send lower-case letters, digits and _.")
