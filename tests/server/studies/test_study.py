@@ -168,23 +168,26 @@ def test_memory_that_runs_out_is_tried_once_more(site: Site, refused: Check) -> 
 
 
 def test_studies_go_before_the_explanations_that_wait(site: Site) -> None:
-    one, gate = image(site)["id"], site.engine.gate("raw_attention")
-
     def log(subject: Subject) -> dict[str, Any]:
         site.engine.calls.append("study")
         return {}
 
-    name = probe(site, log)
+    site.finish(_asked_while_another_waits(site, probe(site, log)))
+    assert site.engine.calls[-3:] == ["raw_attention", "study", "random"]
+
+
+def _asked_while_another_waits(site: Site, name: str) -> str:
+    """Ask for a study while one explanation is computed and another waits: the id of the latter, once the study is answered."""
+    one, gate = image(site)["id"], site.engine.gate("raw_attention")
     site.ask(png(1), methods=["raw_attention"])
     gate.wait()
-    waiting = site.ask(png(2), methods=["random"]).json()["id"]
+    waiting: str = site.ask(png(2), methods=["random"]).json()["id"]
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
         _until_waiting(site)
         gate.open()
         assert asked.result().status_code == 200
-    site.finish(waiting)
-    assert site.engine.calls[-3:] == ["raw_attention", "study", "random"]
+    return waiting
 
 
 def _until_waiting(site: Site) -> None:
@@ -249,18 +252,10 @@ def test_a_study_that_is_not_long_lets_nobody_pass(site: Site) -> None:
 
 
 def test_a_long_study_begins_after_the_explanations_that_wait(site: Site) -> None:
-    long, one, gate = LongStudy(site), image(site)["id"], site.engine.gate("raw_attention")
-    name = probe(site, long, is_long=True)
-    for other in long.gates:
-        other.open()
-    site.ask(png(1), methods=["raw_attention"])
-    gate.wait()
-    waiting = site.ask(png(2), methods=["random"]).json()["id"]
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
-        _until_waiting(site)
+    long = LongStudy(site)
+    for gate in long.gates:
         gate.open()
-        assert asked.result().status_code == 200
+    waiting = _asked_while_another_waits(site, probe(site, long, is_long=True))
     assert site.get(f"/api/explanations/{waiting}")["state"] == "done"
     assert site.engine.calls[-4:] == ["random", "pass 0", "pass 1", "pass 2"]
 
