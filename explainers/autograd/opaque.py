@@ -252,7 +252,5 @@ def title_of(value: Tensor) -> str:
     if function is not None:
         return f"{function.__name__} (an autograd function whose backward is not the derivative of what could be followed of it)"
     step = re.sub(r"Backward\d*$", "", value.grad_fn.name().rsplit(":", 1)[-1]) if value.grad_fn is not None else "tensor"
-    if step in ("DifferentiableGraph", "CppFunction"):
-        return "a scripted function (torch.jit)"
     step = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", step).lower()
-    return f"code that cannot be looked into (scripted, or under torch.vmap; its last step is {step})"
+    return f"code that cannot be looked into (scripted by torch.jit, or under torch.vmap; its last step is {step})"
