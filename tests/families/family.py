@@ -27,6 +27,7 @@ class Family:
     mixed   whether x^1 is past layers in which patches meet, so that a patch of it depends on more than its pixels
     row     how many numbers a token of x^1 has, those of the tokens inside it and of other branches included
     coarser further grids of larger patches
+    lossy   whether it has layers so narrow that some of their outputs have no positive product: what deep Taylor gave them is lost
     """
 
     name: str
@@ -43,6 +44,7 @@ class Family:
     mixed: bool = False
     row: int = 24
     coarser: tuple[tuple[int, int], ...] = ()
+    lossy: bool = False
 
     def build(self, seed: int = 0) -> nn.Module:
         """The model in eval mode; LayerScale, biases and positions are not the zeros they start as."""

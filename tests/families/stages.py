@@ -28,6 +28,7 @@ def _stages(
     library: Any = "timm",
     reduction: int = PATCH,
     heads: int | None = 2,
+    lossy: bool = False,
 ) -> Family:
     """A family whose blocks take patches alone, ``reduction`` pixels a side."""
     return Family(
@@ -43,6 +44,7 @@ def _stages(
         size=(grid[0] * reduction, grid[1] * reduction),
         heads=heads,
         mixed=True,
+        lossy=lossy,
     )
 
 
@@ -82,6 +84,7 @@ STAGES: list[Family] = [
         ("stages.3.blocks.0", "stages.3.blocks.1"),
         reduction=32,
         heads=None,
+        lossy=True,
     ),
     _stages(
         "convnextv2",
@@ -89,6 +92,7 @@ STAGES: list[Family] = [
         ("stages.3.blocks.0", "stages.3.blocks.1"),
         reduction=32,
         heads=None,
+        lossy=True,
     ),
     _stages(
         "resnet",
@@ -103,6 +107,7 @@ STAGES: list[Family] = [
         ("layer4.1", "layer4.2"),
         reduction=32,
         heads=None,
+        lossy=True,
     ),
     _stages(
         "efficientvit",  # linear attention over three scales of tokens, in half of the blocks
@@ -110,17 +115,20 @@ STAGES: list[Family] = [
         tuple(f"stages.3.blocks.{block}.{part}_module" for block in (1, 2) for part in ("context", "local")),
         reduction=32,
         heads=None,
+        lossy=True,
     ),
     # a class token that only the last blocks have
     _stages(
         "cait",
         _timm("cait_xxs24_224", img_size=SIZE, patch_size=PATCH, embed_dim=24, depth=2, num_heads=2),
         ("blocks.0", "blocks.1"),
+        lossy=True,
     ),
     _stages(
         "xcit",  # attention over channels, of which a head has as many as there are tokens
         _timm("xcit_nano_12_p8_224", img_size=SIZE, embed_dim=24, depth=2, num_heads=2),
         ("blocks.0", "blocks.1"),
+        lossy=True,
     ),
     _stages(
         "volo",
@@ -145,5 +153,6 @@ STAGES: list[Family] = [
         (3, 3),
         library="transformers",
         heads=None,
+        lossy=True,
     ),
 ]

@@ -54,6 +54,7 @@ def _nested(name: str, architecture: str, mixed: bool) -> Family:
         grid=(SIZE[0] // PATCH, SIZE[1] // PATCH),
         mixed=mixed,
         row=24 + 4 * 8,
+        lossy=True,  # tokens of width 8 inside patches
     )
 
 
@@ -92,6 +93,7 @@ def _mixer(name: str, **arguments: Any) -> Family:
         class_token=None,
         grid=(SIZE[0] // PATCH, SIZE[1] // PATCH),
         heads=None,
+        lossy=True,
     )
 
 

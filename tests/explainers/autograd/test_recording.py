@@ -27,20 +27,6 @@ from tests.explainers.support.wrapped import all_signals, every_family, inputs, 
 from tests.families import FAMILIES
 
 NAMES = list(FAMILIES)
-# narrow layers, some of whose outputs have no positive pair
-LOSSY = {
-    "mixer",
-    "gmixer",
-    "resnet-deep-stem",
-    "tnt",  # tokens of width 8 inside patches
-    "tnt-legacy",
-    "efficientvit",
-    "cait",
-    "xcit",
-    "convnext",
-    "convnextv2",
-    "hf-convnext",
-}
 # what they do in attention and at products and linear maps differs; attention is written without norms and activations
 ATTENTION_RULES = list({(rule.attention, rule.product, rule.linear): rule for rule in reversed(RULES.values())}.values())
 OWN_RULES = tuple(name for name in RULES if "-" not in name)  # those that are not another one with a field changed
@@ -144,13 +130,13 @@ def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch
         torch.testing.assert_close(out.reshape(2, -1).sum(1), kept, rtol=1e-4, atol=1e-4)
         return out
 
-    if name in LOSSY:
+    if FAMILIES[name].lossy:
         monkeypatch.setattr(relevance, "split_linear", counting)
     recording = Recording(wrapped(name), inputs(name, 2))
     signals = recording.signals(RULES["deep_taylor"], one_hot(recording))
     sums = torch.stack([x.sum((1, 2)) for x in (*signals.block_inputs, *signals.block_outputs)])
     sums = sums + signals.bias.sum(1) + signals.unplaced
-    if name in LOSSY:
+    if FAMILIES[name].lossy:
         assert bool(((sums > 0.9) & (sums < 1.1)).all())
         torch.testing.assert_close(sums[0] + lost[0], torch.ones(2).double(), rtol=1e-5, atol=1e-5)
     else:
