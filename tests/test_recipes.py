@@ -83,7 +83,7 @@ def test_the_names_that_recipes_are_told_by_are_there() -> None:
         ("class Twin", "tests/explainers/support/formulas.py"),
         ("class Split", "tests/explainers/support/formulas.py"),
         ("ATTENTION_KINDS", "explainers/autograd/structure/attention_kinds.py"),
-        ("@add_block_kind", "explainers/models/structure/block_kinds/branches.py"),
+        ("add_block_kind", "explainers/models/structure/block_kinds/branches.py"),
         ("METRIC_NEEDS", "explainers/metrics/registry.py"),
         ("def _argument", "explainers/evaluation/measuring.py"),
         ("def given", "tests/explainers/metrics/test_registry.py"),
