@@ -1,4 +1,4 @@
-"""A server on the stand-in engine, and helpers to talk to it."""
+"""A server of tiny models, and helpers to talk to it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from PIL import Image
 
 from server.app import create_app
 from server.settings import load_settings
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient, check_event
+from tests.server.support.gated_models import USUAL_METHODS, GatedModels
 
 EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
 
@@ -36,17 +36,31 @@ def png(seed: int = 0, size: tuple[int, int] = (60, 40)) -> bytes:
     return buffer.getvalue()
 
 
+def without_seconds(document: Any) -> Any:
+    """A document without what is another for each time that it is made: its name, the day, and how long its parts took."""
+    maps = [{name: value for name, value in one.items() if name != "seconds"} for one in document["maps"]]
+    return {name: value for name, value in document.items() if name not in ("id", "created", "seconds")} | {"maps": maps}
+
+
+def without_costs(events: list[tuple[int, str, Any]]) -> list[tuple[int, str, Any]]:
+    """Events but for what maps are expected to take, which is told only while they are made."""
+    return [(number, name, {key: value for key, value in data.items() if key != "costs"}) for number, name, data in events]
+
+
 @dataclass
 class Site:
-    """A running server, its client and its stand-in engine."""
+    """A running server, its client and its models."""
 
     client: TestClient
-    engine: FakeEngine
+    models: GatedModels = field(default_factory=GatedModels)
 
     def ask(self, image: bytes | str | None = None, wait: bool = False, **fields: Any) -> Any:
-        """POST /api/explanations for an image (the bytes of a file), by scenes-vit unless said otherwise."""
+        """POST /api/explanations for an image (the bytes of a file), by scenes-vit and two methods unless said otherwise; what is None is
+        not sent.
+        """
         files = {"image": ("photo", image)} if isinstance(image, bytes) else None
-        data = {"model": "scenes-vit", **fields, **({"image": image} if isinstance(image, str) else {})}
+        data = {"model": "scenes-vit", "methods": USUAL_METHODS, **fields, **({"image": image} if isinstance(image, str) else {})}
+        data = {name: value for name, value in data.items() if value is not None}
         return self.client.post("/api/explanations", params={"wait": 1} if wait else {}, data=data, files=files)
 
     def get(self, path: str) -> Any:
@@ -101,16 +115,15 @@ class Sites:
     samples: list[Path] = field(default_factory=list)
 
     @contextmanager
-    def __call__(self, engine: FakeEngine | None = None, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
-        engine = engine or FakeEngine()
-        app = create_app(load_settings({"home": self.home, **settings}), engine.source(), self.samples)
-        with CheckedClient(app, raise_server_exceptions=False) as client:
-            site = Site(client, engine)
-            if loaded:
-                site.wait_for_models(*EMBEDDED)
-            yield site
-            for gate in engine.gates.values():
-                gate.open()
+    def __call__(self, models: GatedModels | None = None, /, *, loaded: bool = True, **settings: Any) -> Iterator[Site]:
+        with (models or GatedModels()).in_registry() as gated:
+            app = create_app(load_settings({"home": self.home, **settings}), gated.source(), self.samples)
+            with CheckedClient(app, raise_server_exceptions=False) as client:
+                site = Site(client, gated)
+                if loaded:
+                    site.wait_for_models(*EMBEDDED)
+                yield site
+                gated.open_all()
 
 
 @pytest.fixture

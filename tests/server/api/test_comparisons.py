@@ -10,6 +10,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from tests.server.conftest import Check, Site, png
+from tests.server.support.gated_models import STEPS
 
 METHODS = ["rollout", "random", "fullgrad_plus:libra"]
 
@@ -45,8 +46,8 @@ def test_special_tokens_of_a_text_are_left_out(site: Site) -> None:
 
 def test_what_is_not_there_is_said(site: Site, refused: Check) -> None:
     refused(site.client.get("/api/explanations/nothing/agreement"), 404, "no-such-explanation")
-    gate = site.engine.gate("rollout")
-    one = site.ask(png(), methods=["rollout", "random"]).json()["id"]
+    gate = site.models.gate(STEPS[0])
+    one = site.ask(png(), methods=STEPS[:2]).json()["id"]
     gate.wait()
     refused(site.client.get(f"/api/explanations/{one}/agreement"), 409, "no-map")
     gate.open()

@@ -1,4 +1,4 @@
-"""The calls around one explanation, on the stand-in engine."""
+"""The calls around one explanation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.server.conftest import Check, Site, Sites, picture, png
-from tests.server.fake_engine import USUAL_METHODS, FakeEngine
-
-
-def base(seed: int = 0) -> np.ndarray[Any, Any]:
-    """What the stand-in computes from ``picture(seed)``, before the label counts."""
-    small = picture(seed).crop((10, 0, 50, 40)).convert("L").resize((3, 2))
-    return np.asarray(small, np.float32) / 255
+import explainers
+from explainers.models.inputs.types import ImageInput
+from tests.server.conftest import Check, Site, Sites, picture, png, without_costs
+from tests.server.support.gated_models import USUAL_METHODS, image_model
 
 
 def test_an_image_is_explained(site: Site) -> None:
@@ -29,8 +25,9 @@ def test_an_image_is_explained(site: Site) -> None:
     assert [one["label"] for one in document["targets"]] == ["zebra"]
     assert [one["label"] for one in document["top"]][:2] == ["zebra", "elephant"]
     assert [one["method"] for one in document["maps"]] == USUAL_METHODS
-    assert document["maps"][0]["grid"] == [2, 3]
-    np.testing.assert_allclose(np.reshape(document["maps"][0]["scores"], (2, 3)), base() * 6 / 7, rtol=1e-6)
+    assert document["maps"][0]["grid"] == [4, 4]
+    own = explainers.explain(image_model(), picture(), methods=USUAL_METHODS).to_json()
+    assert [one["scores"] for one in document["maps"]] == [one["scores"] for one in own["maps"]]
     assert document == site.get(f"/api/explanations/{document['id']}")
 
 
@@ -46,7 +43,7 @@ def test_without_waiting_the_answer_says_where_to_look(site: Site) -> None:
 def test_a_text_is_explained(site: Site) -> None:
     document = site.ask(model="reviews-bert", text="a dull film", target="positive", wait=True).json()
     assert document["input"]["words"][2] == {"text": "film", "start": 7, "end": 11, "tokens": [3]}
-    assert len(document["maps"][0]["scores"]) == len(document["input"]["tokens"]) == 4
+    assert len(document["maps"][0]["scores"]) == len(document["input"]["tokens"]) == 5
     assert document["targets"][0]["index"] == 1
 
 
@@ -94,17 +91,18 @@ def test_a_probability_is_explained_by_what_can_explain_it(site: Site) -> None:
     assert site.ask(png(), read="probability", wait=True).json()["targets"][0]["label"] == "p(zebra)"
 
 
-def test_methods_that_know_no_probability_are_left_out_and_named(sites: Sites) -> None:
-    usual = [*USUAL_METHODS, "transformer_attribution"]
-    with sites(FakeEngine(usual=usual)) as site:
-        assert site.ask(png(), wait=True).json()["methods"] == usual
-        answer = site.ask(png(), read="probability").json()
-        document = site.finish(answer["id"])
-        assert document["methods"] == [one["method"] for one in document["maps"]] == USUAL_METHODS
-        assert len(document["notes"]) == 1
-        assert "transformer_attribution" in document["notes"][0]
-        started = site.events(answer["events"])[1][2]
-        assert (started["notes"], started["expected"]) == (document["notes"], USUAL_METHODS)
+def test_methods_that_know_no_probability_are_left_out_and_named(site: Site) -> None:
+    usual = site.ask(png(), methods=None, wait=True).json()["methods"]
+    assert "transformer_attribution" in usual  # whose relevance begins at a logit
+    answer = site.ask(png(), methods=None, read="probability").json()
+    document = site.finish(answer["id"])
+    left = [spec for spec in usual if spec in document["methods"]]
+    assert document["methods"] == [one["method"] for one in document["maps"]] == left
+    assert set(usual) - set(left) >= {"transformer_attribution"}
+    assert len(document["notes"]) == 1
+    assert all(spec in document["notes"][0] for spec in set(usual) - set(left))
+    started = site.events(answer["events"])[1][2]
+    assert (started["notes"], started["expected"]) == (document["notes"], left)
 
 
 BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
@@ -162,7 +160,7 @@ BAD_TEXTS: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "text for an image model": ({"text": "a film", "model": "scenes-vit"}, 422, "wrong-input", "Send image"),
     "nothing": ({}, 422, "one-input", "Send one of"),
     "image as text": ({"image": "http://example.org/a.png"}, 422, "not-a-file", "not fetched"),
-    "method that cannot run": ({"text": "a film", "methods": "raw_attention"}, 422, "method-cannot-run", "These can: rollout"),
+    "method that cannot run": ({"text": "a film", "methods": "maskclip"}, 422, "method-cannot-run", "These can: raw_attention, rollout"),
 }
 
 
@@ -172,8 +170,8 @@ def test_a_bad_text_is_told_what_to_send(site: Site, refused: Check, fields: dic
 
 
 def test_what_the_engine_refuses_is_told_in_its_words(site: Site, refused: Check) -> None:
-    document = refused(site.ask(model="reviews-bert", text="unreadable", wait=True), 422, "cannot-explain")
-    assert document["detail"] == "The stand-in refuses this text."
+    document = refused(site.ask(model="reviews-bert", text="\u200b", wait=True), 422, "cannot-explain")
+    assert document["detail"].startswith("the tokenizer finds no words in")
 
 
 def test_bodies_that_are_no_form(site: Site, refused: Check) -> None:
@@ -197,30 +195,30 @@ def test_a_broken_file_is_refused_before_it_waits(site: Site, refused: Check) ->
 
 
 def test_the_story_is_told_live_and_again(site: Site) -> None:
-    gate = site.engine.gate(USUAL_METHODS[1])
+    gate = site.models.gate("backward")
     one = site.ask(png()).json()["id"]
     gate.wait()
     halfway = site.get(f"/api/explanations/{one}")
     assert halfway["state"] == "running"
     assert [found["method"] for found in halfway["maps"]] == USUAL_METHODS[:1]
     gate.open()
-    events = site.events(f"/api/explanations/{one}/events")
+    events = without_costs(site.events(f"/api/explanations/{one}/events"))
     document = site.get(f"/api/explanations/{one}")
     assert [(number, name) for number, name, _ in events] == [(0, "queued"), (1, "started"), (2, "method"), (3, "method"), (4, "done")]
     assert events[0][2] == {"position": 0}
     assert events[1][2] == {"expected": USUAL_METHODS, **{name: document[name] for name in ("output", "input", "targets", "top", "notes")}}
     assert [data for _, name, data in events if name == "method"] == document["maps"]
     assert events[4][2] == {"seconds": document["seconds"]}
-    assert site.events(f"/api/explanations/{one}/events") == events
+    assert without_costs(site.events(f"/api/explanations/{one}/events")) == events
     assert site.events(f"/api/explanations/{one}/events", last_event_id=2) == events[3:]
 
 
 def test_the_same_question_has_the_same_answer(site: Site) -> None:
     first = site.ask(png(), target="dog", wait=True).json()["id"]
-    calls = len(site.engine.calls)
+    calls = len(site.models.calls)
     assert site.ask(png(), target="2").json()["id"] == first
     assert site.ask(png(), target="dog", methods=USUAL_METHODS, wait=True).json()["id"] == first
-    assert len(site.engine.calls) == calls
+    assert len(site.models.calls) == calls
     others = [{"target": "zebra"}, {"target": "dog", "methods": "random"}, {}]
     ids = {site.ask(png(), wait=True, **other).json()["id"] for other in others} | {site.ask(png(1), target="dog", wait=True).json()["id"]}
     assert len(ids) == 4
@@ -245,7 +243,10 @@ def test_pictures_and_numbers(site: Site) -> None:
     upright = picture(0, (90, 30)).transpose(Image.Transpose.ROTATE_270)
     seen = image("/input.png")
     assert seen.format == "PNG"
-    assert seen.tobytes() == upright.crop(document["input"]["crop"]).resize(document["input"]["seen"]).tobytes()
+    (given,) = image_model().prepare(upright).inputs
+    assert isinstance(given, ImageInput)
+    assert given.pixels is not None
+    assert seen.tobytes() == given.pixels.tobytes()
     assert (image("/original.jpg").format, image("/original.jpg").size) == ("JPEG", (30, 90))
     assert image("/maps/rollout.png").size == (448, 448)
     first, second = (image(f"/maps/fullgrad_plus%3Alibra.png?target={name}&size=128") for name in ("zebra", "elephant"))
@@ -253,7 +254,7 @@ def test_pictures_and_numbers(site: Site) -> None:
     for number, label in enumerate(("zebra", "elephant")):
         answer = site.client.get(f"{root}/maps/fullgrad_plus%3Alibra.npy", params={"target": label})
         values = np.load(io.BytesIO(answer.content))
-        assert (values.dtype, values.shape) == (np.float32, (2, 3))
+        assert (values.dtype, values.shape) == (np.float32, (4, 4))
         assert values.ravel().tolist() == document["maps"][1 + 2 * number]["scores"]
 
 

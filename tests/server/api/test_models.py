@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +20,7 @@ from server.app import create_app
 from server.samples import THUMBNAIL
 from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import LABELS, FakeEngine
+from tests.server.support.gated_models import LABELS, MAKES, GatedModels, image_model
 
 
 def model(site: Site, name: str) -> Any:
@@ -40,8 +40,10 @@ def test_models_are_listed(site: Site) -> None:
     assert [one["name"] for one in models if one["default"]] == ["scenes-vit", "clip", "reviews-bert"]
     assert not any(one["photos"] for one in models)
     assert [one["state"] for one in models] == ["loaded"] * 3 + ["available"] * 2
-    assert models[0]["details"] == {"blocks": 3, "heads": 2}
-    assert (models[0]["device"], models[0]["weights_digest"]) == ("cpu", "digest of scenes-vit")
+    details = {name: value for name, value in image_model().details.items() if name != "missing_requirements"}
+    assert models[0]["details"] == json.loads(json.dumps({"blocks": 3, **details}))
+    assert (models[0]["details"]["heads"], models[0]["device"]) == (2, "cpu")
+    assert models[0]["weights_digest"] == image_model().weights_digest
 
 
 def test_one_model(site: Site, refused: Check) -> None:
@@ -61,11 +63,11 @@ def test_a_hub_model_is_fetched_and_loaded(site: Site, name: str) -> None:
     assert model(site, name)["kind"] == "image"
     assert site.ask(png(), model=name, wait=True).json()["model"] == name
     assert load(site, name)[-1] == "loaded"
-    assert site.engine.calls.count(f"load {name}") == 1
+    assert site.models.calls.count(f"load {name}") == 1
 
 
 def test_progress_is_told(site: Site) -> None:
-    gate = site.engine.gate("fetch timm/listed")
+    gate = site.models.gate("fetch timm/listed")
     answer = site.client.post("/api/models", json={"name": "timm/listed"})
     assert answer.json()["state"] == model(site, "timm/listed")["state"] == "loading"
     assert site.ask(png(), wait=True).json()["state"] == "done"  # everything else goes on
@@ -76,9 +78,9 @@ def test_progress_is_told(site: Site) -> None:
 
 
 def test_a_model_that_cannot_be_had(site: Site) -> None:
-    site.engine.errors["fetch timm/listed"] = [ExplainerError("There is no network.")]
-    site.engine.errors["load hf/a/b"] = [RuntimeError("odd weights")]
-    site.engine.errors["load hf/c/d"] = [OSError("/home/me/token is gone")]
+    site.models.errors["fetch timm/listed"] = [ExplainerError("There is no network.")]
+    site.models.errors["load hf/a/b"] = [RuntimeError("odd weights")]
+    site.models.errors["load hf/c/d"] = [OSError("/home/me/token is gone")]
     assert load(site, "timm/listed")[-1] == load(site, "hf/a/b")[-1] == load(site, "hf/c/d")[-1] == "failed"
     assert model(site, "timm/listed")["state"] == "failed"
     assert model(site, "timm/listed")["problem"]["detail"] == "There is no network."
@@ -90,11 +92,12 @@ def test_a_model_that_cannot_be_had(site: Site) -> None:
     assert "problem" not in model(site, "timm/listed")
 
 
-def test_a_model_that_cannot_be_described_fails(site: Site) -> None:
-    site.engine.details = {"heads": {1, 2}}  # no JSON
-    assert load(site, "timm/listed")[-1] == "failed"
-    assert model(site, "timm/listed")["state"] == "failed"
-    assert site.ask(png(), wait=True).status_code == 200
+def test_a_model_that_cannot_be_described_fails(sites: Sites) -> None:
+    odd = replace(image_model(), details={**image_model().details, "heads": {1, 2}})  # no JSON
+    with sites(GatedModels(makes={**MAKES, "timm/listed": lambda: odd})) as site:
+        assert load(site, "timm/listed")[-1] == "failed"
+        assert model(site, "timm/listed")["state"] == "failed"
+        assert site.ask(png(), wait=True).status_code == 200
 
 
 def test_a_question_to_a_model_that_is_not_loaded_loads_it(site: Site) -> None:
@@ -126,7 +129,7 @@ def test_models_that_the_server_was_started_with_make_no_room(sites: Sites) -> N
 def test_a_model_that_made_room_is_loaded_again_for_who_waits(sites: Sites) -> None:
     with sites(max_hub_models=1) as site:
         load(site, "timm/listed")
-        gate = site.engine.gate("rollout")
+        gate = site.models.gate("forward")
         site.ask(png(0))
         gate.wait()
         waiting = site.ask(png(1), model="timm/listed").json()["id"]
@@ -135,12 +138,12 @@ def test_a_model_that_made_room_is_loaded_again_for_who_waits(sites: Sites) -> N
         assert fetched
         gate.open()
         assert site.finish(waiting)["state"] == "done"
-        assert site.engine.calls.count("load timm/listed") == 2
+        assert site.models.calls.count("load timm/listed") == 2
 
 
 def test_only_so_many_load_at_once(sites: Sites, refused: Check) -> None:
     with sites(max_hub_models=1) as site:
-        site.engine.gate("fetch timm/listed")
+        site.models.gate("fetch timm/listed")
         site.client.post("/api/models", json={"name": "timm/listed"})
         answer = site.client.post("/api/models", json={"name": "timm/other"})
         refused(answer, 429, "too-many-loading")
@@ -163,7 +166,7 @@ def test_a_folder_may_be_named_at_the_start(sites: Sites, tmp_path: Path) -> Non
 def test_made_up_names_do_not_pile_up(site: Site) -> None:
     for number in range(30):
         name = f"hf/made/up{number}"
-        site.engine.errors[f"fetch {name}"] = [ExplainerError("No such model.")]
+        site.models.errors[f"fetch {name}"] = [ExplainerError("No such model.")]
         load(site, name)
     made_up = [one["name"] for one in site.get("/api/models")["models"] if one["name"].startswith("hf/made")]
     assert made_up == [f"hf/made/up{number}" for number in range(9, 30)]
@@ -196,7 +199,7 @@ def test_methods_are_the_registry(site: Site) -> None:
             *(name for name in RULES if name not in one["rules"]),
         ]
     reasons = {one["spec"]: one["reason"] for one in site.get("/api/methods?model=reviews-bert")["variants"]}
-    assert reasons["raw_attention"] == "No attention."
+    assert "this is for images" in reasons[next(name for name, one in METHODS.items() if "image" in one.needs)]
     assert reasons["rollout"] is None
 
 
@@ -246,12 +249,12 @@ def test_samples(sites: Sites, folder: Path, refused: Check) -> None:
 
 def test_two_samples_of_one_name_are_refused(sites: Sites, folder: Path) -> None:
     with pytest.raises(ValueError, match="two samples are called 'pair'"):
-        create_app(load_settings({"home": sites.home}), FakeEngine().source(), [folder, folder])
+        create_app(load_settings({"home": sites.home}), GatedModels().source(), [folder, folder])
 
 
 def test_a_device_that_is_not_there_is_said(sites: Sites) -> None:
     with pytest.raises(ExplainerError, match="cpu"):
-        create_app(load_settings({"home": sites.home, "device": "abacus"}), FakeEngine().source(), [])
+        create_app(load_settings({"home": sites.home, "device": "abacus"}), GatedModels().source(), [])
 
 
 def test_specs_are_taken_apart(site: Site, refused: Check) -> None:

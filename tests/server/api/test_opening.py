@@ -1,4 +1,4 @@
-"""A model of one's own over HTTP: brought by upload or path, looked at, opened by the real engine, and asked."""
+"""A model of one's own over HTTP: brought by upload or path, looked at, opened, and asked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from server.jobs.model_source import load_model
 from server.jobs.own_models import OwnModels, safe_path
 from tests.explainers.support.saved_models import save_timm
 from tests.server.conftest import Site, Sites
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 from tests.support.own_models.case import ARCHITECTURE, CLASSES, vit
 
 
-class OwnEngine(FakeEngine):
-    """The stand-in, but that a model of one's own is opened for real."""
+class WithOwn(GatedModels):
+    """Tiny models, and those of one's own as the server opens them."""
 
     def load(self, name: Any, device: str | None, /, **ways: Any) -> Any:
         if isinstance(name, Path):
@@ -35,7 +35,7 @@ class OwnEngine(FakeEngine):
 @contextmanager
 def home(sites: Sites, **settings: Any) -> Iterator[Site]:
     """A server that is asked by a name of its own machine."""
-    with sites(OwnEngine(), loaded=False, **settings) as site:
+    with sites(WithOwn(), loaded=False, **settings) as site:
         site.client.base_url = "http://127.0.0.1:8000"  # type: ignore[assignment]
         yield site
 
@@ -206,7 +206,7 @@ def test_the_server_opens_what_it_is_named_in_the_ways_of_its_settings(sites: Si
     torch.save({"model": vit().state_dict()}, tmp_path / "best.pth")
     seen: list[tuple[str, dict[str, Any]]] = []
 
-    class Listening(FakeEngine):
+    class Listening(GatedModels):
         def load(self, name: str, device: str | None, /, **ways: Any) -> Any:
             seen.append((name, ways))
             return super().load(name, device, **ways)

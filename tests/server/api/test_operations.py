@@ -9,13 +9,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 
 
 def test_alive_and_ready(sites: Sites, refused: Check) -> None:
-    engine = FakeEngine()
-    gate = engine.gate("load clip")
-    with sites(engine, loaded=False) as site:
+    models = GatedModels()
+    gate = models.gate("load clip")
+    with sites(models, loaded=False) as site:
         gate.wait()
         assert site.get("/healthz") == {"status": "ok"}
         assert "clip is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
@@ -25,9 +25,9 @@ def test_alive_and_ready(sites: Sites, refused: Check) -> None:
 
 
 def test_a_hub_model_does_not_hold_the_others_up(sites: Sites) -> None:
-    engine = FakeEngine()
-    engine.gate("fetch timm/listed")
-    with sites(engine, models="timm/listed") as site:
+    models = GatedModels()
+    models.gate("fetch timm/listed")
+    with sites(models, models="timm/listed") as site:
         assert site.get("/readyz")["status"] == "ready"
 
 

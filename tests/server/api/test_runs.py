@@ -14,9 +14,9 @@ from server.jobs.measuring import evaluate
 from server.schemas.leaderboard import MOST_INPUTS
 from server.services import Services
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import PATIENCE, FakeEngine
+from tests.server.support.gated_models import PATIENCE, STEPS, GatedModels
 
-WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": ["rollout"], "metrics": ["mif", "ap"], "limit": 3}
+WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": [STEPS[0]], "metrics": ["mif", "ap"], "limit": 3}
 
 
 def ended(site: Site) -> Any:
@@ -51,24 +51,24 @@ def test_what_can_be_measured_without_a_download(site: Site) -> None:
 
 
 def test_a_run_is_watched_to_its_end_and_is_on_the_leaderboard(sites: Sites) -> None:
-    engine = FakeEngine()
-    gate = engine.gate("input 1")
-    with sites(engine) as site:
+    models = GatedModels()
+    gate = models.gate(f"{STEPS[0]} 1")
+    with sites(models) as site:
         run = begun(site)
         gate.wait()
         now = site.get("/api/runs/current")
         assert (now["state"], now["done"], now["total"]) == ("running", 1, 3)
         assert isinstance(now["seconds_left"], float)
-        assert now["methods"] == ["rollout"]
+        assert now["methods"] == [STEPS[0]]
         gate.open()
         assert (ended(site)["state"], site.get("/api/runs")["current"]["done"]) == ("done", 3)
         assert run["id"] in [listed["id"] for listed in site.get("/api/leaderboard")["runs"]]
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(sites: Sites, refused: Check) -> None:
-    engine = FakeEngine()
-    gate = engine.gate("input 2")
-    with sites(engine) as site:
+    models = GatedModels()
+    gate = models.gate(f"{STEPS[0]} 2")
+    with sites(models) as site:
         refused(site.client.get("/api/runs/current"), 404, "no-run")
         refused(site.client.delete("/api/runs/current"), 404, "no-run")
         first = begun(site)
@@ -79,28 +79,28 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(sites: Sites, refused: Chec
         assert ended(site)["state"] == "stopped"
         refused(site.client.delete("/api/runs/current"), 404, "no-run")
         assert first["id"] not in [listed["id"] for listed in site.get("/api/leaderboard")["runs"]]
-        engine.calls.clear()
+        models.calls.clear()
         assert begun(site)["id"] == first["id"]
         assert ended(site)["state"] == "done"
-        assert [call for call in engine.calls if call.startswith("input")] == ["input 2"]
+        assert models.calls.count(STEPS[0]) == 1
 
 
 def test_a_run_that_waits_can_be_stopped(sites: Sites) -> None:
-    engine = FakeEngine()
-    gate = engine.gate("rollout")
-    with sites(engine) as site:
+    models = GatedModels()
+    gate = models.gate("forward")
+    with sites(models) as site:
         site.ask(png(), methods="rollout")
         gate.wait()
         assert begun(site)["state"] == "waiting"
         site.client.delete("/api/runs/current")
         assert ended(site)["state"] == "stopped"
         gate.open()
-        assert "input 0" not in engine.calls
+        assert STEPS[0] not in models.calls
 
 
 def test_a_run_that_fails_says_why(sites: Sites) -> None:
-    engine = FakeEngine(errors={"input 0": [explainers.ExplainerError("There is no method 'rolout'.")]})
-    with sites(engine) as site:
+    models = GatedModels(errors={STEPS[0]: [explainers.ExplainerError("There is no method 'rolout'.")]})
+    with sites(models) as site:
         begun(site)
         now = ended(site)
         assert now["state"] == "failed"

@@ -14,8 +14,8 @@ import pytest
 
 from server.jobs.store import Store
 from server.log import OneLineFormatter
-from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import FakeEngine
+from tests.server.conftest import Check, Site, Sites, png, without_seconds
+from tests.server.support.gated_models import STEPS, GatedModels
 from tests.server.support.hostile import until
 
 THREE = ["random", "rollout", "raw_attention"]
@@ -36,10 +36,6 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
-def own(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name not in ("id", "created", "seconds")}
-
-
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_what_a_killed_server_had_taken_is_made_by_the_next_one(sites: Sites, state: str) -> None:
     with sites() as site:
@@ -50,7 +46,7 @@ def test_what_a_killed_server_had_taken_is_made_by_the_next_one(sites: Sites, st
     with sites() as site:
         for document in made:
             again = site.finish(document["id"])
-            assert own(again) == own(document)
+            assert without_seconds(again) == without_seconds(document)
             assert again["created"] == document["created"]
 
 
@@ -77,8 +73,8 @@ def test_a_source_that_was_not_finished_is_asked_as_it_was(sites: Sites) -> None
                 site.finish(document["id"])
     with sites() as site:
         for document in made:
-            answer = site.ask(model=document["model"], source=document["id"])
-            assert own(site.finish(answer.json()["id"])) == own(document)
+            answer = site.ask(model=document["model"], source=document["id"], methods=None)
+            assert without_seconds(site.finish(answer.json()["id"])) == without_seconds(document)
         other = site.ask(source=made[0]["id"], methods=["rollout"], target="zebra", wait=True).json()
         assert (other["methods"], [target["label"] for target in other["targets"]]) == (["rollout"], ["zebra"])
 
@@ -91,7 +87,7 @@ def no_room(site: Site) -> sqlite3.Connection:
 
 
 def test_a_full_disk_is_said_and_what_is_made_is_kept_until_there_is_room(site: Site, refused: Check) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     running = site.ask(png(0)).json()["id"]
     gate.wait()
     db = no_room(site)
@@ -167,10 +163,10 @@ def test_no_line_of_the_log_is_made_up() -> None:
 def test_a_visitor_has_a_share_of_the_queue(sites: Sites, refused: Check) -> None:
     with sites(queue_size=4, queue_share=2) as site:
         worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
-        gate = site.engine.gate("rollout")
-        held = site.ask(png(0)).json()["id"]
+        gate = site.models.gate("forward")
+        held = site.ask(png(0), methods=STEPS[0]).json()["id"]
         gate.wait()
-        waiting = [site.ask(png(seed)).json()["id"] for seed in (1, 2)]
+        waiting = [site.ask(png(seed), methods=STEPS[0]).json()["id"] for seed in (1, 2)]
         detail = refused(answer := site.ask(png(3)), 429, "queue-full")["detail"]
         assert "your share" in detail
         for job in worker._queue.jobs:
@@ -179,29 +175,28 @@ def test_a_visitor_has_a_share_of_the_queue(sites: Sites, refused: Check) -> Non
         assert 80 <= int(answer.headers["retry-after"]) <= 90
         asker = site.client._transport.client  # type: ignore[attr-defined]
         site.client._transport.client = ("198.51.100.7", 1)  # type: ignore[attr-defined]
-        other = site.ask(png(4)).json()["id"]
+        other = site.ask(png(4), methods=STEPS[0]).json()["id"]
         site.client._transport.client = asker  # type: ignore[attr-defined]
         gate.open()
         assert {site.finish(one)["state"] for one in (held, *waiting, other)} == {"done"}
-        order = [call for call in site.engine.calls if call == "rollout"]
-        assert len(order) == 4
+        assert site.models.calls.count(STEPS[0]) == 4
         text = site.client.get("/metrics").text
         assert 'vitrine_refusals_total{reason="queue-full"} 2.0' in text
         assert "vitrine_queue_wait_seconds_count 4.0" in text
-        assert 'vitrine_method_seconds_count{method="rollout"} 4.0' in text
+        assert 'vitrine_method_seconds_count{method="step_one"} 4.0' in text
 
 
 def test_another_visitor_does_not_wait_for_all_of_a_greedy_one(sites: Sites) -> None:
-    engine = FakeEngine()
-    with sites(engine) as site:
-        gate = engine.gate("raw_attention")
-        greedy = [site.ask(png(seed), methods=["raw_attention"]).json()["id"] for seed in range(5)]
+    models = GatedModels()
+    with sites(models) as site:
+        gate = models.gate("forward")
+        greedy = [site.ask(png(seed), methods=STEPS[0]).json()["id"] for seed in range(5)]
         gate.wait()
         asker = site.client._transport.client  # type: ignore[attr-defined]
         site.client._transport.client = ("198.51.100.7", 1)  # type: ignore[attr-defined]
-        other = site.ask(png(9), methods=["random"]).json()["id"]
+        other = site.ask(png(9), methods=STEPS[1]).json()["id"]
         site.client._transport.client = asker  # type: ignore[attr-defined]
         gate.open()
         assert {site.finish(one)["state"] for one in (*greedy, other)} == {"done"}
-        made = [call for call in engine.calls if call in ("raw_attention", "random")]
-        assert made.index("random") <= 1
+        made = [call for call in models.calls if call in STEPS]
+        assert made.index(STEPS[1]) <= 1

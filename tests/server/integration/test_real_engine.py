@@ -30,7 +30,6 @@ from server.samples import read_samples, sample_folders
 from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site, picture, png
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.tiny_models import CLASSES, TEXT, tiny, tiny_site
 
@@ -134,7 +133,7 @@ def test_the_words_of_prompts(site: Site) -> None:
     assert shown.tobytes() == render_overlay(result, result["rollout", prompts[1]]).tobytes()
     values = np.load(io.BytesIO(site.client.get(f"{where}.npy", params={"target": prompts[1]}).content))
     assert torch.equal(torch.from_numpy(values), result["rollout", prompts[1]].scores)
-    assert [one["method"] for one in site.ask(png(1), model="clip", prompt="a", side="text", wait=True).json()["maps"]] == (
+    assert [one["method"] for one in site.ask(png(1), model="clip", prompt="a", side="text", methods=None, wait=True).json()["maps"]] == (
         explainers.default_methods(tiny("clip").seen_from("text"))
     )
 
@@ -252,7 +251,7 @@ def test_many_at_once_get_the_same_numbers_as_alone(site: Site) -> None:
 
 
 def test_the_default_methods_are_the_models(site: Site) -> None:
-    assert site.ask(png(7), wait=True).json()["methods"] == explainers.default_methods(tiny("scenes-vit"))
+    assert site.ask(png(7), methods=None, wait=True).json()["methods"] == explainers.default_methods(tiny("scenes-vit"))
 
 
 def test_methods_have_the_bounds_and_reasons_of_the_side(site: Site) -> None:
@@ -292,7 +291,7 @@ def site_of(home: Path, family: str) -> Iterator[tuple[Site, explainers.Model]]:
     catalogue = [CatalogueEntry("scenes-vit", "image", "", "", True, "")]
     source = ModelSource(catalogue, lambda name, device: model)
     with CheckedClient(create_app(load_settings({"home": home}), source, [])) as client:
-        site = Site(client, FakeEngine())
+        site = Site(client)
         site.wait_for_models("scenes-vit")
         yield site, model
 

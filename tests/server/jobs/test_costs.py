@@ -9,6 +9,7 @@ import pytest
 from server import registries
 from server.jobs.costs import ANSWER, COSTS_FILE, Costs
 from tests.server.conftest import Site, png
+from tests.server.support.gated_models import STEPS
 
 METHODS = registries.methods(None)
 BLOCKS, PATCHES = 12, 196
@@ -89,8 +90,8 @@ def test_the_table_outlives_the_process(tmp_path: Path) -> None:
 
 def test_an_explanation_says_what_its_maps_take(site: Site) -> None:
     site.client.app.state.services.worker.costs.note("scenes-vit", "rollout", 2.5, 0)  # type: ignore[attr-defined]
-    gate = site.engine.gate("random")
-    one = site.ask(png(), methods=["random", "rollout"], order=["rollout"]).json()["id"]
+    gate = site.models.gate(STEPS[0])
+    one = site.ask(png(), methods=[STEPS[0], "rollout"], order=["rollout"]).json()["id"]
     gate.wait()
     job = site.client.app.state.services.worker.find(one)  # type: ignore[attr-defined]
     (started,) = (event.data for event in job.feed._events if event.name == "started")

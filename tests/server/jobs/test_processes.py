@@ -21,7 +21,6 @@ from server.jobs.model_source import ModelSource
 from server.jobs.processes import IMPORTED, START_METHOD
 from server.settings import load_settings
 from tests.server.conftest import Check, Site
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.hostile import CRASH, EXIT, GROW, HANG, KIND, RAISE, SLOW, Loads, crash_at_load, hostile_host, is_running, until
 
@@ -36,7 +35,7 @@ def hostile_site(home: Path, *names: str, **settings: Any) -> Iterator[Site]:
     catalogue: Any = [CatalogueEntry(name, "text", name, "", True, "") for name in (MODEL, *names)]
     loaded = load_settings({"home": home, "device": "cpu", "log_level": "warning", **settings})
     with CheckedClient(create_app(loaded, ModelSource(catalogue), [], hostile_host), raise_server_exceptions=False) as client:
-        site = Site(client, FakeEngine())
+        site = Site(client)
         site.wait_for_models(MODEL)
         yield site
 
@@ -215,7 +214,7 @@ def test_the_answers_are_those_of_a_thread(site: Site, tmp_path: Path) -> None:
     settings = load_settings({"home": tmp_path, "device": "cpu"})
     source = ModelSource([CatalogueEntry(MODEL, "text", MODEL, "", True, "")], Loads(settings))
     with CheckedClient(create_app(settings, source, [])) as client:
-        there = Site(client, FakeEngine())
+        there = Site(client)
         there.wait_for_models(MODEL)
         answers = [asked(one) for one in (site, there)]
     assert answers[0] == answers[1]

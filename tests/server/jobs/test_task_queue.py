@@ -8,25 +8,20 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import USUAL_METHODS
-
-
-def without_costs(events: list[tuple[int, str, Any]]) -> list[tuple[int, str, Any]]:
-    """Events but for what maps are expected to take, which is told only while they are made."""
-    return [(number, name, {key: value for key, value in data.items() if key != "costs"}) for number, name, data in events]
+from tests.server.conftest import Check, Site, Sites, png, without_costs
+from tests.server.support.gated_models import STEPS, USUAL_METHODS
 
 
 def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
-    gate = site.engine.gate(USUAL_METHODS[1])
-    one = site.ask(png()).json()["id"]
+    gate = site.models.gate(STEPS[1])
+    one = site.ask(png(), methods=STEPS[:3]).json()["id"]
     gate.wait()
     assert site.client.delete(f"/api/explanations/{one}").status_code == 204
     gate.open()
     events = site.events(f"/api/explanations/{one}/events")
-    assert [name for _, name, _ in events] == ["queued", "started", "method", "cancelled"]
+    assert [name for _, name, _ in events] == ["queued", "started", "method", "method", "cancelled"]
     document = site.get(f"/api/explanations/{one}")
-    assert (document["state"], len(document["maps"])) == ("cancelled", 1)
+    assert (document["state"], len(document["maps"])) == ("cancelled", 2)  # what was made is told; the third is not begun
     assert without_costs(site.events(f"/api/explanations/{one}/events")) == without_costs(events)
     assert site.client.delete(f"/api/explanations/{one}").status_code == 204
     refused(site.client.get(f"/api/explanations/{one}"), 404, "no-such-explanation")
@@ -38,23 +33,23 @@ def test_the_worker_alone_chooses_its_threads_before_each_pass(site: Site, monke
     note = lambda _, model: fitted.append((threading.current_thread().name, getattr(model, "name", None)))  # noqa: E731
     monkeypatch.setattr("explainers.models.threads.Threads.fit", note)
     assert site.ask(png(), wait=True).json()["state"] == "done"
-    assert [call for call in fitted if call[1] is not None] == [("worker", "scenes-vit")] * len(USUAL_METHODS)
+    assert [call for call in fitted if call[1] is not None] == [("worker", "scenes-vit")] * (len(USUAL_METHODS) + 1)
     assert {thread for thread, _ in fitted} == {"worker"}
 
 
 def test_a_waiting_explanation_is_dropped(site: Site) -> None:
-    gate = site.engine.gate("rollout")
-    first, second, third = (site.ask(png(seed)).json()["id"] for seed in range(3))
+    gate = site.models.gate("forward")
+    first, second, third = (site.ask(png(seed), methods=STEPS[0]).json()["id"] for seed in range(3))
     gate.wait()
     assert site.client.delete(f"/api/explanations/{second}").status_code == 204
     gate.open()
     assert [name for _, name, _ in site.events(f"/api/explanations/{second}/events")][-1] == "cancelled"
     assert {site.finish(one)["state"] for one in (first, third)} == {"done"}
-    assert site.engine.calls.count("rollout") == 2
+    assert site.models.calls.count(STEPS[0]) == 2
 
 
 def test_places_in_the_queue(site: Site) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     site.ask(png(0))
     gate.wait()
     second, third = (site.ask(png(seed)).json()["id"] for seed in (1, 2))
@@ -70,7 +65,7 @@ def test_places_in_the_queue(site: Site) -> None:
 
 
 def test_a_cancelled_question_is_not_before_the_next_one(site: Site) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     first = site.ask(png(0)).json()["id"]
     gate.wait()
     second = site.ask(png(1)).json()["id"]
@@ -88,7 +83,7 @@ def test_a_cancelled_question_is_not_before_the_next_one(site: Site) -> None:
 
 def test_a_full_queue_refuses(sites: Sites, refused: Check) -> None:
     with sites(queue_size=1) as site:
-        gate = site.engine.gate("rollout")
+        gate = site.models.gate("forward")
         first = site.ask(png(0)).json()["id"]
         gate.wait()
         second = site.ask(png(1)).json()["id"]
@@ -101,7 +96,7 @@ def test_a_full_queue_refuses(sites: Sites, refused: Check) -> None:
 
 
 def test_whoever_hangs_up_cancels(site: Site) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     form = b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nreviews-bert\r\n'
     form += b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\na dull film\r\n--x--\r\n'
     scope: Any = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,46 +13,24 @@ from server.jobs.task_queue import TaskQueue
 from server.jobs.tasks import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, in_between
 from server.schemas.question import Question
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import FakeEngine, Gate
+from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModels
 
-SLOW = "occlusion"
 FOUR = ["raw_attention", "rollout", "random", "fullgrad_plus:libra"]
-
-
-class Passes(FakeEngine):
-    """The slow method makes three passes, each of which waits at a gate of its own; it asks before each whether to go on."""
-
-    def _at(self, key: str) -> None:
-        super()._at(key)
-        if key == SLOW:
-            for number in range(3):
-                if self.may_go_on is not None and self.may_go_on():
-                    return
-                super()._at(f"pass {number}")
-
-    may_go_on: Callable[[], bool] | None = None
-
-    def explain(self, *args: Any, cancelled: Callable[[], bool], **how: Any) -> Any:
-        before, self.may_go_on = self.may_go_on, cancelled
-        try:
-            return super().explain(*args, cancelled=cancelled, **how)
-        finally:
-            self.may_go_on = before
 
 
 @pytest.fixture
 def slow_site(sites: Sites) -> Iterator[Site]:
-    engine = Passes()
+    models = GatedModels()
     for number in range(3):
-        engine.gate(f"pass {number}")
-    with sites(engine) as site:
-        site.client.app.state.services.worker.costs.note("scenes-vit", SLOW, 60.0, 0)  # type: ignore[attr-defined]
+        models.gate(f"pass {number}")
+    with sites(models) as site:
+        site.client.app.state.services.worker.costs.note("scenes-vit", SLOW_STEP, 60.0, 0)  # type: ignore[attr-defined]
         yield site
 
 
 def made(site: Site) -> list[str]:
-    """What was computed, in order."""
-    return [call for call in site.engine.calls if not call.startswith("load")]
+    """Which maps of the tests' own methods were begun, and which of their passes were made, in order."""
+    return [call for call in site.models.calls if call.startswith("pass") or call in (*STEPS, SLOW_STEP)]
 
 
 def methods(document: Any) -> list[str]:
@@ -77,20 +54,20 @@ def test_several_classes_come_method_by_method(site: Site) -> None:
 
 
 def test_what_is_looked_at_later_comes_next(site: Site, refused: Check) -> None:
-    gate = site.engine.gate("raw_attention")
-    one = site.ask(png(), methods=FOUR).json()["id"]
+    gate = site.models.gate(STEPS[0])
+    one = site.ask(png(), methods=STEPS).json()["id"]
     gate.wait()
-    assert site.client.put(f"/api/explanations/{one}/order", json={"methods": ["fullgrad_plus:libra"]}).status_code == 204
+    assert site.client.put(f"/api/explanations/{one}/order", json={"methods": STEPS[3:]}).status_code == 204
     gate.open()
-    assert methods(site.finish(one)) == ["raw_attention", "fullgrad_plus:libra", "rollout", "random"]
+    assert methods(site.finish(one)) == [STEPS[0], STEPS[3], STEPS[1], STEPS[2]]
     assert site.client.put(f"/api/explanations/{one}/order", json={"methods": ["random"]}).status_code == 204  # nothing is left to order
     refused(site.client.put("/api/explanations/none/order", json={"methods": []}), 404, "no-such-explanation")
     refused(site.client.put(f"/api/explanations/{one}/order", json={"methods": ["x" * 2000]}), 422, "too-long")
 
 
 def test_a_new_question_waits_for_one_method_at_most(site: Site) -> None:
-    first, second = site.engine.gate("raw_attention"), site.engine.gate("rollout")
-    slow = site.ask(png(0), methods=FOUR).json()["id"]
+    first, second = site.models.gate(STEPS[0]), site.models.gate(STEPS[1])
+    slow = site.ask(png(0), methods=[*STEPS[:2], *FOUR]).json()["id"]
     first.wait()
     quick = site.ask(png(1), methods=["fullgrad_plus:libra", "random"]).json()["id"]
     first.open()
@@ -98,14 +75,13 @@ def test_a_new_question_waits_for_one_method_at_most(site: Site) -> None:
     second.wait()
     second.open()
     document = site.finish(slow)
-    assert methods(document) == FOUR
-    assert [entry["scores"] for entry in document["maps"]] == [
-        entry["scores"] for entry in site.ask(png(0), methods=[*FOUR, "saliency"], wait=True).json()["maps"][:4]
-    ]
+    assert methods(document) == [*STEPS[:2], *FOUR]
+    alone = site.ask(png(0), methods=[*STEPS[:2], *FOUR, "saliency"], wait=True).json()
+    assert [entry["scores"] for entry in document["maps"]] == [entry["scores"] for entry in alone["maps"][:-1]]
 
 
 def test_a_question_that_had_its_turn_is_told_as_if_it_had_been_alone(site: Site) -> None:
-    gate = site.engine.gate("raw_attention")
+    gate = site.models.gate("forward")
     one = site.ask(png(0), methods=FOUR).json()["id"]
     gate.wait()
     other = site.ask(png(1), methods=FOUR).json()["id"]
@@ -119,44 +95,30 @@ def test_a_question_that_had_its_turn_is_told_as_if_it_had_been_alone(site: Site
 
 def test_between_two_passes_of_a_slow_method_quick_ones_pass(slow_site: Site) -> None:
     site = slow_site
-    gates = [site.engine.gate(f"pass {number}") for number in range(3)]
-    slow = site.ask(png(0), methods=[SLOW, "rollout"]).json()["id"]
+    gates = [site.models.gate(f"pass {number}") for number in range(3)]
+    slow = site.ask(png(0), methods=[SLOW_STEP, "rollout"]).json()["id"]
     gates[0].wait()
-    quick = site.ask(png(1), methods=["random"]).json()["id"]
-    other = site.ask(png(2), methods=[SLOW]).json()["id"]
+    quick = site.ask(png(1), methods=STEPS[0]).json()["id"]
+    other = site.ask(png(2), methods=SLOW_STEP).json()["id"]
     gates[0].open()
     assert site.finish(quick)["state"] == "done"  # the next pass is held
     assert site.get(f"/api/explanations/{slow}")["maps"] == []
     assert site.get(f"/api/explanations/{other}")["state"] == "queued"  # one slow method waits for another
     for gate in gates[1:]:
         gate.open()
-    assert methods(site.finish(slow)) == [SLOW, "rollout"]
-    assert methods(site.finish(other)) == [SLOW]
-    assert made(site)[:4] == [SLOW, "pass 0", "random", "pass 1"]
-
-
-class Endless(FakeEngine):
-    """The method ``random`` goes on until it is told to stop."""
-
-    _pause = threading.Event()
-
-    def explain(self, *args: Any, cancelled: Callable[[], bool], **how: Any) -> Any:
-        self._cancelled = cancelled
-        return super().explain(*args, cancelled=cancelled, **how)
-
-    def _at(self, key: str) -> None:
-        super()._at(key)
-        while key == "random" and not self._cancelled():
-            self._pause.wait(0.02)
+    assert methods(site.finish(slow)) == [SLOW_STEP, "rollout"]
+    assert methods(site.finish(other)) == [SLOW_STEP]
+    assert made(site)[:4] == [SLOW_STEP, "pass 0", STEPS[0], "pass 1"]
 
 
 def test_a_method_that_takes_too_long_is_ended(sites: Sites, refused: Check) -> None:
-    with sites(Endless(), method_seconds=1) as site:
+    endless = "kernel_shap?samples=100000"
+    with sites(method_seconds=1) as site:
         assert site.get("/api/limits")["limits"]["method_seconds"]["most"] == 1
-        one = site.ask(png(), methods=["rollout", "random"]).json()["id"]
+        one = site.ask(png(), methods=["rollout", endless]).json()["id"]
         document = site.finish(one)
         assert (document["state"], methods(document)) == ("failed", ["rollout"])
-        assert (document["problem"]["type"], "random" in document["problem"]["detail"]) == ("urn:vitrine:problem:took-too-long", True)
+        assert (document["problem"]["type"], endless in document["problem"]["detail"]) == ("urn:vitrine:problem:took-too-long", True)
         assert site.ask(png(), methods=["rollout"], wait=True).json()["state"] == "done"
 
 
@@ -200,25 +162,25 @@ def test_what_passes_leaves_the_random_numbers_as_they_were() -> None:
 
 
 def test_what_is_stopped_keeps_its_maps(site: Site, refused: Check) -> None:
-    gate = site.engine.gate("random")
-    one = site.ask(png(), methods=FOUR).json()["id"]
+    gate = site.models.gate(STEPS[1])
+    one = site.ask(png(), methods=STEPS).json()["id"]
     gate.wait()
     assert site.client.post(f"/api/explanations/{one}/stop").status_code == 204
     gate.open()
     document = site.finish(one)
-    assert (document["state"], document["methods"], methods(document)) == ("done", FOUR[:2], FOUR[:2])
+    assert (document["state"], document["methods"], methods(document)) == ("done", STEPS[:2], STEPS[:2])
     assert "Stopped: 2 of 4 methods were made." in document["notes"]
     # it is what the same question about these methods gets, and nobody takes it for the whole
-    assert site.ask(png(), methods=FOUR[:2]).json()["id"] == one
-    whole = site.ask(png(), methods=FOUR, wait=True).json()
-    assert (whole["id"] != one, methods(whole)) == (True, FOUR)
+    assert site.ask(png(), methods=STEPS[:2]).json()["id"] == one
+    whole = site.ask(png(), methods=STEPS, wait=True).json()
+    assert (whole["id"] != one, methods(whole)) == (True, STEPS)
     assert site.client.post(f"/api/explanations/{one}/stop").status_code == 204  # it stays as it is
     assert site.get(f"/api/explanations/{one}") == document
     refused(site.client.post("/api/explanations/none/stop"), 404, "no-such-explanation")
 
 
 def test_what_is_stopped_before_its_first_map_is_cancelled(site: Site) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     running, waiting = (site.ask(png(seed), methods=["rollout"]).json()["id"] for seed in range(2))
     gate.wait()
     for one in (waiting, running):
@@ -230,8 +192,8 @@ def test_what_is_stopped_before_its_first_map_is_cancelled(site: Site) -> None:
 
 def test_what_everybody_has_left_ends_with_its_maps(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "LEFT_SECONDS", -1.0)  # at once, once somebody has followed it
-    gate = site.engine.gate("rollout")
-    one = site.ask(png(), methods=FOUR).json()["id"]
+    gate = site.models.gate(STEPS[0])
+    one = site.ask(png(), methods=STEPS).json()["id"]
     gate.wait()
     job = site.client.app.state.services.worker.find(one)  # type: ignore[attr-defined]
     assert not job.is_left  # nobody has followed it yet
@@ -240,18 +202,18 @@ def test_what_everybody_has_left_ends_with_its_maps(site: Site, monkeypatch: pyt
     gate.open()
     site.ask(png(1), methods=["random"], wait=True)  # it comes after
     document = site.get(f"/api/explanations/{one}")
-    assert (document["state"], document["methods"]) == ("done", FOUR[:1])
+    assert (document["state"], document["methods"]) == ("done", STEPS[:1])
 
 
 def test_who_asks_about_it_has_not_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "LEFT_SECONDS", -1.0)
-    gate = site.engine.gate("rollout")
-    one = site.ask(png(), methods=FOUR).json()["id"]
+    gate = site.models.gate(STEPS[0])
+    one = site.ask(png(), methods=STEPS).json()["id"]
     gate.wait()
     follow_once(site, one)
     assert site.get(f"/api/explanations/{one}")["state"] == "running"
     gate.open()
-    assert site.finish(one)["methods"] == FOUR
+    assert site.finish(one)["methods"] == STEPS
 
 
 def follow_once(site: Site, one: str) -> None:
@@ -299,7 +261,7 @@ def test_the_answer_of_every_study_is_told_as_it_goes_with_what_it_takes(site: S
     one = site.ask(png(), wait=True).json()["id"]
     services = site.client.app.state.services  # type: ignore[attr-defined]
     services.worker.costs.note("scenes-vit", "deletion score", 7.5, 0)
-    body = {"scores": [1.0] * 6}
+    body = {"scores": [1.0] * 16}
     with site.client.stream(
         "POST", f"/api/explanations/{one}/deletion-test/score", json=body, headers={"Accept": "text/event-stream"}
     ) as answer:

@@ -1,4 +1,4 @@
-"""Studies: questions to the model of a stored explanation, on the stand-in engine; which routes there are is another matter."""
+"""Studies: questions to the model of a stored explanation, on a tiny model; which routes there are is another matter."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from server.http.problems import Problem
 from server.jobs.tasks import Study
 from server.services import Use
 from server.studies.study import Ask, Subject, study
-from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import FakeEngine, Gate
+from tests.server.conftest import Check, Site, Sites, picture, png
+from tests.server.support.gated_models import STEPS, Gate, GatedModels, image_model
 
 FOLLOW = {"Accept": "text/event-stream"}
+PASSES = ["pass 0", "pass 1", "pass 2"]
 
 
 def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
@@ -36,12 +37,16 @@ def probe(site: Site, ask: Ask, is_long: bool = False) -> str:
     return name
 
 
+def told(site: Site, *kinds: str) -> list[str]:
+    """What was done, of these kinds, in order."""
+    return [call for call in site.models.calls if call in kinds]
+
+
 def total(subject: Subject) -> dict[str, Any]:
     """A study: what the model was given, summed."""
     assert threading.current_thread().name == "worker"
     subject.check()
-    (tensor,) = subject.tensors.values()
-    return {"sum": float(tensor.sum()), "model": subject.model.name, "labels": subject.labels}
+    return {"sum": sum(float(tensor.sum()) for tensor in subject.tensors.values()), "model": subject.model.name, "labels": subject.labels}
 
 
 def image(site: Site, seed: int = 0) -> Any:
@@ -50,11 +55,10 @@ def image(site: Site, seed: int = 0) -> Any:
 
 def test_a_study_sees_what_the_model_was_given(site: Site) -> None:
     name, one = probe(site, total), image(site)["id"]
-    shown = site.get(f"/api/explanations/{one}")["maps"][0]["scores"]  # the stand-in's maps are its tensors times 6 / 7
     answer = site.client.post(f"/api/explanations/{one}/{name}").json()
     assert answer["id"] == one
     assert (answer["model"], answer["labels"], answer["notes"]) == ("scenes-vit", ["zebra", "elephant", "dog", "7"], [])
-    assert answer["sum"] == pytest.approx(sum(shown) * 7 / 6)
+    assert answer["sum"] == pytest.approx(float(image_model().tensors(picture())["pixel_values"].sum()))
 
 
 def test_it_outlives_the_process(sites: Sites) -> None:
@@ -94,7 +98,7 @@ def test_an_input_that_is_lost_is_said(sites: Sites, refused: Check) -> None:
 
 
 def test_what_is_not_there_or_not_done_is_refused(site: Site, refused: Check) -> None:
-    name, gate = probe(site, total), site.engine.gate("rollout")
+    name, gate = probe(site, total), site.models.gate("forward")
     refused(site.client.post(f"/api/explanations/nothing/{name}"), 404, "no-such-explanation")
     one = site.ask(png()).json()["id"]
     gate.wait()
@@ -105,14 +109,13 @@ def test_other_weights_are_another_model(sites: Sites, refused: Check) -> None:
     with sites() as site:
         one = image(site)["id"]
     with sqlite3.connect(sites.home / "vitrine.sqlite") as store:
-        store.execute("UPDATE explanations SET document = replace(document, 'digest of scenes-vit', 'another')")
+        store.execute("UPDATE explanations SET document = replace(document, ?, 'another')", [image_model().weights_digest])
     with sites() as site:
         refused(site.client.post(f"/api/explanations/{one}/{probe(site, total)}"), 409, "model-changed")
 
 
 def test_a_model_that_is_not_loaded_is_loaded_first(sites: Sites) -> None:
-    engine = FakeEngine()
-    with sites(engine) as site:
+    with sites() as site:
         site.client.post("/api/models", json={"name": "timm/listed"})
         site.wait_for_models("timm/listed")
         one = site.ask(png(), model="timm/listed", wait=True).json()["id"]
@@ -124,8 +127,7 @@ def test_a_model_that_is_not_loaded_is_loaded_first(sites: Sites) -> None:
 def test_a_model_that_cannot_be_loaded_is_said(sites: Sites, refused: Check) -> None:
     with sites() as site:
         one = site.ask(png(), model="timm/listed", wait=True).json()["id"]
-    engine = FakeEngine(errors={"load timm/listed": [ExplainerError("It is gone.")]})
-    with sites(engine) as site:
+    with sites(GatedModels(errors={"load timm/listed": [ExplainerError("It is gone.")]})) as site:
         refused(site.client.post(f"/api/explanations/{one}/{probe(site, total)}"), 422, "model-failed")
 
 
@@ -169,19 +171,19 @@ def test_memory_that_runs_out_is_tried_once_more(site: Site, refused: Check) -> 
 
 def test_studies_go_before_the_explanations_that_wait(site: Site) -> None:
     def log(subject: Subject) -> dict[str, Any]:
-        site.engine.calls.append("study")
+        site.models.calls.append("study")
         return {}
 
     site.finish(_asked_while_another_waits(site, probe(site, log)))
-    assert site.engine.calls[-3:] == ["raw_attention", "study", "random"]
+    assert told(site, "study", *STEPS) == [STEPS[0], "study", STEPS[1]]
 
 
 def _asked_while_another_waits(site: Site, name: str) -> str:
     """Ask for a study while one explanation is computed and another waits: the id of the latter, once the study is answered."""
-    one, gate = image(site)["id"], site.engine.gate("raw_attention")
-    site.ask(png(1), methods=["raw_attention"])
+    one, gate = image(site)["id"], site.models.gate("forward")
+    site.ask(png(1), methods=STEPS[0])
     gate.wait()
-    waiting: str = site.ask(png(2), methods=["random"]).json()["id"]
+    waiting: str = site.ask(png(2), methods=STEPS[1]).json()["id"]
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
         _until_waiting(site)
@@ -203,7 +205,7 @@ class LongStudy:
     """A study of three passes, each of which waits at a gate of its own."""
 
     def __init__(self, site: Site) -> None:
-        self.calls, self.gates = site.engine.calls, [Gate(), Gate(), Gate()]
+        self.calls, self.gates = site.models.calls, [Gate(), Gate(), Gate()]
 
     def __call__(self, subject: Subject) -> dict[str, Any]:
         for done, gate in enumerate(self.gates):
@@ -219,7 +221,7 @@ def test_a_new_question_passes_a_running_study(site: Site) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
         long.gates[0].wait()
-        question = site.ask(png(1), methods=["random"]).json()["id"]
+        question = site.ask(png(1), methods=STEPS[1]).json()["id"]
         long.gates[0].open()
         assert site.finish(question)["state"] == "done"  # the study has not gone on: its next pass is held
         long.gates[1].wait()
@@ -233,8 +235,7 @@ def test_a_new_question_passes_a_running_study(site: Site) -> None:
         assert not asked.done()
         long.gates[2].open()
         assert asked.result().json() == {"id": one, "sum": 1, "notes": []}
-    told = [call for call in site.engine.calls if call.startswith(("pass", "random", "load timm"))]
-    assert told == ["pass 0", "random", "pass 1", "load timm/listed", "pass 2"]
+    assert told(site, *PASSES, *STEPS, "load timm/listed") == ["pass 0", STEPS[1], "pass 1", "load timm/listed", "pass 2"]
 
 
 def test_a_study_that_is_not_long_lets_nobody_pass(site: Site) -> None:
@@ -243,12 +244,12 @@ def test_a_study_that_is_not_long_lets_nobody_pass(site: Site) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
         short.gates[0].wait()
-        question = site.ask(png(1), methods=["random"]).json()["id"]
+        question = site.ask(png(1), methods=STEPS[1]).json()["id"]
         for gate in short.gates:
             gate.open()
         assert asked.result().status_code == 200
     site.finish(question)
-    assert site.engine.calls[-4:] == ["pass 0", "pass 1", "pass 2", "random"]
+    assert told(site, *PASSES, *STEPS) == [*PASSES, STEPS[1]]
 
 
 def test_a_long_study_begins_after_the_explanations_that_wait(site: Site) -> None:
@@ -257,7 +258,7 @@ def test_a_long_study_begins_after_the_explanations_that_wait(site: Site) -> Non
         gate.open()
     waiting = _asked_while_another_waits(site, probe(site, long, is_long=True))
     assert site.get(f"/api/explanations/{waiting}")["state"] == "done"
-    assert site.engine.calls[-4:] == ["random", "pass 0", "pass 1", "pass 2"]
+    assert told(site, *PASSES, *STEPS) == [STEPS[0], STEPS[1], *PASSES]
 
 
 def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site: Site) -> None:
@@ -274,8 +275,8 @@ def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site:
     task = Study(services.registry.find("scenes-vit"), work, is_long=True)
     services.worker.study(task)
     long.gates[0].wait()
-    in_between = site.engine.gate("random")
-    question = site.ask(png(1), methods=["random"]).json()["id"]
+    in_between = site.models.gate(STEPS[1])
+    question = site.ask(png(1), methods=STEPS[1]).json()["id"]
     long.gates[0].open()
     in_between.wait()
     task.cancel()
@@ -283,7 +284,7 @@ def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site:
     assert site.finish(question)["state"] == "done"
     with pytest.raises(Problem):
         task.future.result(20)
-    assert site.engine.calls[-2:] == ["pass 0", "random"]
+    assert told(site, *PASSES, *STEPS) == ["pass 0", STEPS[1]]
 
 
 def test_a_study_is_told_as_it_goes(site: Site, refused: Check) -> None:
@@ -311,8 +312,8 @@ def test_a_study_is_told_as_it_goes(site: Site, refused: Check) -> None:
 
 def test_too_many_studies_are_refused_and_a_stop_answers_those_that_wait(sites: Sites, refused: Check) -> None:
     with sites(queue_size=1) as site, ThreadPoolExecutor(1) as pool:
-        one, gate, name = image(site)["id"], site.engine.gate("raw_attention"), probe(site, total)
-        site.ask(png(1), methods=["raw_attention"])
+        one, gate, name = image(site)["id"], site.models.gate("forward"), probe(site, total)
+        site.ask(png(1), methods=STEPS[0])
         gate.wait()
         waiting = pool.submit(site.client.post, f"/api/explanations/{one}/{name}")
         _until_waiting(site)

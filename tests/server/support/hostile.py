@@ -19,7 +19,7 @@ import explainers
 from server.jobs.model_host import ModelHost
 from server.settings import Settings
 from tests.families import FAMILIES
-from tests.server.fake_engine import PATIENCE
+from tests.server.support.gated_models import PATIENCE
 from tests.support.vocabularies import wordpiece
 
 HANG, RAISE, EXIT, CRASH, GROW, SLOW, KIND = "film", "movie", "made", "bad", "well", "don", "good"

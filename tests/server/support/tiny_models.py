@@ -19,7 +19,6 @@ from server.jobs.model_source import ModelSource
 from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient
 from tests.support.vocabularies import wordpiece
 
@@ -62,6 +61,6 @@ def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> 
     source = ModelSource(catalogue, load)
     settings = load_settings({"home": home, "device": "cpu"})
     with CheckedClient(create_app(settings, source, [])) as client:
-        one = Site(client, FakeEngine())
+        one = Site(client)
         one.wait_for_models(*names)
         yield one

@@ -12,7 +12,7 @@ from torch import nn
 import explainers
 from explainers.models.catalogue import CatalogueEntry
 from server.jobs.model_source import ModelSource
-from tests.server.fake_engine import PATIENCE
+from tests.server.support.gated_models import PATIENCE
 from tests.server.support.tiny_models import make_tiny
 
 

@@ -27,7 +27,7 @@ def test_a_name_is_kept_and_goes_wherever_the_explanation_goes(sites: Sites) -> 
 
 
 def test_one_that_is_still_made_can_be_named(site: Site) -> None:
-    gate = site.engine.gate("rollout")
+    gate = site.models.gate("forward")
     one = site.ask(png()).json()["id"]
     gate.wait()
     site.client.patch(f"/api/explanations/{one}", json={"title": "early"})

@@ -11,7 +11,7 @@ import pytest
 
 from server.jobs.store import SCHEMA_VERSION, Store
 from tests.server.conftest import Check, Site, Sites, picture, png
-from tests.server.fake_engine import Gate
+from tests.server.support.gated_models import Gate
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (1400, 900)) -> bytes:
@@ -52,7 +52,7 @@ def test_it_serves_another_model_and_texts_too(site: Site) -> None:
 
 
 def test_it_can_be_asked_of_one_that_is_not_finished(site: Site) -> None:
-    gate: Gate = site.engine.gate("rollout")
+    gate: Gate = site.models.gate("forward")
     sent = jpeg(2)
     running = site.ask(sent).json()["id"]
     gate.wait()

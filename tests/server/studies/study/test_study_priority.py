@@ -12,7 +12,6 @@ import pytest
 from server.app import create_app
 from server.settings import load_settings
 from tests.server.conftest import Site, png
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.turnstile import Gated, Turnstile
 
@@ -38,7 +37,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     gated = Gated()
     settings = load_settings({"home": tmp_path_factory.mktemp("home"), "device": "cpu"})
     with CheckedClient(create_app(settings, gated.source(), [])) as client:
-        site = Site(client, FakeEngine())
+        site = Site(client)
         site.wait_for_models("scenes-vit")
         yield Stage(site, gated.turnstile)
         gated.turnstile.let(None)
