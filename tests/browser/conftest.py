@@ -14,7 +14,7 @@ from tests.browser.support.serving import launched, played, served
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.typefaces import DEJAVU, font_files
 from tests.browser.support.visit import Visit, visit
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 from tests.support.embedded_models import loaded
 
 
@@ -34,11 +34,10 @@ def trained_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, FakeEngine]]:
-    """The address of a server on the stand-in engine, and that engine."""
-    engine = FakeEngine()
-    with played(tmp_path_factory.mktemp("fake"), engine) as address:
-        yield address, engine
+def gated_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, GatedModels]]:
+    """The address of a server, and its models, which a test can hold."""
+    with GatedModels().in_registry() as models, played(tmp_path_factory.mktemp("gated"), models) as address:
+        yield address, models
 
 
 @pytest.fixture(scope="package")

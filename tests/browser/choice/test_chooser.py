@@ -17,7 +17,7 @@ from tests.browser.support.number_format import shown_range, shown_score
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit, methods, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import USUAL_METHODS, FakeEngine
+from tests.server.support.gated_models import STEPS, USUAL_METHODS, GatedModels
 
 LOST = "Relevance lost its digits: float32 and float64 differ by 0.3 of the largest score."
 ASKED: dict[str, dict[str, Any]] = {
@@ -29,26 +29,26 @@ ASKED: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Stage:
-    """A page of a server on the stand-in engine."""
+    """A page of a server of tiny models."""
 
     visit: Visit
-    engine: FakeEngine
+    models: GatedModels
 
     def open(self, kind: str, **fields: Any) -> Any:
         """Have something new explained, and open the page of its ``kind`` on it; gives the document."""
-        seed = len(self.engine.calls)
+        seed = len(self.models.calls)
         fields = {"text": f"a dull film {seed}", **fields} if kind == "text" else fields
-        document = self.visit.explained(None if kind == "text" else png(seed), **ASKED[kind], **fields)
+        document = self.visit.explained(None if kind == "text" else png(seed), **{"methods": USUAL_METHODS, **ASKED[kind], **fields})
         self.visit.open(f"/{kind}?id={document['id']}")
         return document
 
 
 @pytest.fixture
-def stage(browser: Browser, fake_site: tuple[str, FakeEngine]) -> Iterator[Stage]:
-    address, engine = fake_site
+def stage(browser: Browser, gated_site: tuple[str, GatedModels]) -> Iterator[Stage]:
+    address, models = gated_site
     for visitor in visit(browser, address):
-        yield Stage(visitor, engine)
-    engine.notes.clear()
+        yield Stage(visitor, models)
+    models.notes.clear()
 
 
 def seen(desk: Visit) -> bytes:
@@ -129,7 +129,7 @@ def test_a_wrong_value_says_what_is_allowed_and_asks_nothing(stage: Stage) -> No
 
 SET = {
     "image": ("generic_attention", "generic_attention:libra?start_layer=-1"),
-    "prompt": ("legrad", "legrad:libra?layers=3"),
+    "prompt": ("legrad", "legrad:libra?layers=1"),
     "text": ("attcat", "attcat:libra?published_code=true"),
 }
 
@@ -142,7 +142,7 @@ def check_warning(stage: Stage, kind: str) -> None:
     expect(warning).to_contain_text(LOST)
     expect(warning.locator(".sign")).to_be_visible()  # a sign, not the colour alone
     expect(warning.locator(".sign")).to_have_text("!")
-    place = page.locator(".matrix .line", has_text="FullGrad+") if kind == "prompt" else stage.visit.plate("fullgrad_plus:libra")
+    place = page.locator(".matrix .line", has_text="Step one") if kind == "prompt" else stage.visit.plate(STEPS[0])
     expect(place.locator(".warning")).to_have_count(1)
     box, whole = warning.bounding_box(), warning.evaluate("(node) => [node.scrollWidth, node.scrollHeight]")
     assert box is not None
@@ -153,9 +153,9 @@ def check_warning(stage: Stage, kind: str) -> None:
 @pytest.mark.parametrize("kind", SET)
 def test_what_is_wrong_with_a_map_stands_on_its_plate_and_options_are_set_on_every_page(stage: Stage, kind: str) -> None:
     name, spec = SET[kind]
-    stage.engine.notes["fullgrad_plus:libra"] = (LOST,)
-    first = stage.open(kind)
-    assert {tuple(attribution["notes"]) for attribution in first["maps"] if attribution["method"] == "fullgrad_plus:libra"} == {(LOST,)}
+    stage.models.notes[STEPS[0]] = LOST
+    first = stage.open(kind, methods=[*USUAL_METHODS, STEPS[0]])
+    assert {tuple(attribution["notes"]) for attribution in first["maps"] if attribution["method"] == STEPS[0]} == {(LOST,)}
     check_warning(stage, kind)
     page = stage.visit.page
     methods(page)
@@ -170,7 +170,7 @@ def test_what_is_wrong_with_a_map_stands_on_its_plate_and_options_are_set_on_eve
     row.get_by_role("button", name="Show it too").click()
     stage.visit.next_maps(first["id"])
     document = stage.visit.document()
-    assert set(document["methods"]) == {*USUAL_METHODS, spec}
+    assert set(document["methods"]) == {*USUAL_METHODS, STEPS[0], spec}
     if kind == "prompt":
         expect(page.locator(f'.plate[data-spec="{spec}"]')).to_have_count(3)  # of two prompts, and their difference
     else:

@@ -1,4 +1,4 @@
-"""Groups of classes on the Image page, what a model does not know, and a model of the hub in one click; on the stand-in engine."""
+"""Groups of classes on the Image page, what a model does not know, and a model of the hub in one click."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from explainers import Abstention, ExplainerError
+from explainers import ExplainerError
 from explainers.models.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
 from explainers.models.labels import ClassEntry
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import CATALOGUE, FakeEngine
+from tests.server.support.gated_models import CATALOGUE, MAKES, USUAL_METHODS, GatedModels, image_model
 
 MODEL, HUB = "scenes-vit", "timm/other"
 CLASSES = (
@@ -25,7 +25,7 @@ CLASSES = (
     ClassEntry("dog", "dog", ("dog", "animal"), ("hound",)),
     ClassEntry("7", "number", ("number",)),
 )
-LINE = AbstentionThreshold("something_else", "max_probability", 0.5, True, "On 40 made-up photos, 30 of them known.")
+LINE = AbstentionThreshold("something_else", "max_probability", 0.99, True, "On 40 made-up photos, 30 of them known.")
 # Opens "Why not another class?" and types: before the page is told that it is open, which is a moment later.
 TYPED_AT_ONCE = """(typed) => {
   const field = document.getElementById("against");
@@ -33,31 +33,30 @@ TYPED_AT_ONCE = """(typed) => {
   field.value = typed;
   field.dispatchEvent(new Event("input"));
 }"""
-DETAIL = "This may be none of the 4 things that scenes-vit knows, or several of them."
 
 
 @pytest.fixture(scope="module")
-def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, FakeEngine]]:
+def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, GatedModels]]:
     catalogue = [replace(entry, recommended=entry.name == HUB) for entry in CATALOGUE]
-    engine = FakeEngine(classes={MODEL: CLASSES}, calibrations={MODEL: Calibration(1.0, (LINE,))}, catalogue=catalogue)
-    with played(tmp_path_factory.mktemp("groups"), engine) as address:
-        yield address, engine
+    known = replace(image_model(), classes=CLASSES, calibration=Calibration(1.0, (LINE,)))
+    gated = GatedModels(makes={**MAKES, MODEL: lambda: known}, catalogue=catalogue)
+    with gated.in_registry() as models, played(tmp_path_factory.mktemp("groups"), models) as address:
+        yield address, models
 
 
 @pytest.fixture
-def engine(playing: tuple[str, FakeEngine]) -> Iterator[FakeEngine]:
-    yield playing[1]
-    playing[1].abstention = None
+def models(playing: tuple[str, GatedModels]) -> GatedModels:
+    return playing[1]
 
 
 @pytest.fixture
-def stage(browser: Browser, playing: tuple[str, FakeEngine]) -> Iterator[Visit]:
+def stage(browser: Browser, playing: tuple[str, GatedModels]) -> Iterator[Visit]:
     yield from visit(browser, playing[0])
 
 
 def explained(stage: Visit, seed: int) -> Any:
     """Have something new explained, and open its page."""
-    document = stage.explained(png(seed), model=MODEL)
+    document = stage.explained(png(seed), model=MODEL, methods=USUAL_METHODS)
     stage.open(f"/image?id={document['id']}")
     return document
 
@@ -100,29 +99,30 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
     expect(stage.page.locator("#against-list li")).to_contain_text(["elephant"])  # by its synonym
 
 
-def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit, engine: FakeEngine) -> None:
+def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit) -> None:
     doubt = ABSTENTION_KINDS["something_else"]
-    engine.abstention = Abstention("something_else", doubt, DETAIL, 0.4, 0.5)
-    explained(stage, 3)
+    abstention = explained(stage, 3)["abstention"]
+    detail = abstention["detail"].partition(":")[0]  # the numbers after it are written as the page writes numbers
+    assert abstention["says"] == doubt
     answer = stage.page.locator("#answer").inner_text()
-    said = re.compile(rf"^“{answer}”\? {doubt.capitalize()}\. It says so with .* {DETAIL}")
+    said = re.compile(rf"^“{answer}”\? {doubt.capitalize()}\. It says so with .* {re.escape(detail)}")
     expect(stage.page.locator("#overview")).to_contain_text(said)
     shown = stage.page.locator("body").inner_text()
-    assert (shown.count(DETAIL), shown.casefold().count(doubt)) == (1, 1)  # said once
+    assert (shown.count(detail), shown.casefold().count(doubt)) == (1, 1)  # said once
     expect(stage.page.locator("#asking")).to_have_text("What made it say")  # the answer stays
     stage.open("/models", maps=False)
     card = stage.page.locator(f'.card[data-name="{MODEL}"]')
-    expect(card).to_contain_text("Doubts its answer where the largest probability is below 0.5. On 40 made-up photos, 30 of them known.")
+    expect(card).to_contain_text("Doubts its answer where the largest probability is below 0.99. On 40 made-up photos, 30 of them known.")
     expect(stage.page.locator(".card .line")).to_have_count(1)
 
 
-def test_a_recommended_model_is_got_in_one_click(stage: Visit, engine: FakeEngine) -> None:
+def test_a_recommended_model_is_got_in_one_click(stage: Visit, models: GatedModels) -> None:
     before = explained(stage, 4)
     get = stage.page.get_by_role("button", name="Get Other")
     entry = next(entry for entry in CATALOGUE if entry.name == HUB)
     expect(stage.page.locator("#get-says")).to_contain_text(entry.description)  # what it is
     expect(stage.page.locator("#get-says")).to_contain_text("A download")
-    engine.errors[f"fetch {HUB}"] = [ExplainerError("the hub cannot be reached; check the network")]
+    models.errors[f"fetch {HUB}"] = [ExplainerError("the hub cannot be reached; check the network")]
     get.click()
     expect(stage.page.locator("#results-problem")).to_contain_text("the hub cannot be reached; check the network")
     assert stage.id == before["id"]

@@ -13,14 +13,14 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that takes little."""
     limits = {"max_upload_mb": 0.01, "max_megapixels": 0.01, "max_text_chars": 50, "max_methods": 3, "max_targets": 2}
-    with played(tmp_path_factory.mktemp("small"), FakeEngine(), **limits) as address:
+    with played(tmp_path_factory.mktemp("small"), GatedModels(), **limits) as address:
         yield address
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import STEPS, GatedModels
 from tests.support.made_up_run import texts, write_run
 
 FIRST = "/leaderboard?run=first"
@@ -24,7 +24,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("board")
     write_run(folder / "runs" / "first")
     write_run(folder / "runs" / "second", "reviews-bert", of=texts())
-    with played(folder / "home", FakeEngine(), runs=(str(folder / "runs"),)) as address:
+    with played(folder / "home", GatedModels(), runs=(str(folder / "runs"),)) as address:
         yield address
 
 
@@ -261,20 +261,32 @@ def test_every_page_leads_to_it_in_one_line_of_the_menu(browser: Browser, board:
 
 
 @pytest.fixture
-def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, FakeEngine]]:
-    """A server without runs of its own, and its engine."""
-    engine = FakeEngine()
-    with played(tmp_path, engine) as address:
+def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, GatedModels]]:
+    """A server without runs of its own, and its models."""
+    with GatedModels().in_registry() as models, played(tmp_path, models) as address:
         for desk in visit(browser, address):
-            yield desk, engine
+            yield desk, models
 
 
-def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, FakeEngine]) -> None:
-    desk, engine = measured
-    gate = engine.gate("input 1")
+def with_steps(route: Route) -> None:
+    """Offer the first of the tests' own methods beside the sets."""
+    if route.request.method != "GET":
+        route.continue_()
+        return
+    answer = route.fetch()
+    runs = answer.json()
+    step = {"name": STEPS[0], "title": "Step one", "says": "", "specs": STEPS[:1]}
+    route.fulfill(response=answer, json={**runs, "sets": [*runs["sets"], step]})
+
+
+def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, GatedModels]) -> None:
+    desk, models = measured
+    gate = models.gate(f"{STEPS[0]} 1")
+    desk.page.route("**/api/runs", with_steps)
     page = desk.open("/leaderboard", maps=False)
     page.get_by_label("Inputs", exact=True).fill("3")
     page.get_by_label("Model", exact=True).select_option("scenes-vit")
+    page.get_by_label("Methods", exact=True).select_option(STEPS[0])
     page.get_by_role("button", name="Begin the run").click()
     bar, state = page.locator("#run-state progress"), page.locator("#run-state")
     expect(bar).to_have_js_property("value", 1)
@@ -288,14 +300,15 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     gate.open()
     expect(state).to_contain_text("stopped after 1 of 3 inputs")
     page.get_by_label("Inputs", exact=True).fill("3")
+    page.get_by_label("Methods", exact=True).select_option(STEPS[0])
     page.get_by_role("button", name="Begin the run").click()
     expect(state).to_contain_text("measured")
-    assert engine.calls.count("input 0") == 1
+    assert models.calls.count(STEPS[0]) == 4  # the first input once; the second, in whose midst it was stopped, again
     expect(page.locator("#run option:checked")).to_contain_text("scenes-vit-on-scenes")
-    expect(page.locator("#figures tbody tr")).to_have_count(3)
+    expect(page.locator("#figures tbody tr")).to_have_count(1)
 
 
-def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, FakeEngine]) -> None:
+def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, GatedModels]) -> None:
     desk, _ = measured
     page = desk.open("/leaderboard", maps=False)
     expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_be_checked()

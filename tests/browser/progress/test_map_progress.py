@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +17,19 @@ from server import registries
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels, image_model
 
-#: The usual methods of the stand-in, not in the order of the page.
-USUAL = [
-    "raw_attention",
-    "random",
-    "rollout",
-    "saliency",
-    "hirescam",
-    "attcat",
-    "legrad",
-    "gradcam_plus:libra",
-    "input_x_gradient:libra",
-    "fullgrad_plus:libra",
-]
-COST = 20.0  # seconds that each takes, as the table of costs of the server says
-
-
-class Usual(FakeEngine):
-    """Lists the usual methods as such."""
-
-    def variants(self, model: Any) -> list[dict[str, Any]]:
-        return [{**variant, "default": variant["spec"] in USUAL} for variant in super().variants(model)]
+MODEL = "scenes-vit"
+#: What is made where nobody chose, not in the order of the page.
+USUAL = registries.default_methods(replace(image_model(), name=MODEL))
+COST = 10.0  # seconds that each takes, as the table of costs of the server says
 
 
 class Course:
     """A server whose maps wait at gates, and a page."""
 
-    def __init__(self, desk: Visit, engine: FakeEngine) -> None:
-        self.desk, self.engine = desk, engine
+    def __init__(self, desk: Visit, models: GatedModels) -> None:
+        self.desk, self.models = desk, models
 
     @property
     def page(self) -> Page:
@@ -62,18 +46,18 @@ class Course:
 
     @property
     def made(self) -> list[str]:
-        return [call for call in self.engine.calls if not call.startswith("load")]
+        """The specs of the maps that are there, in the order in which they came."""
+        document = self.desk.document()
+        return [document["maps"][place]["method"] for place in document.get("made", range(len(document["maps"])))]
 
 
 @pytest.fixture
 def course(browser: Browser, tmp_path: Path) -> Iterator[Course]:
-    engine = Usual(usual=USUAL)
-    (tmp_path / "costs.json").write_text(json.dumps({"scenes-vit": {spec: [COST, 0] for spec in USUAL}}))
-    with played(tmp_path, engine, grace=1) as address:
+    (tmp_path / "costs.json").write_text(json.dumps({MODEL: {spec: [COST, 0] for spec in USUAL}}))
+    with GatedModels().in_registry() as models, played(tmp_path, models, grace=1) as address:
         for desk in visit(browser, address):
-            yield Course(desk, engine)
-        for gate in engine.gates.values():
-            gate.open()
+            yield Course(desk, models)
+        models.open_all()
 
 
 def pill(page: Page) -> Any:
@@ -81,8 +65,8 @@ def pill(page: Page) -> Any:
 
 
 def open_at(course: Course, held: str, seed: int = 1) -> None:
-    """A picture whose map by the method ``held`` is made now."""
-    gate = course.engine.gate(held)
+    """A picture whose maps are made up to the backward pass that is ``held``."""
+    gate = course.models.gate(held)
     course.desk.open("/image", maps=False, folded=True)
     course.give(seed)
     gate.wait()
@@ -98,7 +82,7 @@ def test_maps_are_made_in_the_order_of_the_wall(course: Course) -> None:
 
 
 def test_what_one_opens_and_scrolls_to_comes_next(course: Course) -> None:
-    open_at(course, "fullgrad_plus:libra")  # the first of the page
+    open_at(course, "backward")  # of the first of the page
     last = course.shown[-1]
 
     def is_wish(response: Any) -> bool:
@@ -110,20 +94,20 @@ def test_what_one_opens_and_scrolls_to_comes_next(course: Course) -> None:
         course.page.locator(f"#plates [data-spec='{last}']").scroll_into_view_if_needed()
         course.page.wait_for_function("(spec) => document.querySelector(`#plates [data-spec='${spec}']`).checkVisibility()", arg=last)
         course.page.evaluate("(spec) => document.querySelector(`#plates [data-spec='${spec}']`).scrollIntoView()", last)
-    course.engine.gate("fullgrad_plus:libra").open()
+    course.models.open_all()
     expect(course.page.locator("#status")).to_contain_text(" in ")
     order = course.made
-    assert order[0] == "fullgrad_plus:libra"
+    assert order[0] == course.shown[0]
     assert order.index(last) < order.index(course.shown[1])
 
 
 def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Course) -> None:
-    open_at(course, "hirescam")
-    before = [spec for spec in course.made if spec not in ("hirescam", "random")]
+    open_at(course, "backward 1")
+    before = [spec for spec in course.made if spec != "random"]
+    place = len(course.made)
     methods = len(USUAL) - 1
     # those without a rule, and the first of each rule whose pass is not there yet; the others read maps off such a pass
     rules = [METHODS[spec.partition(":")[0]].rule and (spec.partition(":")[2] or METHODS[spec].rule) for spec in course.shown]
-    place = course.shown.index("hirescam")
     pays = [rule is None or rule not in rules[:number] for number, rule in enumerate(rules)][place:]
     seconds = int(COST) * sum(pays)
     about = "|".join(str(seconds - passed) for passed in range(0, 25, 5))
@@ -131,11 +115,12 @@ def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Cours
     expect(course.page.locator("#status")).to_have_text(f"{len(before)} of {methods} methods")
     pill(course.page).get_by_role("button", name="Stop").click()
     expect(pill(course.page)).to_contain_text("Stopping")
-    course.engine.gate("hirescam").open()
-    expect(pill(course.page)).to_contain_text(f"Stopped: {len(before)} of {methods} methods")
+    held = course.shown[place]
+    course.models.open_all()
+    expect(pill(course.page)).to_contain_text(f"Stopped: {len(before) + 1} of {methods} methods")  # what was begun is finished
     document = course.desk.document()
     assert document["state"] == "done"
-    assert {entry["method"] for entry in document["maps"]} - {"random"} == set(before)
+    assert {entry["method"] for entry in document["maps"]} - {"random"} == {*before, held}
     # what is there can be worked with, and the rest be had
     expect(course.page.locator("#drawer-agreement summary")).to_be_enabled()
     stopped = course.desk.id
@@ -147,13 +132,7 @@ def test_it_is_said_how_long_the_maps_take_and_they_can_be_stopped(course: Cours
 
 
 def test_nothing_is_said_of_what_is_there_at_once(course: Course) -> None:
-    for spec in USUAL:
-        course.engine.gate(spec).open()
     course.desk.open("/image", maps=False, folded=True)
     course.give(1)
     expect(course.page.locator("#status")).to_contain_text(" in ")
     expect(pill(course.page)).to_be_hidden()
-
-
-def test_the_methods_of_the_course_are_real() -> None:
-    assert set(USUAL) <= {pair["spec"] for method in registries.methods(None) for pair in method["pairs"]}

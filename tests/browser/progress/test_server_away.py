@@ -15,7 +15,7 @@ from server.jobs.worker import Worker
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 
 LOST = "Connection lost, trying again"
 METHODS = "methods=rollout&methods=fullgrad_plus:libra&methods=rollout?start_layer=1"
@@ -26,15 +26,15 @@ class Stage:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.engine = FakeEngine()
+        self.models = GatedModels()
         self._running = ExitStack()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
 
     def start(self) -> str:
-        self.engine = FakeEngine()
-        return self._running.enter_context(played(self.home, self.engine, grace=1, port=self.port))
+        self.models = GatedModels()
+        return self._running.enter_context(played(self.home, self.models, grace=1, port=self.port))
 
     def stop(self) -> None:
         """Stop it; what is held at a gate goes on once it is told to stop."""
@@ -42,8 +42,7 @@ class Stage:
 
         def told(worker: Worker) -> None:
             worker.stopping = True
-            for gate in self.engine.gates.values():
-                gate.open()
+            self.models.open_all()
             stop(worker)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -91,9 +90,9 @@ def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> 
     give(page, 1)
     finished(page)
     whole(page)
-    stage.engine.gate("fullgrad_plus:libra")
+    stage.models.gate("backward")
     page.locator("#classes li button", has_text="elephant").click()
-    stage.engine.gate("fullgrad_plus:libra").wait()
+    stage.models.gate("backward").wait()
     expect(page.locator("#answer")).to_have_text("elephant")
     waiting, asked = desk.id, about(desk.document())
     stage.stop()
@@ -136,7 +135,7 @@ def test_what_is_asked_while_it_is_away_is_answered_too(desk: Visit, stage: Stag
 
 def test_what_waited_in_the_queue_is_asked_again_as_it_was(desk: Visit, stage: Stage) -> None:
     """Nothing of it was known yet when the server stopped."""
-    gate = stage.engine.gate("rollout")
+    gate = stage.models.gate("forward")
     files = {"image": ("a.png", png(9))}
     HTTP.post(f"{desk.address}/api/explanations", data={"model": "scenes-vit", "methods": "rollout"}, files=files)
     gate.wait()
@@ -148,5 +147,5 @@ def test_what_waited_in_the_queue_is_asked_again_as_it_was(desk: Visit, stage: S
     stage.stop()
     stage.start()
     page.wait_for_function("(before) => new URLSearchParams(location.search).get('id') !== before", arg=waiting)
-    finished(page)
+    expect(page.locator("#plates .plate[data-state=done]")).to_have_count(1)
     assert desk.document()["input"]["text"] == "one two three"

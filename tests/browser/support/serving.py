@@ -51,13 +51,13 @@ class HasModels(Protocol):
 
 @contextmanager
 def played(
-    home: Path, engine: HasModels | None = None, samples: Iterable[Path] | None = (), *, grace: int = 5, **settings: Any
+    home: Path, models: HasModels | None = None, samples: Iterable[Path] | None = (), *, grace: int = 5, **settings: Any
 ) -> Iterator[str]:
-    """The address of a server in a thread of this process: on the stand-in engine or another one, on the real one where none is given.
+    """The address of a server in a thread of this process, with these models, or with those of ``explainers`` where none are given.
 
     ``samples`` are folders, None those that ship; ``grace`` the seconds for which it waits, as it stops, for those who follow events.
     """
-    app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), engine and engine.source(), samples)
+    app = create_app(load_settings({"home": home, "log_level": "warning", **settings}), models and models.source(), samples)
     server = uvicorn.Server(uvicorn.Config(app, port=settings.get("port", 0), ws="none", log_config=None, timeout_graceful_shutdown=grace))
     ready = threading.Event()
     started = server.startup
@@ -82,9 +82,9 @@ def played(
 
 
 @contextmanager
-def served(home: Path, engine: HasModels | None = None) -> Iterator[str]:
+def served(home: Path, models: HasModels | None = None) -> Iterator[str]:
     """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
-    with played(home, engine, samples=None, device="cpu") as address:
+    with played(home, models, samples=None, device="cpu") as address:
         wait_until_loaded(address, FOR_PHOTOS)
         yield address
 

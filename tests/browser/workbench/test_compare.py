@@ -1,9 +1,10 @@
-"""Two models side by side, on the stand-in engine: one with six patches, one with twelve and other classes; and two readers of texts."""
+"""Two models side by side, tiny ones: one with 4 x 4 patches, one with 8 x 8 and other classes; and two readers of texts."""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.browser.support.number_format import percent, shown_range, shown_scor
 from tests.browser.support.serving import load_models, played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import KINDS, USUAL_METHODS, FakeEngine
+from tests.server.support.gated_models import MAKES, USUAL_METHODS, GatedModels, image_model, text_model
 
 FIRST, SECOND = "scenes-vit", "timm/listed"
 ACROSS = "(calls) => script('plates/modelpairs.js').then((pairs) => calls.map(([name, ...args]) => pairs[name](...args)))"
@@ -21,9 +22,8 @@ ACROSS = "(calls) => script('plates/modelpairs.js').then((pairs) => calls.map(([
 
 @pytest.fixture(scope="module")
 def playing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    engine = FakeEngine(labels={SECOND: ("Zebra", "lion", "owl")}, grids={SECOND: (4, 3)})
-    with pytest.MonkeyPatch.context() as patch, played(tmp_path_factory.mktemp("compare"), engine) as address:
-        patch.setitem(KINDS, "timm/other", "text")
+    makes = {**MAKES, SECOND: partial(image_model, ("Zebra", "lion", "owl"), 4), "timm/other": text_model}
+    with GatedModels(makes=makes).in_registry() as models, played(tmp_path_factory.mktemp("compare"), models) as address:
         load_models(address, SECOND, "timm/other")
         yield address
 
@@ -80,7 +80,7 @@ def test_the_same_picture_through_two_models_and_in_one_figure(stage: Visit) -> 
     assert (first["targets"][0]["label"], second["targets"][0]["label"]) == ("zebra", "Zebra")  # the label that both know
     assert sorted(attribution["method"] for attribution in second["maps"]) == sorted(USUAL_METHODS)  # asked in the order of the plates
     check(stage, [first, second])
-    # what is in focus in one is marked in the other where it lies: two rows of patches against four
+    # what is in focus in one is marked in the other where it lies: four rows and columns of patches against eight
     attribution, other = (
         next(attribution for attribution in document["maps"] if attribution["method"] == USUAL_METHODS[0]) for document in (first, second)
     )
@@ -88,16 +88,16 @@ def test_the_same_picture_through_two_models_and_in_one_figure(stage: Visit) -> 
     canvases.nth(0).focus()
     canvases.nth(0).press("Home")
     patch = int(stage.query["focus"][0])
-    row, column = divmod(patch, 3)
-    across = (2 * row + 1) * 3 + column  # the centre of a patch lies on the edge of two: the lower one has it
+    row, column = divmod(patch, 4)
+    across = (2 * row + 1) * 8 + 2 * column + 1  # the centre of a patch lies on the corner of four: the lower right one has it
     expect(canvases.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][patch], attribution["signed"]))
     expect(canvases.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][across], other["signed"]))
     box = canvases.nth(1).bounding_box()
     assert box is not None
     canvases.nth(0).press("Escape")
     canvases.nth(1).hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.05})  # its first row, last column
-    expect(canvases.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][2], other["signed"]))
-    expect(canvases.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][2], attribution["signed"]))
+    expect(canvases.nth(1).locator(".value")).to_have_text(shown_score(other["scores"][7], other["signed"]))
+    expect(canvases.nth(0).locator(".value")).to_have_text(shown_score(attribution["scores"][3], attribution["signed"]))
     # the figure names both, and what each explained
     menu = stage.page.locator("#export .menu")
     menu.locator("summary").click()

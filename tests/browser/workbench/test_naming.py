@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import USUAL_METHODS, GatedModels
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory, course: tuple[Path, str]) -> Iterator[str]:
-    with played(tmp_path_factory.mktemp("naming"), FakeEngine(), embed=course[1]) as address:
+    with played(tmp_path_factory.mktemp("naming"), GatedModels(), embed=course[1]) as address:
         yield address
 
 
@@ -42,7 +42,7 @@ def desk(browser: Browser, stage: str) -> Iterator[Visit]:
 
 
 def explained(desk: Visit) -> str:
-    return str(desk.explained(png(), model="scenes-vit")["id"])
+    return str(desk.explained(png(), model="scenes-vit", methods=USUAL_METHODS)["id"])
 
 
 def test_an_explanation_is_named(desk: Visit) -> None:

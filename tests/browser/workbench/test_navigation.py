@@ -14,12 +14,14 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.support.serving import HTTP
 from tests.browser.support.visit import Visit, methods, view, visit
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import STEPS, USUAL_METHODS, GatedModels
+
+USUAL = "&".join(f"methods={spec}" for spec in USUAL_METHODS)
 
 
 @pytest.fixture
-def quick(browser: Browser, fake_site: tuple[str, FakeEngine]) -> Iterator[Visit]:
-    yield from visit(browser, fake_site[0])
+def quick(browser: Browser, gated_site: tuple[str, GatedModels]) -> Iterator[Visit]:
+    yield from visit(browser, gated_site[0])
 
 
 def photo(seed: int, size: tuple[int, int] = (90, 60)) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def posts(desk: Visit) -> list[str]:
 
 
 def test_each_question_is_a_step_of_the_history(quick: Visit) -> None:
-    page = quick.open("/image", maps=False)
+    page = quick.open(f"/image?{USUAL}", maps=False)
     first = give(quick, 1)
     second = pick(quick, "elephant")
     with view(page):  # a way of looking is no step
@@ -97,15 +99,15 @@ def test_each_question_is_a_step_of_the_history(quick: Visit) -> None:
     assert sent == []  # nothing was explained anew, nothing was stopped
 
 
-def test_back_during_a_run(quick: Visit, fake_site: tuple[str, FakeEngine]) -> None:
-    page = quick.open("/text", maps=False)
+def test_back_during_a_run(quick: Visit, gated_site: tuple[str, GatedModels]) -> None:
+    page = quick.open(f"/text?{USUAL}", maps=False)
     first = read(quick, "one two three")
-    gate = fake_site[1].gate("random")
+    gate = gated_site[1].gate(STEPS[0])
     page.goto(quick.address + f"/text?id={first}")
     answer(quick)
     page.locator("#text").fill("four five")
     methods(page)
-    page.locator(".chooser input[value=random]").check()
+    page.locator(f".chooser input[value={STEPS[0]}]").check()
     page.get_by_role("button", name="Show 3 methods").click()
     gate.wait()
     page.wait_for_function("(id) => new URLSearchParams(location.search).get('id') !== id", arg=first)
@@ -116,11 +118,11 @@ def test_back_during_a_run(quick: Visit, fake_site: tuple[str, FakeEngine]) -> N
     gate.open()
     travel(quick, "forward", running)
     expect(page.locator("#plates .plate")).to_have_count(3)
-    del fake_site[1].gates["random"]
+    del gated_site[1].gates[STEPS[0]]
 
 
 def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit) -> None:
-    page = quick.open("/text", maps=False)
+    page = quick.open(f"/text?{USUAL}", maps=False)
     text = read(quick, "left as it was")
     link = page.get_by_role("navigation").get_by_role("link", name="Image")
     link.click()
@@ -174,9 +176,9 @@ def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
 def test_a_link_to_an_explanation_of_another_page_leads_there(quick: Visit) -> None:
     picture = photo(5)["buffer"]
     ids = {
-        "/image": quick.explained(picture, model="scenes-vit")["id"],
-        "/prompt": quick.explained(picture, model="clip", prompt="a dog")["id"],
-        "/text": quick.explained(model="reviews-bert", text="good")["id"],
+        "/image": quick.explained(picture, model="scenes-vit", methods=USUAL_METHODS)["id"],
+        "/prompt": quick.explained(picture, model="clip", prompt="a dog", methods=USUAL_METHODS)["id"],
+        "/text": quick.explained(model="reviews-bert", text="good", methods=USUAL_METHODS)["id"],
     }
     for path in ids:
         for own_path, explanation_id in ids.items():

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from tests.browser.support.serving import load_models, played
 from tests.browser.support.visit import Visit, visit
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 
 OTHER = "timm/other"  # a second model of images
 COLOURS = {"red": (220, 30, 30), "blue": (20, 30, 120), "sand": (230, 220, 180), "leaf": (60, 160, 60)}
@@ -138,7 +138,7 @@ class Delays:
 
     def open(self) -> None:
         """The example, without colours over the pictures."""
-        self.visit.open(f"{self.path}?opacity=0", maps=False)
+        self.visit.open(f"{self.path}?opacity=0&methods=rollout&methods=fullgrad_plus:libra", maps=False)
         if self.path != "/text":
             finished(self.page)
         for kind, path in (("asked", ""), ("events", "/*/events"), ("picture", "/*/input.png")):
@@ -195,7 +195,7 @@ def finished(page: Page) -> None:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server on the stand-in engine, with a sample and a second model of images."""
+    """A server of tiny models, with a sample and a second model of images."""
     home: Path = tmp_path_factory.mktemp("order")
     folder = home / "samples"
     folder.mkdir()
@@ -203,7 +203,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     sample_entry = {"id": SAMPLE, "kind": "image", "model": "scenes-vit", "title": "A leaf", "image": "leaf.png", "target": "dog"}
     prompted = {**sample_entry, "id": "cup", "kind": "clip", "model": "clip", "prompts": ["a cup"]}
     (folder / "index.json").write_text(json.dumps({"samples": [sample_entry, prompted]}))
-    with played(home / "server", FakeEngine(), [folder]) as address:
+    with played(home / "server", GatedModels(), [folder]) as address:
         load_models(address, OTHER)
         yield address
 

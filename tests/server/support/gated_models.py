@@ -64,10 +64,10 @@ def _ranked(outputs: int) -> nn.Linear:
 
 
 @cache
-def image_model(labels: tuple[str, ...] = LABELS, patch: int = 8) -> explainers.Model:
+def image_model(labels: tuple[str, ...] = LABELS, patch: int = 8, seed: int = 0) -> explainers.Model:
     """Three blocks over squares of ``patch`` pixels of a picture of 32 x 32, its centre. Made once: whoever changes it takes a copy."""
     shape: dict[str, Any] = {"embed_dim": 24, "depth": 3, "num_heads": 2, "img_size": SQUARE, "patch_size": patch, "num_classes": 4}
-    module = replace(FAMILIES["vit"], make=lambda: timm.create_model("vit_tiny_patch16_224", pretrained=False, **shape)).build()
+    module = replace(FAMILIES["vit"], make=lambda: timm.create_model("vit_tiny_patch16_224", pretrained=False, **shape)).build(seed)
     module.head = _ranked(len(labels))
     return explainers.wrap(module, name="image", preprocess=Preprocessing(resize=SQUARE, crop=SQUARE), labels=list(labels), device="cpu")
 
@@ -89,7 +89,12 @@ def clip_model() -> explainers.Model:
 
 
 #: What makes models, by their names; those that are not named are of images.
-MAKES: Mapping[str, Callable[[], explainers.Model]] = {"clip": clip_model, "reviews-bert": text_model}
+MAKES: Mapping[str, Callable[[], explainers.Model]] = {
+    "clip": clip_model,
+    "reviews-bert": text_model,
+    "timm/listed": partial(image_model, seed=1),
+    "timm/other": partial(image_model, seed=2),
+}
 
 
 @dataclass
