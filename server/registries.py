@@ -64,7 +64,7 @@ def _rule(rule: explainers.Rule) -> dict[str, Any]:
 def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict[str, Any]:
     left_out = ("function", "named", "pixels", "refuses", "promise", "source", "reads", "reads_under")
     document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
-    shown = ("spec", "rule", "title", "adds_up_to", "reason", "remedies")
+    shown = ("spec", "rule", "title", "names_rule", "adds_up_to", "reason", "remedies")
     return {
         **document,
         **method.source.to_json(),

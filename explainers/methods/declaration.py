@@ -21,11 +21,14 @@ Refusal = Callable[[Rule], str | None]
 
 @dataclass(frozen=True)
 class Name:
-    """What a method is called with one of its rules, where that pair has a name of its own."""
+    """What a method is called with one of its rules, where that pair has a name of its own; whether the title ``names_rule``, so that
+    nobody need say it beside.
+    """
 
     title: str
     source: Citation
     default: bool = False
+    names_rule: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,4 +130,4 @@ def name_of(what: Method, rule: Rule | None) -> Name:
         return what.named[rule.name]
     if rule.name == what.rule:
         return Name(what.title, what.source, what.default)
-    return Name(f"{what.title} · {rule.title}", rule.source if rule.source.title else what.source)
+    return Name(f"{what.title} · {rule.title}", rule.source if rule.source.title else what.source, names_rule=True)

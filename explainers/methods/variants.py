@@ -16,7 +16,7 @@ from explainers.methods.registry import METHODS
 class Variant:
     """A method with a rule, as the pages list it. ``adds_up_to``: what its scores promise to add up to, if anything. ``reason``: why the
     pair makes no sense, or cannot run for the model asked about; None if it can. ``remedies``: options, as a spec spells them, with one of
-    which it runs for that model all the same.
+    which it runs for that model all the same. ``names_rule``: whether the title says the rule.
     """
 
     spec: str
@@ -30,6 +30,7 @@ class Variant:
     default: bool
     description: str
     passes: str
+    names_rule: bool = False
     adds_up_to: str | None = None
     reason: str | None = None
     remedies: tuple[str, ...] = ()
@@ -83,6 +84,7 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
         default=name.default,
         description=method.description,
         passes=method.passes,
+        names_rule=name.names_rule,
         adds_up_to=method.adds_up_to(rule),
         reason=None if rule is None else method.refusal(rule),
     )

@@ -347,6 +347,7 @@ def _run_method(
                 rule=None if request.rule is None else request.rule.name,
                 options=request.options,
                 title=name.title,
+                names_rule=name.names_rule,
                 source=name.source,
                 target=trace.chosen.labels[i],
                 scores=values,

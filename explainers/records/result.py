@@ -132,6 +132,7 @@ class Attribution:
     seed_correlation  of a map that was drawn at random, how much it would correlate with that of another seed, estimated from its samples
     numerics   what its notes on rounding are made of
     options  those that the spec names, as values
+    names_rule  whether the title says the rule
     """
 
     method: str
@@ -156,6 +157,7 @@ class Attribution:
     seed_correlation: float | None = None
     numerics: Numerics = field(default=Numerics(), repr=False)
     options: Mapping[str, Any] = field(default_factory=dict)
+    names_rule: bool = False
 
     def __repr__(self) -> str:
         over = f"{len(self.scores)} tokens" if self.patches is None else f"{self.patches[0]} x {self.patches[1]} patches"
@@ -203,6 +205,7 @@ class Attribution:
             "rule": self.rule,
             **({"options": dict(self.options)} if self.options else {}),
             "title": self.title,
+            "names_rule": self.names_rule,
             **self.source.to_json(),
             "target": self.target,
             "scores": shown.tolist(),

@@ -126,6 +126,7 @@ class MapFacts(CitationFields):
     rule: str | None = Field(description="The backward rule; null for a method that reads no signal.")
     options: dict[str, OptionValue] = absent("The options that the spec names; left out where it names none.")
     title: str
+    names_rule: bool = absent("Whether the title says the rule; left out where an earlier version made the map.")
     target: str = Field(description="The label of what is explained.")
     pixels: Grid = absent("Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it.")
     range: tuple[float, float] = Field(description="The smallest and the largest score.")

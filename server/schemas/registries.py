@@ -151,6 +151,7 @@ class Variant(CitationFields):
     readout: str
     rule: str | None
     title: str
+    names_rule: bool = Field(description="Whether the title says the rule.")
     signed: bool
     class_specific: bool
     slow: bool
@@ -190,6 +191,7 @@ class MethodPair(CitationFields):
     spec: str
     rule: str | None
     title: str
+    names_rule: bool = Field(description="Whether the title says the rule.")
     adds_up_to: str | None
     reason: str | None
     remedies: list[str]

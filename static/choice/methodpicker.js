@@ -156,7 +156,7 @@ export class MethodPicker {
         el("small", {}, by),
       ),
     );
-    return { pair, box, node, isShort: pair === first || !pair.title.includes("·") };
+    return { pair, box, node, isShort: pair === first || !pair.names_rule };
   }
 
   /** @param {{name: string, title: string, line: string}} item */

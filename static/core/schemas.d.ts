@@ -631,6 +631,8 @@ export interface Map {
   /** The options that the spec names; left out where it names none. */
   options?: { [name: string]: boolean | number | string };
   title: string;
+  /** Whether the title says the rule; left out where an earlier version made the map. */
+  names_rule?: boolean;
   /** The label of what is explained. */
   target: string;
   /** Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it. */
@@ -766,6 +768,8 @@ export interface MethodPair {
   spec: string;
   rule: string | null;
   title: string;
+  /** Whether the title says the rule. */
+  names_rule: boolean;
   adds_up_to: string | null;
   reason: string | null;
   remedies: string[];
@@ -1020,6 +1024,8 @@ export interface PixelMap {
   /** The options that the spec names; left out where it names none. */
   options?: { [name: string]: boolean | number | string };
   title: string;
+  /** Whether the title says the rule; left out where an earlier version made the map. */
+  names_rule?: boolean;
   /** The label of what is explained. */
   target: string;
   /** Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it. */
@@ -1849,6 +1855,8 @@ export interface Variant {
   readout: string;
   rule: string | null;
   title: string;
+  /** Whether the title says the rule. */
+  names_rule: boolean;
   signed: boolean;
   class_specific: boolean;
   slow: boolean;

@@ -232,7 +232,7 @@ function cell(plate, width, view, i) {
   y += 13;
   const [low, high] = meaningOf({ signed });
   label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
-  const rule = variant.rule && !variant.title.includes("·") ? `${ruleName(variant.rule)} · ` : "";
+  const rule = variant.rule && !variant.names_rule ? `${ruleName(variant.rule)} · ` : "";
   const [least, most] = map?.range ?? ends;
   /** @type {[number, string, object][]} */
   const facts = [[15, `${rule}range ${number(least, 2)} … ${number(most, 2)}`, small]];

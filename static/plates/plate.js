@@ -32,11 +32,11 @@ import { PlateGroups } from "./plategroups.js";
 
 /**
  * The name by which a screen reader tells maps apart.
- * @param {{title: string, rule: string | null}} options
+ * @param {{title: string, rule: string | null, names_rule?: boolean}} options
  * @returns {string}
  */
-export const plateName = ({ title, rule }) =>
-  rule && !title.includes("·") ? `${title}, rule ${ruleName(rule)}` : title;
+export const plateName = ({ title, rule, names_rule: isRuleNamed }) =>
+  rule && !isRuleNamed ? `${title}, rule ${ruleName(rule)}` : title;
 
 const ARROWS = "M8.5 2H12v3.5M12 2 8 6M5.5 12H2V8.5M2 12l4-4"; // from the middle to two corners
 const plates = new WeakMap(); // node -> plate

@@ -162,7 +162,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     signed=True,
     summed=True,
     needs=("attention",),
-    named={"libra": Name("AttCAT · Libra", RULES["libra"].source, default=True)},
+    named={"libra": Name("AttCAT · Libra", RULES["libra"].source, default=True, names_rule=True)},
     options={
         "integrated": INTEGRATED,
         "published_code": Option(

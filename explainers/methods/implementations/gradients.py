@@ -36,7 +36,7 @@ AT = Option(
     default=True,
     promise=Promise(("libra",), "the explained number, but for what the biases add", not_with={"at": "pixels"}),
     named={
-        "libra": Name("Input × Gradient · Libra", LIBRAGRAD, default=True),
+        "libra": Name("Input × Gradient · Libra", LIBRAGRAD, default=True, names_rule=True),
         "conservative": Name("Conservative LRP", ALI.noted("its LRP (AH+LN)"), default=True),
         "conservative-attention": Name("Conservative LRP, attention alone", ALI.noted("its LRP (AH)")),
         "attnlrp": Name("AttnLRP", ATTNLRP, default=True),
@@ -157,7 +157,7 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
     also=GRADIENT_ALSO,
     signed=True,
     promise=Promise(("libra",), "the explained number", unplaced=True),
-    named={"libra": Name("FullGrad · Libra", LIBRAGRAD)},
+    named={"libra": Name("FullGrad · Libra", LIBRAGRAD, names_rule=True)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs[0]", "bias"),
 )
@@ -180,7 +180,7 @@ def fullgrad(trace: Trace) -> Tensor:
     also=GRADIENT_ALSO,
     signed=True,
     summed=True,
-    named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True)},
+    named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True, names_rule=True)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs", "bias"),
 )
