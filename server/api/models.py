@@ -21,7 +21,9 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
 from server.jobs.intake import read_specs
-from server.schemas.registries import LoadingEvent, Methods, ModelDetail, ModelRequest, Models, PendingModel, Quantities, Rules, Samples
+from server.schemas.methods import Methods, Quantities, Rules
+from server.schemas.models import LoadingEvent, ModelDetail, ModelRequest, Models, PendingModel
+from server.schemas.samples import Samples
 from server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)

@@ -12,7 +12,7 @@ from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
 from server.jobs.worker import Worker
-from server.schemas.registries import Health, Limits, Readiness
+from server.schemas.operations import Health, Limits, Readiness
 from server.services import Use
 
 router = APIRouter(tags=["operations"], route_class=BodyRoute)

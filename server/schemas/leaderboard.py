@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from server.schemas.base import Message, ProblemDocument, Schema, absent
-from server.schemas.registries import FirstMetric, Place, Preset, RankingMetric
+from server.schemas.methods import FirstMetric, Place, Preset, RankingMetric
 
 MOST_INPUTS = 100
 

@@ -14,7 +14,7 @@ from server.app import API
 from server.schemas.base import ProblemDocument
 from server.schemas.explanations import ExplanationEvent
 from server.schemas.leaderboard import RunEvent
-from server.schemas.registries import LoadingEvent
+from server.schemas.models import LoadingEvent
 
 EVENTS = {
     "/api/explanations/{id}/events": ExplanationEvent,

@@ -1,0 +1,233 @@
+"""Methods, the rules that they go with, how far they can be trusted, and what can be looked at in the heads of a model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from server.schemas.base import CitationFields, OptionValue, Schema, absent
+
+
+class Variant(CitationFields):
+    """A method with one of its own rules."""
+
+    spec: str
+    readout: str
+    rule: str | None
+    title: str
+    names_rule: bool = Field(description="Whether the title says the rule.")
+    signed: bool
+    class_specific: bool
+    slow: bool
+    default: bool
+    description: str
+    passes: str
+    adds_up_to: str | None
+    reason: str | None = Field(description="Why it cannot run; null where it can.")
+    remedies: list[str] = Field(description="Options with one of which it can all the same.")
+
+
+class MethodOption(Schema):
+    """An option of a method."""
+
+    name: str
+    kind: Literal["int", "float", "bool", "str"]
+    default: OptionValue | None
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: list[str]
+    allowed: str = Field(description="In words.")
+
+
+class MethodPair(CitationFields):
+    """A method with one rule."""
+
+    spec: str
+    rule: str | None
+    title: str
+    names_rule: bool = Field(description="Whether the title says the rule.")
+    adds_up_to: str | None
+    reason: str | None
+    remedies: list[str]
+    line: str = Field(description="What it shows, in plain words.")
+
+
+class Promise(Schema):
+    """What scores add up to, and under which rules."""
+
+    rules: list[str]
+    total: str
+
+
+class Method(CitationFields):
+    """A method with every rule that it goes with."""
+
+    name: str
+    title: str
+    family: str
+    classic: bool
+    rule: str | None = Field(description="The usual one.")
+    also: list[str]
+    rules: list[str] = Field(description="Those that it is listed with.")
+    signed: bool
+    class_specific: bool
+    description: str
+    needs: dict[str, str] = Field(description="What the model must have, in words.")
+    passes: str
+    slow: bool
+    default: bool
+    promise: Promise | None
+    summed: bool
+    class_attention: str | None
+    options: list[MethodOption]
+    pairs: list[MethodPair]
+
+
+class Rule(CitationFields):
+    """A backward rule: a choice for each kind of operator."""
+
+    name: str
+    title: str
+    label: str
+    short: str
+    group: str
+    attention: str
+    norm: str
+    activation: str
+    product: str
+    linear: str
+    bias: bool
+    strength: dict[str, float]
+
+
+class RuleChoice(Schema):
+    """What a rule may do with operators of a kind."""
+
+    value: str | bool
+    title: str
+    says: str
+    carries: str | None = Field(description="What a rule with it must carry; null where both will do.")
+
+
+class OperatorKind(Schema):
+    """A kind of operators, and the choices that a rule has for them."""
+
+    name: str
+    title: str
+    covers: str
+    choices: list[RuleChoice]
+
+
+class Rules(Schema):
+    """The backward rules."""
+
+    rules: list[Rule]
+    kinds: list[OperatorKind]
+
+
+class MethodFamily(Schema):
+    """Methods that work alike."""
+
+    name: str
+    title: str
+    line: str
+
+
+class Preset(Schema):
+    """A set of methods to begin with."""
+
+    name: str
+    title: str
+    says: str
+    specs: list[str]
+
+
+class RankingMetric(Schema):
+    """A metric that methods are ranked by."""
+
+    name: str
+    title: str
+    unit: str
+    direction: str
+
+
+class FirstMetric(RankingMetric):
+    """The metric that methods are ranked by before all, and what it asks of one."""
+
+    asks: str
+
+
+class Place(Schema):
+    """The place of a method in a run."""
+
+    rank: int
+    of: int
+    value: float
+    low: float | None
+    high: float | None
+    tied: bool = Field(description="Whether it cannot be told from the best.")
+    second_value: float | None
+
+
+class Standing(Schema):
+    """How far methods can be trusted: their places in a run that ships."""
+
+    run: str
+    model: str
+    measured: str = Field(description="On what, in words.")
+    inputs: str = Field(description="On how many inputs, in words: the beginning of ``measured``.")
+    metric: FirstMetric
+    second: RankingMetric | None = Field(description="What decides among those that are tied with the best.")
+    random: float | None = Field(description="What random scores have.")
+    random_second: float | None
+    ranks: dict[str, Place]
+    here: bool = Field(description="Whether it was measured on this very model.")
+
+
+class MethodCounts(Schema):
+    """How many methods there are."""
+
+    readouts: int
+    methods: int
+    listed: int
+    parts: int
+
+
+class SpecParts(Schema):
+    """A spec that was asked about, in its parts."""
+
+    spec: str
+    pair: str = Field(description="The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it.")
+    readout: str
+    rule: str | None
+    options: dict[str, OptionValue]
+
+
+class Methods(Schema):
+    """The methods, and what helps to choose among them."""
+
+    methods: list[Method]
+    variants: list[Variant]
+    rules: list[Rule]
+    counts: MethodCounts = absent("Where no model is named.")
+    families: list[MethodFamily]
+    presets: list[Preset]
+    standing: Standing | None
+    specs: list[SpecParts] = absent("The parts of the specs that were asked about.")
+
+
+class Quantity(Schema):
+    """Something that every head has for each pair of tokens."""
+
+    name: str
+    title: str
+    says: str
+    signed: bool
+
+
+class Quantities(Schema):
+    """What can be looked at in the heads of a model."""
+
+    quantities: list[Quantity]

@@ -1,0 +1,154 @@
+"""Models: what is listed of them, what is known of one that is loaded, and the events of its loading."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Json
+
+from server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
+from server.schemas.methods import Variant
+
+Kind = Literal["image", "clip", "text"]
+ModelState = Literal["available", "loading", "loaded", "failed"]
+
+
+class AbstentionLine(Schema):
+    """Where a model says that it does not know: beyond a line that was measured."""
+
+    kind: str
+    says: str = Field(description="In few words.")
+    score: str = Field(description="What is held against the line.")
+    line: float
+    below: bool = Field(description="Whether the model abstains below the line; else above.")
+    measured: str = Field(description="On what, in a sentence.")
+    prompts: str = absent("The kind of prompts that it is about; else all.")
+
+
+class Calibration(Schema):
+    """What makes probabilities of logits, and where the model abstains."""
+
+    temperature: float
+    lapse: float
+    lines: list[AbstentionLine]
+
+
+class ModelDetails(Schema):
+    """What is known of a model once it is loaded."""
+
+    blocks: int = absent()
+    heads: int | None = absent("null where the model does not say.")
+    width: int | None = absent("Of the residual stream.")
+    channels: int | None = absent("Of a picture.")
+    grid: Grid | None = absent("Rows and columns of patches; a text has none.")
+    input: tuple[int, int] | None = absent("Height and width in pixels; a text has none.")
+    max_tokens: int | None = absent("Of a text.")
+    classes: int | None = absent("A CLIP model and a regression have none.")
+    mask_token_id: int | None = absent()
+    padding_token_id: int | None = absent()
+    unknown_token_id: int | None = absent()
+    parameters: int = absent()
+    final_activation: str | None = absent("The softmax or sigmoid that the head ends in.")
+    squashing: str | None = absent("What ``final_activation`` was called in 0.1.")
+    class_token: bool = absent()
+    library: str | None = absent()
+    source: str = absent()
+    logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
+    logit_bias: float = absent()
+
+
+class Model(Schema):
+    """A model of the list."""
+
+    name: str
+    kind: Kind | None = Field(description="null where it is not known yet.")
+    title: str
+    description: str
+    embedded: bool
+    state: ModelState
+    default: bool
+    photos: bool = Field(description="Whether it is made for photos that people bring.")
+    recommended: bool
+    megabytes: int | None = Field(description="Of its download.")
+    good_for: str
+    details: ModelDetails
+    problem: ProblemDocument = absent("Why it could not be loaded.")
+    device: str = absent()
+    weights_digest: str = absent()
+    calibration: Calibration = absent("Once it is loaded, if it has lines.")
+
+
+class Models(Schema):
+    """Every model."""
+
+    models: list[Model]
+
+
+class ClassEntry(Schema):
+    """A class: its label, its groups, and other words for it."""
+
+    label: str
+    group: str = absent("The everyday one.")
+    groups: list[str] = absent("All of them: each may be asked for as any:<group>.")
+    synonyms: list[str] = absent()
+    wnid: str = absent("Of WordNet.")
+
+
+class ModelDetail(Model):
+    """A model with its card, its classes and what explains it."""
+
+    labels: list[str]
+    card: str | None = Field(description="Markdown.")
+    variants: list[Variant] = absent("Once it is loaded.")
+    classes: list[ClassEntry] = absent("Where they are known.")
+
+
+class ModelRequest(Schema):
+    """A model to load."""
+
+    name: str = Field(min_length=1, max_length=200)
+
+
+class PendingModel(Schema):
+    """How to follow the loading of a model."""
+
+    name: str
+    state: ModelState
+    events: str
+
+
+class LoadProgress(Schema):
+    """How far the loading is."""
+
+    text: str
+    fraction: float = absent("Where it is known.")
+
+
+class LoadFailure(Schema):
+    """Why it could not be loaded."""
+
+    problem: ProblemDocument
+
+
+class ProgressEvent(Message):
+    """The loading goes on."""
+
+    event: Literal["progress"]
+    data: Json[LoadProgress]
+
+
+class LoadedEvent(Message):
+    """The model is there."""
+
+    event: Literal["loaded"]
+    data: Json[Model]
+
+
+class LoadFailedEvent(Message):
+    """The model could not be loaded."""
+
+    event: Literal["failed"]
+    data: Json[LoadFailure]
+
+
+LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(discriminator="event")]

@@ -1,0 +1,40 @@
+"""Inputs to try."""
+
+from __future__ import annotations
+
+from server.schemas.base import Schema, absent
+from server.schemas.models import Kind
+
+
+class PromptSet(Schema):
+    """Prompts to ask together."""
+
+    name: str
+    prompts: list[str]
+
+
+class Sample(Schema):
+    """An input to try."""
+
+    id: str
+    kind: Kind
+    model: str
+    title: str
+    note: str = absent()
+    image: str = absent("The address of a picture.")
+    thumbnail: str = absent("The picture, small, as a data URI.")
+    text: str = absent()
+    text_pair: str = absent()
+    prompts: list[str] = absent()
+    sets: list[PromptSet] = absent()
+    target: str = absent()
+    objects: list[str] = absent("What the picture shows.")
+    trap: bool = absent("Whether the model is easily misled by it.")
+    expected: str = absent("The class that people give it.")
+    model_says: str = absent("The class that the model gives it, where that was noted.")
+
+
+class Samples(Schema):
+    """Inputs to try."""
+
+    samples: list[Sample]
