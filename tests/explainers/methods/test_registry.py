@@ -149,15 +149,3 @@ def test_a_method_with_two_sources_is_refused() -> None:
         with pytest.raises(ExplainerError, match=r"new has both source= and by=, year= or paper=: write .* into source alone"):
             explainers.method("new", title="", source=cited, rule=None, signed=False, **twice)
     assert "new" not in METHODS
-
-
-def test_a_variant_as_plain_data_is_the_same_variant() -> None:
-    for variant in explainers.variants():
-        document = variant.to_json()
-        assert (document["by"], document["year"], document["paper"]) == (
-            variant.source.authors,
-            variant.source.year,
-            variant.source.paper,
-        )
-        assert "source" not in document
-        assert type(variant).from_json(document).to_json() == document
