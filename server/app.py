@@ -27,6 +27,7 @@ from server.api import (
     operations,
     probes,
     runs,
+    tables,
 )
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
@@ -49,7 +50,21 @@ from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings
 
-API = (explanations, comparisons, inspection, interactions, deletion_test, export, models, opening, operations, leaderboard, runs, probes)
+API = (
+    explanations,
+    comparisons,
+    inspection,
+    interactions,
+    deletion_test,
+    export,
+    models,
+    opening,
+    operations,
+    leaderboard,
+    tables,
+    runs,
+    probes,
+)
 _DECODERS = 2  # uploads decoded at once
 
 

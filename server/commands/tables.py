@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
         help="names of metrics, seconds, memory, conservation_by_block, or families, such as faithfulness (default: all but blocks)",
     )
     parser.add_argument("--methods", metavar="SPEC", nargs="+", action=Listed, help="specs, * stands for anything (default: all)")
-    parser.add_argument("--method-families", metavar="NAME", nargs="+", action=Listed, help="such as gradient or attention (default: all)")
+    parser.add_argument("--method-families", metavar="NAME", nargs="+", action=Listed, help="such as gradients or attention (default: all)")
     parser.add_argument("--models", metavar="NAME", nargs="+", action=Listed, help="those alone (default: all)")
     parser.add_argument("--datasets", metavar="NAME", nargs="+", action=Listed, help="those alone (default: all)")
     parser.add_argument(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fastapi import Request, params
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -15,10 +18,17 @@ def refuse_unknown_parameters(request: Request) -> None:
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or not route.path.startswith("/api/"):
         return
-    known = [parameter.alias for parameter in route.dependant.query_params]
+    known = list(_query_parameters(route.dependant))
     for name in request.query_params:
         if name not in known:
             raise Problem(422, "unknown-parameter", f"This call has no query parameter {name!r}.", send=_what_to_send(name, known, route))
+
+
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    """Those of a call, and of what it depends on."""
+    yield from (parameter.alias for parameter in dependant.query_params)
+    for other in dependant.dependencies:
+        yield from _query_parameters(other)
 
 
 def _what_to_send(name: str, known: list[str], route: APIRoute) -> str:

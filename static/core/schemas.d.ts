@@ -1542,6 +1542,21 @@ export interface RunRequest {
   limit?: number;
 }
 
+/** Runs in one table. */
+export interface RunTable {
+  title: string;
+  rows_are: string;
+  /** The heads of each outer level, the outermost first. */
+  upper_heads: TableHead[][];
+  columns: TableColumn[];
+  rows: TableRow[];
+  /** What the marks say that occur. */
+  legend: string[];
+  notes: string[];
+  /** What cells refer to by number. */
+  numbered_notes: string[];
+}
+
 /** What can be measured here, and the run that goes on or ended last. */
 export interface Runs {
   models: MeasurableModel[];
@@ -1742,6 +1757,66 @@ export interface StudyProgress {
   id?: string;
   event: "progress";
   data: Blob;
+}
+
+/** A figure. */
+export interface TableCell {
+  value: number | null;
+  printed: string;
+  /** Its interval, or its standard error. */
+  spread: string;
+  /** Of how many inputs it is, where others have a value. */
+  count: string;
+  /** Its place among the numbered notes, from 1. */
+  note: number | null;
+  best: boolean;
+  /** Whether it cannot be told from the best. */
+  star: boolean;
+}
+
+/** Something that can be selected. */
+export interface TableChoice {
+  name: string;
+  title: string;
+}
+
+/** What can be selected of the runs. */
+export interface TableChoices {
+  models: string[];
+  datasets: TableChoice[];
+  metrics: TableMetric[];
+  metric_families: TableChoice[];
+  method_families: TableChoice[];
+}
+
+/** A column of a table. */
+export interface TableColumn {
+  /** From the outermost level to its own. */
+  head: string[];
+  /** Its own head with its unit and an arrow to the better end. */
+  printed: string;
+  direction: "lower" | "higher" | null;
+}
+
+/** A head of an outer level, and over how many columns it stands. */
+export interface TableHead {
+  head: string;
+  columns: number;
+}
+
+/** A metric that can be selected. */
+export interface TableMetric {
+  name: string;
+  title: string;
+  family: string;
+}
+
+/** A row of a table. */
+export interface TableRow {
+  title: string;
+  /** Of the method; empty where rows are no methods. */
+  spec: string;
+  cells: TableCell[];
 }
 
 /** An explained class or prompt, or one that the model thinks of. */

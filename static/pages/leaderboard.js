@@ -188,7 +188,18 @@ async function showNew(id) {
   await load(id);
 }
 
+/** The table over all runs, once it is asked for. */
+function offerTable() {
+  const place = byId("pivot");
+  place.addEventListener("toggle", async () => {
+    remember({ table: place.open ? "open" : null });
+    if (place.open) await (await import("./pivot.js")).showPivot();
+  });
+  place.open = remembered("table") === "open";
+}
+
 try {
+  offerTable();
   await load(remembered("run"));
   await new Measuring((id) => void showNew(id)).show();
 } catch (problem) {

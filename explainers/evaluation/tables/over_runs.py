@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -35,6 +36,10 @@ _RANKS = (
 _BLOCKS = "Block n: at the input of the n-th block, bias terms behind it included."
 _SECONDS = "Seconds: the median over inputs and the quartiles, the passes back that the method needs included, the forward pass left out."
 _MEMORY = "Memory: the most that making the map alone took on the GPU, beyond the weights."
+
+
+class NothingSelected(ExplainerError):
+    """There is all that was asked for, but not together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +79,8 @@ def family_of(spec: str) -> str:
 def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Methods over runs") -> Table:
     """The table of what is selected of some runs.
 
-    Where methods are the rows and nothing else is, the mean rank of each over models and data sets stands at the right of what it is of.
-    Raises ExplainerError for what no run has, naming near misses, and where nothing is left.
+    Where methods are the rows and nothing else is, they come best first, and their mean ranks over models and data sets stand at the right.
+    Raises ExplainerError for what no run has, naming near misses, and NothingSelected where nothing is left.
     """
     selection = selection or Selection()
     runs, specs, columns = _select(runs, selection)
@@ -112,7 +117,8 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
     if selection.rows == ("method",):
         ranked, rank_cells, rank_notes = _ranked(columns, list(specs), len(selection.columns))
         order = _best_first(columns, specs)
-        rows = sorted(rows, key=lambda row: order.index(row.spec))
+        mean_ranks = {spec: cell.value for spec, cell in (rank_cells[0] if rank_cells else {}).items() if cell.value is not None}
+        rows = sorted(rows, key=lambda row: (mean_ranks.get(row.spec, math.inf), order.index(row.spec)))
         rows = [replace(row, cells=(*row.cells, *(cells[row.spec] for cells in rank_cells))) for row in rows]
         table_columns, notes = [*table_columns, *ranked], [*notes, *rank_notes]
     return Table(
@@ -162,10 +168,11 @@ def axes_of(column: MeasuredColumn, spec: str) -> tuple[str, str, str, str]:
 
 def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[NamedReport], dict[str, str], list[MeasuredColumn]]:
     """The runs, the methods (spec -> title as reports have it) and the columns that are asked for."""
+    titles = {method["spec"]: method["title"] for run in runs for method in run.report["methods"]}
+    measured = [metric["name"] for run in runs for metric in run.report["metrics"]]
     models = _known(selection.models, [run.report["plan"]["model"] for run in runs], "model")
     datasets = _known(selection.datasets, [run.report["plan"]["dataset"] for run in runs], "data set")
     runs = [run for run in runs if run.report["plan"]["model"] in models and run.report["plan"]["dataset"] in datasets]
-    titles = {method["spec"]: method["title"] for run in runs for method in run.report["methods"]}
     plain = [name for name in selection.methods or () if "*" not in name]
     named_specs = titles if selection.methods is None else _known(plain, list(titles), "method")
     patterns = [name for name in selection.methods or () if "*" in name]
@@ -175,7 +182,6 @@ def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[Nam
         for spec, title in titles.items()
         if (spec in named_specs or any(fnmatchcase(spec, pattern) for pattern in patterns)) and family_of(spec) in families
     }
-    measured = [metric["name"] for run in runs for metric in run.report["metrics"]]
     names = _known(selection.metrics, [*measured, *COSTS, BY_BLOCK, *METRIC_FAMILIES, COST_FAMILY], "metric")
 
     def is_wanted(metric: str, family: str) -> bool:
@@ -185,7 +191,7 @@ def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[Nam
 
     columns = [column for column in measured_columns(runs, is_wanted, specs) if column.cells]
     if not columns:
-        raise ExplainerError("No run measured any of these methods by any of these metrics: ask for less at once.")
+        raise NothingSelected("No run measured any of these methods by any of these metrics: select less at once.")
     order = list(selection.metrics or ())  # as they are named, or as runs have them
     columns.sort(key=lambda column: order.index(column.metric) if column.metric in order else len(order))
     return runs, {spec: title for spec, title in specs.items() if any(spec in column.cells for column in columns)}, columns

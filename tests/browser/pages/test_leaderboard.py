@@ -129,6 +129,36 @@ def test_another_run_is_shown_with_its_words(desk: Visit) -> None:
     assert desk.query["run"] == ["second"]
 
 
+def test_all_runs_in_one_table(desk: Visit) -> None:
+    """It is made when it is opened, follows what is selected, and can be taken along; the address keeps the selection."""
+    page = desk.open(FIRST, maps=False)
+    page.locator("#pivot summary").click()
+    rows = page.locator("#pivot-table tbody tr")
+    rows.first.wait_for()
+    page.locator("[data-key=tmetric]").select_option("completeness")
+    page.locator("[data-key=tmodel]").select_option("reviews-bert")
+    expect(page.locator("#pivot-table thead th[scope=colgroup]")).to_have_text(["reviews-bert", "Scenes"])
+    expect(page.locator("#pivot-table thead tr").last.locator("th")).to_have_text(["Method", "Completeness error\u00a0↓"])
+    expect(rows.locator("th code")).to_have_text(["fullgrad:libra", "random", "rollout"])
+    expect(rows.first.locator("td")).to_have_text("0[-0.02, 0.03]")
+    expect(rows.last.locator("sup")).to_have_text("1")
+    expect(page.locator("#pivot-notes li")).to_contain_text("promises no sum")
+    page.reload()
+    expect(page.locator("#pivot-status")).to_have_text("3 rows, 1 column.")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="LaTeX").click()
+    assert "Completeness error" in download.value.path().read_text("utf-8")
+    page.locator("[data-key=tdata]").select_option("imdb")
+    expect(page.locator("#pivot-notes")).to_contain_text("No run measured any of these methods")
+    expect(rows).to_have_count(0)
+    page.locator("[data-key=tdata]").select_option("All")
+    page.locator("[data-key=tfamily]").select_option("attention")
+    page.locator("[data-key=tmetric]").select_option("mif")
+    page.locator("[data-key=trows]").select_option("settings")
+    expect(rows.locator("th")).to_contain_text(["reviews-bert · IMDB", "reviews-bert · SST-2", "reviews-bert · Scenes"])
+    no_violation(page)
+
+
 def test_two_metrics_side_by_side(desk: Visit) -> None:
     page = desk.open(FIRST, maps=False)
     plot = page.locator("#scatter .plot")
