@@ -122,7 +122,18 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
         site.get(f"/api/methods?model={model}")
     site.get("/api/methods?model=clip&side=text")
     site.get("/api/methods?spec=rollout%3Fstart_layer=1")
-    for path in ("models", "methods", "rules", "quantities", "samples", "limits", "leaderboard", "runs"):
+    for path in (
+        "models",
+        "methods",
+        "rules",
+        "quantities",
+        "samples",
+        "limits",
+        "leaderboard",
+        "leaderboard/table",
+        "leaderboard/choices",
+        "runs",
+    ):
         site.get(f"/api/{path}")
     examples = "/examples?metric=mif&method=rollout"
     for path in (f"/api/leaderboard/pictures{examples}", f"/api/leaderboard/words{examples}", "/healthz", "/readyz"):
