@@ -76,8 +76,8 @@ def broken_in_words(broken: list[dict[str, Any]]) -> str:
 
 #: Why a method has no value by a metric.
 NO_VALUE = (
-    "–: no value: the method promises no sum, its maps have no positive score, or no input shows what the metric needs (an outlined "
-    "object, a marked word, a known class)"
+    "–: no value: the method promises no sum or follows no rule, its maps have no positive score, or no input shows what the metric needs "
+    "(an outlined object, a marked word, a known class)"
 )
 #: What a count beside a value says.
 FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"

@@ -18,7 +18,9 @@ from explainers.methods.registry import is_control
 COSTS = {"seconds": ("Seconds a map", "s"), "memory": ("Memory of a map", "GiB")}
 BY_BLOCK = "conservation_by_block"
 COST_FAMILY = "costs"
-_NO_VALUE = "No value: the method promises no sum, its maps have no positive score, or no input shows what the metric needs."
+_NO_VALUE = (
+    "No value: the method promises no sum or follows no rule, its maps have no positive score, or no input shows what the metric needs."
+)
 _GIB = 2**30
 #: How runs measure unless they say otherwise.
 _USUAL = {option.name: option.default for option in fields(Plan) if option.default is not MISSING}

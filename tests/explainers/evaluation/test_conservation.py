@@ -48,6 +48,12 @@ def test_what_is_conserved() -> None:
     assert missed[5] > 500
 
 
+@pytest.mark.parametrize("name", ["tnt", "crossvit", "cait", "hf-swin", "modernbert"])
+def test_libra_conserves_where_blocks_hand_on_more_than_a_row_of_tokens(name: str) -> None:
+    (sums,) = block_sums(wrapped(name), inputs(name, 1), TARGET, ["input_x_gradient:libra"], 0)
+    torch.testing.assert_close(sums[1] + sums[2], sums[0], rtol=1e-8, atol=0)
+
+
 def test_the_metric_is_a_share_of_what_is_explained() -> None:
     sums = torch.tensor([[[2.0, 2], [1, 2], [0.5, 1]], [[-4, -4], [-4, -2], [0, 0]]])
     parts = METRICS["conservation"](block_sums=sums)
