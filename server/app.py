@@ -29,11 +29,15 @@ from server.api import (
     runs,
     tables,
 )
+from server.http.access import Access
+from server.http.gate import Gate
+from server.http.hosts import are_apart, is_reached_by_others
 from server.http.metrics import Metrics
 from server.http.middleware import Surroundings
 from server.http.openapi import complete_openapi
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
+from server.http.visitors import VisitorSecrets
 from server.jobs.host_process import HostProcess
 from server.jobs.host_thread import HostThread
 from server.jobs.model_host import ModelHost
@@ -88,6 +92,8 @@ def create_app(
     source = ModelSource() if source is None else source
     device = device_named(None if settings.device == "auto" else settings.device)
     Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
+    visitor_secrets = VisitorSecrets(settings.home) if are_apart(settings) or settings.token else None
+    access = Access(settings.token, visitor_secrets) if settings.token and visitor_secrets is not None else None
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
     hosts = 1
@@ -102,7 +108,8 @@ def create_app(
         forbid_bombs()
         set_up_log(settings.log_level)
         store = Store(settings.home, settings.keep)
-        registry = ModelRegistry(source.catalogue, settings.max_hub_models)
+        may_load = settings.allow_models or not is_reached_by_others(settings)
+        registry = ModelRegistry(source.catalogue, settings.max_hub_models, may_load)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
         decoders = anyio.CapacityLimiter(_DECODERS)
         run_controller = RunController(registry, worker, settings.home)
@@ -125,7 +132,8 @@ def create_app(
     app = FastAPI(
         title="Vitrine", version=versions()["vitrine"], docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
     )
-    app.state.metrics = metrics
+    app.state.metrics, app.state.access = metrics, access
+    app.add_middleware(Gate, settings=settings, visitor_secrets=visitor_secrets, access=access)
     app.add_middleware(Surroundings, metrics=metrics, settings=settings)
     add_handlers(app)
     for module in API:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Path, Request
+from fastapi import Path
 
 from server.http.problems import Problem
+from server.http.visitors import Visitor, not_yours
 from server.jobs.intake import QuestionInput, input_asked
 from server.jobs.store import QUESTION
 from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
@@ -24,13 +25,23 @@ ONLY_A_COPY = (
 )
 
 
-def visitor_of(request: Request) -> str:
-    """Who asks: the address that a request comes from."""
-    return request.client.host if request.client is not None else ""
+def is_theirs(explanation_id: str, visitor: Visitor, services: Services) -> bool:
+    """Whether an explanation belongs to a visitor; others read it by its link, and no more."""
+    if visitor.is_alone:
+        return True
+    job = services.worker.find(explanation_id)
+    return visitor.owns((services.store.owner(explanation_id) if job is None else job.visitor.owner) or "")
+
+
+def check_theirs(explanation_id: str, visitor: Visitor, services: Services) -> None:
+    """Raise Problem 404 where there is no such explanation, and 403 where it is not the visitor's."""
+    if not is_theirs(explanation_id, visitor, services):
+        find_document(explanation_id, services)
+        raise not_yours(explanation_id)
 
 
 def find_document(explanation_id: str, services: Services) -> dict[str, Any]:
-    """An explanation as it stands."""
+    """An explanation as it stands. Whoever knows its id, which nobody guesses, reads it: that is what its link is for."""
     job = services.worker.find(explanation_id)
     document = job.document() if job is not None else services.store.document(explanation_id)
     if document is None:
@@ -51,15 +62,18 @@ def upload_of(explanation_id: str, services: Services) -> bytes | None:
     return (job.question.image if job is not None else None) or services.store.upload(explanation_id)
 
 
-def input_of(explanation_id: str, services: Services) -> QuestionInput:
-    """What an explanation was asked about, to ask about it again; raises Problem 404 or, where nothing of it is kept, 409."""
+def input_of(explanation_id: str, visitor: Visitor, services: Services) -> QuestionInput:
+    """What an explanation was asked about, to ask about it again; raises Problem 404, 403 where it is not the visitor's, or, where nothing
+    of it is kept, 409.
+    """
     job = services.worker.find(explanation_id)
-    if job is not None:
-        return input_asked(job.question)
-    document = services.store.document(explanation_id)
+    document = services.store.document(explanation_id) if job is None else job.document()
     if document is None:
         detail = f"The explanation {explanation_id!r}, whose input is asked about again, was deleted or forgotten."
         raise Problem(404, "no-such-source", detail, send="Send the image or the text itself.")
+    check_theirs(explanation_id, visitor, services)
+    if job is not None:
+        return input_asked(job.question)
     if "input" not in document and (kept := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
         return input_asked(question_of(kept.decode(), services.store.upload(explanation_id)))
     source = document.get("input", {})
@@ -75,12 +89,12 @@ def input_of(explanation_id: str, services: Services) -> QuestionInput:
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
 
 
-def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
+def as_asked(form: QuestionForm, visitor: Visitor, services: Services) -> QuestionForm:
     """A form whose source was not finished, as where the server stopped: what is not sent is as it was asked there, of the same model."""
     if form.source is None:
         return form
     try:
-        question, document = question_asked(form.source, services), find_document(form.source, services)
+        question, document = question_asked(form.source, visitor, services), find_document(form.source, services)
     except Problem:  # what is wrong with it is said where its input is looked for
         return form
     if document["state"] not in ("failed", "cancelled") or question.model != form.model:
@@ -90,8 +104,11 @@ def as_asked(form: QuestionForm, services: Services) -> QuestionForm:
     return form.model_copy(update={name: value for name, value in values.items() if value != usual[name]})
 
 
-def question_asked(explanation_id: str, services: Services) -> Question:
-    """What an explanation was asked, whole; raises Problem 404 where there is none, and 409 where the question was not kept."""
+def question_asked(explanation_id: str, visitor: Visitor, services: Services) -> Question:
+    """What an explanation was asked, whole; raises Problem 404 where there is none, 403 where it is not the visitor's, and 409 where the
+    question was not kept.
+    """
+    check_theirs(explanation_id, visitor, services)
     job = services.worker.find(explanation_id)
     if job is not None:
         return job.question

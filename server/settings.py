@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ PREFIX = "VITRINE_"
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 OWN_MODELS = ("local", "uploads", "all", "off")
+VISITORS = ("auto", "apart", "together")
+_TOKEN = re.compile(r"[!-~]{12,200}")  # as a header can carry it
+_HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
+_SWITCH = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -81,30 +86,64 @@ class Settings:
         "Names besides its own address and `localhost` by which people reach the server, as `vitrine.example` or `vitrine.example:8443`, "
         "separated by commas: that of a reverse proxy, or this machine's in the network. Nothing is changed for requests by another name.",
     )
+    visitors: str = _setting(
+        "auto",
+        "`apart`: what each browser and each program asks is its own; `together`: all that ask are taken for one person; `auto`: together "
+        "where only this machine reaches the server (a loopback address, and no other name in VITRINE_ALLOWED_HOSTS), else apart.",
+    )
+    token: str = _setting(
+        "",
+        "A secret of 12 characters or more without which nobody gets in: for programs a bearer token, for browsers "
+        "what they are asked for first.",
+    )
+    user_header: str = _setting("", "The header in which a reverse proxy names the user, as `X-Remote-User`; nobody gets in without.")
+    trusted_proxies: tuple[str, ...] = _setting(
+        ("127.0.0.1", "::1"),
+        "Addresses and networks of reverse proxies, separated by commas: what their headers say of the user, of the client's address and "
+        "of TLS is believed, and that of nobody else.",
+    )
+    read_only: bool = _setting(False, "Whether stored explanations can only be read: nothing is asked, changed or deleted.")
+    allow_models: bool = _setting(False, "Whether people may load models of the hub where others than this machine reach the server.")
+    allow_runs: bool = _setting(False, "Whether people may begin and stop runs where others than this machine reach the server.")
+    visitor_rate: int = _setting(120, "Questions a minute of one visitor, where visitors are apart; one more is answered 429.", 1)
+    address_rate: int = _setting(1200, "Questions a minute from one address, where visitors are apart; one more is answered 429.", 1)
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
-            if low is not None and not value >= low:
-                raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
-            if high is not None and not value <= high:
-                raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+            self._check_bounds(setting)
+            value = getattr(self, setting.name)
+            for text in value if isinstance(value, tuple) else (str(value),):
+                if not can_be_encoded(text):  # every answer that named it would fail
+                    raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
         for origin in self.embed:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"embed has {origin!r}; it must list sites such as https://school.example, or be *")
         for host in self.allowed_hosts:
             if not HOST.fullmatch(host):
                 raise ValueError(f"allowed_hosts has {host!r}; it must list names such as vitrine.example, each with a port or without")
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            for text in value if isinstance(value, tuple) else (str(value),):
-                if not can_be_encoded(text):  # every answer that named it would fail
-                    raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
-        if self.own_models not in OWN_MODELS:
-            raise ValueError(f"own_models is {self.own_models!r}; it must be one of {', '.join(OWN_MODELS)}")
-        if self.log_level not in LOG_LEVELS:
-            raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+        for name, choices in (("own_models", OWN_MODELS), ("visitors", VISITORS), ("log_level", LOG_LEVELS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(choices)}")
+        self._check_who_comes_in()
+
+    def _check_bounds(self, setting: Field[Any]) -> None:
+        value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
+        if low is not None and not value >= low:
+            raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
+        if high is not None and not value <= high:
+            raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+
+    def _check_who_comes_in(self) -> None:
+        if self.token and not _TOKEN.fullmatch(self.token):
+            raise ValueError("token is not shown here; it must have 12 to 200 letters, digits and signs, as `openssl rand -hex 16` makes")
+        if self.user_header and not _HEADER.fullmatch(self.user_header):
+            raise ValueError(f"user_header is {self.user_header!r}; it must be the name of a header, such as X-Remote-User")
+        for proxy in self.trusted_proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError(f"trusted_proxies has {proxy!r}; it must list addresses such as 10.0.0.7 or 10.0.0.0/24") from None
 
     @property
     def listens_everywhere(self) -> bool:
@@ -134,14 +173,21 @@ def environment_name(name: str) -> str:
 
 def _parse(setting: Field[Any], value: Any) -> Any:
     """``value`` (text from the environment, or already typed) as the type of the setting."""
-    kinds: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": lambda v: Path(v).expanduser()}
+    kinds: dict[str, Any] = {"int": int, "float": float, "str": str, "Path": lambda v: Path(v).expanduser(), "bool": _switched}
     if str(setting.type).startswith("tuple"):
         parts = value.split(",") if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
     try:
         return kinds[str(setting.type)](value)
     except ValueError:
-        raise ValueError(f"{setting.name} is {value!r}; it must be {'a whole number' if setting.type == 'int' else 'a number'}") from None
+        wanted = {"int": "a whole number", "bool": "yes or no"}.get(str(setting.type), "a number")
+        raise ValueError(f"{setting.name} is {value!r}; it must be {wanted}") from None
+
+
+def _switched(value: Any) -> bool:
+    if str(value).lower() not in _SWITCH:
+        raise ValueError
+    return _SWITCH[str(value).lower()]
 
 
 def load_settings(overrides: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:

@@ -119,7 +119,8 @@ def settings_markdown() -> str:
     """One row a setting: its environment variable, its default, what it does."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
     for setting in fields(Settings):
-        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{setting.default}`" if setting.default != () else "none"
+        default = ",".join(setting.default) if isinstance(setting.default, tuple) else setting.default
+        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{default}`" if setting.default != () else "none"
         lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
     return "\n".join(lines)
 

@@ -24,12 +24,13 @@ from server.http.limits import limits
 from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
+from server.http.visitors import Visitor, Who
 from server.jobs import documents
 from server.jobs.feed import Event, Feed
 from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.lookup import COPY, ExplanationId, as_asked, find_document, input_of, question_asked, visitor_of
+from server.lookup import COPY, ExplanationId, as_asked, check_theirs, find_document, input_of, is_theirs, question_asked
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.schemas.question import Question, QuestionForm
 from server.services import Services, Use
@@ -45,24 +46,26 @@ async def ask(
     form: Annotated[QuestionForm, Form(media_type="multipart/form-data")],
     request: Request,
     services: Use,
+    visitor: Who,
     wait: bool = False,
     precision: Precision | None = None,
 ) -> Response:
     """Explain what a model says about an image or a text. With ``?wait=1`` the answer is the finished explanation.
 
-    ``?precision=double`` is that field of the form.
+    ``?precision=double`` is that field of the form. Where visitors are apart, the answer to who sends no secret carries one in the header
+    ``X-Vitrine-Visitor``: sent along with later requests, it is what names, stops and deletes the explanation.
     """
     if precision is not None:
         form = form.model_copy(update={"precision": precision})
-    form = await run_in_threadpool(as_asked, form, services)
-    question = await read_question(form, services.settings, lambda source: input_of(source, services))
-    return await _explain(question, request, services, wait)
+    form = await run_in_threadpool(as_asked, form, visitor, services)
+    question = await read_question(form, services.settings, lambda source: input_of(source, visitor, services))
+    return await _explain(question, request, services, visitor, wait)
 
 
-async def _explain(question: Question, request: Request, services: Services, wait: bool = False) -> Response:
-    entry = services.registry.find(question.model)
+async def _explain(question: Question, request: Request, services: Services, visitor: Visitor, wait: bool = False) -> Response:
+    entry = services.registry.find(question.model, visitor)
     original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
-    job = await run_in_threadpool(_submit, question, entry, original, services, visitor_of(request))
+    job = await run_in_threadpool(_submit, question, entry, original, services, visitor)
     explanation_id = job if isinstance(job, str) else job.id
     url = f"/api/explanations/{explanation_id}"
     if not wait:
@@ -100,15 +103,15 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
     return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
 
 
-def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: str) -> Job | str:
-    """Queue the explanation; or the id of a finished one that answers the same question."""
+def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: Visitor) -> Job | str:
+    """Queue the explanation; or the id of a finished one of this visitor that answers the same question."""
     if entry.state == "failed" and entry.problem is not None:
         raise entry.problem
     if entry.state == "available":
-        services.registry.ask(entry.name, services.worker.load)
+        services.registry.ask(entry.name, services.worker.load, visitor=visitor)
     if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
         key = plan(question, facts).key
-        if (known := services.store.finished(key)) is not None:
+        if (known := services.store.finished(key, None if visitor.is_alone else visitor.owner)) is not None:
             if question.image is not None and services.store.upload(known) is None:
                 services.store.keep_upload(known, question.image)  # it was made before uploads were kept
             services.metrics.reused()
@@ -130,20 +133,22 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
 
 
 @router.get("/{id}", response_model=Explanation)
-def read(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
+def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> DocumentResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
     if (job := services.worker.find(explanation_id)) is not None:
         job.feed.asked_about()
-    return DocumentResponse(find_document(explanation_id, services))
+    document = find_document(explanation_id, services)
+    return DocumentResponse(document if is_theirs(explanation_id, visitor, services) else {**document, "shared": True})
 
 
 @router.patch("/{id}", response_model=ExplanationTitle)
-def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> DocumentResponse:
-    """Give an explanation a title: lists, pages and exports show it. Whoever has its link can."""
+def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use, visitor: Who) -> DocumentResponse:
+    """Give an explanation of one's own a title: lists, pages and exports show it."""
     title = " ".join((naming.title or "").split())
     if len(title) > (limit := limits(services.settings)["title"]).most:
         raise limit.problem(len(title))
     find_document(explanation_id, services)
+    check_theirs(explanation_id, visitor, services)
     job = services.worker.find(explanation_id)
     document = None if job is None else job.rename(title or None)
     stored = services.store.rename(explanation_id, title or None)  # a job that ends between the two lines has its title in the store
@@ -151,8 +156,9 @@ def name(explanation_id: ExplanationId, naming: TitleRequest, services: Use) -> 
 
 
 @router.delete("/{id}", status_code=204)
-def delete(explanation_id: ExplanationId, services: Use) -> Response:
-    """Cancel an explanation that is not finished, forget one that is."""
+def delete(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response:
+    """Cancel an explanation of one's own that is not finished, forget one that is."""
+    check_theirs(explanation_id, visitor, services)
     if not services.worker.cancel(explanation_id):
         is_stored, is_live = services.store.delete(explanation_id), services.worker.forget(explanation_id)  # also one that cannot be read
         if not (is_stored or is_live):
@@ -161,10 +167,11 @@ def delete(explanation_id: ExplanationId, services: Use) -> Response:
 
 
 @router.put("/{id}/order", status_code=204)
-def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use) -> Response:
+def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use, visitor: Who) -> Response:
     """Say whose maps come next, while an explanation is made: what somebody looks at now. Of one that is finished nothing changes."""
     specs = read_specs(order.methods, services.settings)
     find_document(explanation_id, services)
+    check_theirs(explanation_id, visitor, services)
     job = services.worker.find(explanation_id)
     if job is not None:
         job.put_first(specs)
@@ -172,20 +179,21 @@ def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use) 
 
 
 @router.post("/{id}/stop", status_code=204)
-def stop(explanation_id: ExplanationId, services: Use) -> Response:
+def stop(explanation_id: ExplanationId, services: Use, visitor: Who) -> Response:
     """End an explanation with the maps that are there: it is then one by these methods. Where there is none yet it is cancelled."""
     find_document(explanation_id, services)
+    check_theirs(explanation_id, visitor, services)
     services.worker.stop_early(explanation_id)
     return Response(status_code=204)
 
 
 @router.post("/{id}/again", status_code=202, response_model=PendingExplanation)
-async def ask_again(explanation_id: ExplanationId, request: Request, services: Use) -> Response:
+async def ask_again(explanation_id: ExplanationId, request: Request, services: Use, visitor: Who) -> Response:
     """Ask exactly what an explanation was asked, where the server stopped before it was finished, or it failed: the same input, targets,
     methods and options. The answer is as that of POST /api/explanations.
     """
-    question = await run_in_threadpool(question_asked, explanation_id, services)
-    return await _explain(question, request, services)
+    question = await run_in_threadpool(question_asked, explanation_id, visitor, services)
+    return await _explain(question, request, services, visitor)
 
 
 @router.get("/{id}/events", response_class=EventSourceResponse, responses=events_of(ExplanationEvent))

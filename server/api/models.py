@@ -20,6 +20,7 @@ from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import events_of, file_of
 from server.http.problems import Problem, suggestion
+from server.http.visitors import Who
 from server.jobs.intake import read_specs
 from server.schemas.methods import Methods, Quantities, Rules
 from server.schemas.models import LoadingEvent, ModelDetail, ModelRequest, Models, PendingModel
@@ -31,36 +32,39 @@ _Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wa
 
 
 @router.get("/models", response_model=Models)
-def models(services: Use) -> DocumentResponse:
-    """Every model: the embedded ones, some of the hub, and those that were loaded by name."""
-    return DocumentResponse({"models": [entry.to_json() for entry in services.registry.all()]})
+def models(services: Use, visitor: Who) -> DocumentResponse:
+    """Every model: the embedded ones, some of the hub, those that were loaded by name, and one's own. ``may_load``: whether others of the
+    hub can be had.
+    """
+    may_load = services.registry.may_load and not services.settings.read_only
+    return DocumentResponse({"models": [entry.to_json() for entry in services.registry.all(visitor)], "may_load": may_load})
 
 
 @router.post("/models", status_code=202, response_model=PendingModel)
-def load(wanted: ModelRequest, services: Use) -> DocumentResponse:
+def load(wanted: ModelRequest, services: Use, visitor: Who) -> DocumentResponse:
     """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
-    entry = services.registry.ask(wanted.name.strip(), services.worker.load)
+    entry = services.registry.ask(wanted.name.strip(), services.worker.load, visitor=visitor)
     events = f"/api/models/events?name={entry.name}"
     return DocumentResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
 
 
 @router.get("/models/events", response_class=EventSourceResponse, responses=events_of(LoadingEvent))
-async def loading(name: str, services: Use, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
+async def loading(name: str, services: Use, visitor: Who, last_event_id: Annotated[str | None, Header()] = None) -> EventSourceResponse:
     """Server-sent events of a model's loading: progress, then loaded or failed."""
-    entry = services.registry.find(name)
+    entry = services.registry.find(name, visitor)
     if entry.state == "available":
         raise Problem(409, "not-loading", f"{name} is not being loaded.", send=f'POST /api/models {{"name": "{name}"}} first.')
     return stream(entry.feed, last_event_id)
 
 
 @router.get("/models/{name:path}", response_model=ModelDetail)
-def model(name: str, services: Use) -> DocumentResponse:
+def model(name: str, services: Use, visitor: Who) -> DocumentResponse:
     """One model with its card and, once it is loaded, its labels and its variants with the reason where one cannot run.
 
     ``classes``, where they are known, says of each label its everyday group, all its groups (each may be asked for as ``any:<group>``) and
     its synonyms; ``calibration`` where the model says that it doesn't know, and how those lines were measured.
     """
-    entry = services.registry.find(name)
+    entry = services.registry.find(name, visitor)
     document = {**entry.to_json(), "labels": [], "card": _card(name)}
     if entry.facts is not None:
         document |= {"labels": entry.facts.labels, "variants": entry.facts.variants}
@@ -70,7 +74,9 @@ def model(name: str, services: Use) -> DocumentResponse:
 
 
 @router.get("/methods", response_model=Methods)
-def methods(services: Use, model: str | None = None, side: Literal["image", "text"] = "image", spec: _Specs = None) -> DocumentResponse:
+def methods(
+    services: Use, visitor: Who, model: str | None = None, side: Literal["image", "text"] = "image", spec: _Specs = None
+) -> DocumentResponse:
     """The methods with their options and, for every rule, whether the pair makes sense and why not; and the variants (a method with
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
@@ -85,7 +91,7 @@ def methods(services: Use, model: str | None = None, side: Literal["image", "tex
         return DocumentResponse(
             {"methods": listed, "variants": variants, "rules": rules, "counts": count_methods(all_variants()), **choosing, **parts}
         )
-    entry = services.registry.find(model)
+    entry = services.registry.find(model, visitor)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
     facts = entry.facts if side == "image" else entry.facts.text_side

@@ -28,6 +28,8 @@ def add(commands: Commands) -> None:
         if setting.name == "models":
             about = about.replace("separated by commas", "repeatable")
             parser.add_argument("--model", dest="models", metavar="NAME", action="append", help=about)
+        elif setting.type == "bool":
+            parser.add_argument(f"--{setting.name.replace('_', '-')}", action="store_const", const=True, help=about)
         else:
             parser.add_argument(f"--{setting.name.replace('_', '-')}", metavar=setting.name.upper(), help=about)
     parser.set_defaults(run=run)
@@ -86,9 +88,14 @@ def the_server(settings: Settings) -> uvicorn.Server:
             if self.started and sockets:
                 print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
 
-    # An open event stream would keep the server from stopping. The application logs its calls itself.
+    # An open event stream would keep the server from stopping. The application logs its calls itself, and believes proxies itself.
     return Server(
         uvicorn.Config(
-            create_app(settings), http=HeadLimitProtocol, log_level=settings.log_level, timeout_graceful_shutdown=4, access_log=False
+            create_app(settings),
+            http=HeadLimitProtocol,
+            log_level=settings.log_level,
+            timeout_graceful_shutdown=4,
+            access_log=False,
+            proxy_headers=False,
         )
     )

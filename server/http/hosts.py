@@ -68,6 +68,17 @@ def is_local(scope: Scope, settings: Settings) -> bool:
     return is_loopback(settings.host.lower()) and all(is_loopback(_without_port(host.lower())) for host in hosts)
 
 
+def is_reached_by_others(settings: Settings) -> bool:
+    """Whether the server listens for more than this machine, or has a name for others, such as that of a reverse proxy."""
+    names = (settings.host, *map(_without_port, settings.allowed_hosts))
+    return not all(is_loopback(name.lower()) for name in names)
+
+
+def are_apart(settings: Settings) -> bool:
+    """Whether what one visitor asks is theirs alone; else one person is assumed."""
+    return is_reached_by_others(settings) if settings.visitors == "auto" else settings.visitors == "apart"
+
+
 def _without_port(host: str) -> str:
     return _PORT.sub("", host).strip("[]")
 

@@ -12,9 +12,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.http.gate import SAFE_METHODS
 from server.http.hosts import check_origin
 from server.http.metrics import Metrics
-from server.http.problems import Problem, crashed
+from server.http.problems import Problem, answer_to, crashed
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,6 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_SAFE = ("GET", "HEAD", "OPTIONS")
 _PLAIN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -72,12 +72,12 @@ class Surroundings:
             await send(message)
 
         try:
-            if scope["method"] not in _SAFE:
+            if scope["method"] not in SAFE_METHODS:
                 check_origin(scope, self.settings)
             await self.app(scope, receive, answer)
-        except Problem as refusal:  # of check_origin: the application answers its own
+        except Problem as refusal:  # of check_origin and the gate: the application answers its own
             self.metrics.refused(refusal.slug)
-            await refusal.response()(scope, receive, answer)
+            await answer_to(Request(scope), refusal)(scope, receive, answer)
         except Exception as error:
             if is_begun:
                 raise  # the connection is cut, so that nobody takes half an answer for the whole

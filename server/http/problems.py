@@ -19,6 +19,7 @@ from explainers.errors import ran_out_of_memory
 from server.json_text import encodable
 
 log = logging.getLogger(__name__)
+LOGIN = "/login"  # the one page that a form is sent to
 _CLIENT_CLOSED_REQUEST = 499  # as nginx logs it; there is no standard status
 
 
@@ -82,18 +83,20 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def _wants_page(request: Request) -> bool:
     """Whether a person's browser asks for a page, and not a program for an answer of the API."""
     elsewhere = request.url.path.startswith(("/api/", "/static/"))
-    return request.method == "GET" and not elsewhere and "text/html" in request.headers.get("accept", "")
+    is_page = request.method == "GET" or request.url.path == LOGIN
+    return is_page and not elsewhere and "text/html" in request.headers.get("accept", "")
 
 
-def _answer(request: Request, problem: Problem) -> Response:
+def answer_to(request: Request, problem: Problem) -> Response:
+    """The answer to a refused request: a page for a person's browser, the document for programs."""
     page = getattr(request.app.state, "problem_page", None)
-    return page(problem) if page is not None and _wants_page(request) else problem.response()
+    return page(problem, request.url) if page is not None and _wants_page(request) else problem.response()
 
 
 async def _on_problem(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, Problem)
     request.app.state.metrics.refused(problem.slug)
-    return _answer(request, problem)
+    return answer_to(request, problem)
 
 
 async def _on_http(request: Request, error: Exception) -> Response:
@@ -103,7 +106,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
     slug = HTTPStatus(status).phrase.lower().replace(" ", "-")
     details = {404: f"There is nothing at {path}.", 405: f"{path} does not take {request.method}."}
     send = "The calls are listed at /api/openapi.json." if status in details and not _wants_page(request) else None
-    return _answer(request, Problem(status, slug, details.get(status, str(error.detail)), send=send, headers=error.headers))
+    return answer_to(request, Problem(status, slug, details.get(status, str(error.detail)), send=send, headers=error.headers))
 
 
 async def _on_validation(_: Request, error: Exception) -> JSONResponse:
@@ -140,12 +143,12 @@ def crashed(request: Request, error: Exception, request_id: str) -> Response:
     """The answer to a request that ended in an ``error`` which nothing else answers; the log has it under ``request_id``."""
     if ran_out_of_memory(error):
         log.warning("memory ran out (%s)", request_id, exc_info=error)
-        return _answer(request, out_of_memory("The server has not the memory for this.", "Ask for less, or send a smaller file."))
-    return _answer(request, unforeseen(error, "This request", "server-error", error_id=request_id))
+        return answer_to(request, out_of_memory("The server has not the memory for this.", "Ask for less, or send a smaller file."))
+    return answer_to(request, unforeseen(error, "This request", "server-error", error_id=request_id))
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Answer every refusal of ``app`` as problem+json; as the page ``app.state.problem_page(problem)`` where a browser asks for a page."""
+    """Answer every refusal of ``app`` as problem+json; where a browser asks for a page, as ``app.state.problem_page(problem, address)``."""
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from server.http.problems import Problem
+from server.http.visitors import NOBODY, Visitor
 from server.jobs import documents
 from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
@@ -31,16 +32,21 @@ class Job:
     stopped    the maps that are there are wanted, and no more
     plan       what the engine is asked, once the worker has looked at the question
     used       seconds that it had the device
-    visitor    whose it is
+    visitor    who asked it
     waits_since  when it began to wait for its first turn, by the clock of ``time.monotonic``
     costs      spec -> seconds that its maps take, about
     """
 
     def __init__(
-        self, question: Question, entry: ModelEntry, images: dict[str, bytes], visitor: str = "", stored: Mapping[str, Any] | None = None
+        self,
+        question: Question,
+        entry: ModelEntry,
+        images: dict[str, bytes],
+        visitor: Visitor = NOBODY,
+        stored: Mapping[str, Any] | None = None,
     ) -> None:
         """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
-        self.id = secrets.token_hex(8) if stored is None else str(stored["id"])
+        self.id = secrets.token_hex(16) if stored is None else str(stored["id"])
         self.question, self.entry, self.images, self.visitor = question, entry, {**images, QUESTION: question.to_json().encode()}, visitor
         self.waits_since = time.monotonic()
         self.key: str | None = None

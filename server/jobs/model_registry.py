@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from server.http.problems import Problem, suggestion
+from server.http.visitors import Visitor
 from server.jobs.feed import Feed, event
 from server.jobs.model_facts import ModelFacts
+from server.settings import environment_name
 
 State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
 _MOST_FAILED = 20
+#: Whoever runs the server, and the server itself, know of all models.
+ALONE = Visitor(is_alone=True)
 SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
 
 
@@ -37,6 +41,7 @@ class ModelEntry:
     listed: bool = True  # in the catalogue
     ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
     place: Path | None = None  # of a model that somebody brought: what is opened
+    owner: str = ""  # whose it is; "" is everybody's
     failure_report: str | None = None  # where it could not be opened, to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
     state: State = "available"
@@ -45,6 +50,10 @@ class ModelEntry:
     feed: Feed = field(default_factory=Feed)
     events: int = 0
     used: float = 0.0
+
+    def is_for(self, visitor: Visitor) -> bool:
+        """Whether a visitor may know of it."""
+        return self.owner == "" or visitor.owns(self.owner)
 
     def to_json(self) -> dict[str, Any]:
         """The model as the list of models shows it."""
@@ -72,9 +81,13 @@ class ModelEntry:
 
 
 class ModelRegistry:
-    """The models by name. Web threads read it and ask for loads; runners fill it in."""
+    """The models by name. Web threads read it and ask for loads; runners fill it in.
 
-    def __init__(self, catalogue: Sequence[Any], max_hub_models: int) -> None:
+    may_load  whether people may have models of the hub loaded
+    """
+
+    def __init__(self, catalogue: Sequence[Any], max_hub_models: int, may_load: bool = True) -> None:
+        self.may_load = may_load
         self._lock = threading.RLock()
         self._max_hub_models = max_hub_models
         self._entries: dict[str, ModelEntry] = {}
@@ -85,12 +98,13 @@ class ModelRegistry:
             entry.good_for = listed.good_for
             self._entries[listed.name] = entry
 
-    def find(self, name: str) -> ModelEntry:
-        """The entry called ``name``; raises Problem 404, with near names, where there is none."""
+    def find(self, name: str, visitor: Visitor = ALONE) -> ModelEntry:
+        """The entry called ``name``; raises Problem 404, with near names, where there is none that the visitor may know of."""
         with self._lock:
-            if name in self._entries:
-                return self._entries[name]
-            known = list(self._entries)
+            entries = {entry.name: entry for entry in self.all(visitor)}
+            if name in entries:
+                return entries[name]
+            known = list(entries)
         raise Problem(
             404,
             "unknown-model",
@@ -98,30 +112,41 @@ class ModelRegistry:
             send=f"{suggestion(name, known)}Known: {', '.join(known)}. Others load with POST /api/models.",
         )
 
-    def all(self) -> list[ModelEntry]:
-        """Every entry, embedded ones first."""
+    def all(self, visitor: Visitor = ALONE) -> list[ModelEntry]:
+        """Every entry that the visitor may know of, embedded ones first."""
         with self._lock:
-            return list(self._entries.values())
+            return [entry for entry in self._entries.values() if entry.is_for(visitor)]
 
     def ask(
-        self, name: str, start: Callable[[ModelEntry], None], *, trusted: bool = False, ways: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        start: Callable[[ModelEntry], None],
+        *,
+        visitor: Visitor = ALONE,
+        trusted: bool = False,
+        ways: Mapping[str, Any] | None = None,
     ) -> ModelEntry:
         """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
 
         A hub name that the catalogue does not have is added; with ``trusted``, any name is, to be opened in these ``ways``. Raises Problem
-        422 for a name of neither kind and 429 where too many are loading.
+        422 for a name of neither kind, 403 where it would have to be got from the hub and that is not allowed, 404 for the model of
+        another visitor, and 429 where too many are loading.
         """
         with self._lock:
             if name not in self._entries:
                 # a folder of this machine is for the command line, not for whoever can reach the port
                 if not trusted and (not _HUB_NAME.fullmatch(name) or ".." in name):
-                    near = suggestion(name, self._entries)
+                    near = suggestion(name, [entry.name for entry in self.all(visitor)])
                     raise Problem(422, "unknown-model", f"{name!r} is not the name of a model.", send=near + SEND_HUB_NAME)
+                if not trusted:
+                    self.check_may_load()
                 self._drop_failed()
                 self._entries[name] = ModelEntry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
-            entry = self._entries[name]
+            entry = self.find(name, visitor)
             if entry.state in ("loading", "loaded"):
                 return entry
+            if not (trusted or entry.embedded or entry.kept or entry.place is not None):
+                self.check_may_load()
             entry.kept = entry.kept or trusted
             entry.ways = entry.ways if ways is None else dict(ways)
             loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
@@ -132,16 +157,23 @@ class ModelRegistry:
         start(entry)
         return entry
 
+    def check_may_load(self) -> None:
+        """Raise Problem 403 where people may not have models of the hub loaded."""
+        if not self.may_load:
+            detail = f"This server loads no models of the hub for others; {environment_name('allow_models')} allows it."
+            raise Problem(403, "models-not-allowed", detail, send="Take one that is loaded: GET /api/models lists them.")
+
     def free_name(self, wanted: str) -> str:
         """``wanted``, or with a number where a model is called so."""
         with self._lock:
             return next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 10_000))) if name not in self._entries)
 
-    def bring(self, name: str, place: Path, ways: Mapping[str, Any], start: Callable[[ModelEntry], None]) -> ModelEntry:
-        """A model that somebody brought, its loading begun: it makes room for others as one of the hub does."""
+    def bring(self, name: str, place: Path, ways: Mapping[str, Any], start: Callable[[ModelEntry], None], owner: str = "") -> ModelEntry:
+        """A model that somebody brought, of this ``owner``, its loading begun: it makes room for others as one of the hub does."""
         with self._lock:
             self._drop_failed()
             entry = ModelEntry(name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, ways=dict(ways))
+            entry.owner = owner
             self._entries[name] = entry
             self.begin_loading(entry)
         start(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 import stat
@@ -16,13 +15,13 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from server.http.problems import Problem
+from server.http.visitors import Visitor
 
 #: What is kept of an upload: weights, and what lies beside them as data. Code is left out: nothing of it is ever run.
 _KINDS = (
     *(".safetensors", ".pth", ".pt", ".ckpt", ".tar", ".bin", ".zip"),
     *(".json", ".txt", ".csv", ".tsv", ".model", ".vocab", ".merges", ".yaml", ".yml", ".md", ".jinja"),
 )
-_ID = re.compile(r"[0-9a-f]{12}")
 _MOST_FILES = 2000
 _MOST_UPLOADS = 8
 _OLD = 3600.0  # seconds after which an upload that was never opened makes room
@@ -37,6 +36,7 @@ class Upload:
 
     id: str
     folder: Path
+    owner: str = ""  # of a visitor; "" where all are one person
     begun: float = field(default_factory=time.monotonic)
     size: int = 0
     files: int = 0
@@ -54,28 +54,28 @@ class OwnModels:
         self._lock = threading.Lock()
         shutil.rmtree(self._home, ignore_errors=True)
 
-    def begin(self) -> Upload:
-        """A new upload. Raises Problem 429 where too many are under way."""
+    def begin(self, visitor: Visitor) -> Upload:
+        """A new upload of a visitor. Raises Problem 429 where too many are under way."""
         with self._lock:
             for upload in [u for u in self._uploads.values() if not u.is_open and time.monotonic() - u.begun > _OLD]:
                 self._remove(upload)
             if sum(not upload.is_open for upload in self._uploads.values()) >= _MOST_UPLOADS:
                 raise Problem(429, "too-many-uploads", f"{_MOST_UPLOADS} models are being brought.", send="Wait until one is opened.")
-            upload = Upload(secrets.token_hex(6), self._home / secrets.token_hex(6))
+            upload = Upload(secrets.token_hex(16), self._home / secrets.token_hex(6), visitor.owner)
             upload.folder.mkdir(parents=True)
             self._uploads[upload.id] = upload
             return upload
 
-    def find(self, upload_id: str) -> Upload:
-        """The upload of this id; raises Problem 404 where there is none."""
-        upload = self._uploads.get(upload_id) if _ID.fullmatch(upload_id) else None
-        if upload is None:
+    def find(self, upload_id: str, visitor: Visitor) -> Upload:
+        """The upload of this id; raises Problem 404 where there is none of this visitor."""
+        upload = self._uploads.get(upload_id)
+        if upload is None or not visitor.owns(upload.owner):
             raise Problem(404, "no-such-upload", "There is no such upload.", send="POST /api/opening begins one.")
         return upload
 
-    def forget(self, upload_id: str) -> None:
+    def forget(self, upload_id: str, visitor: Visitor) -> None:
         """Remove an upload and its files."""
-        upload = self.find(upload_id)
+        upload = self.find(upload_id, visitor)
         with self._lock:
             self._remove(upload)
 

@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 
 from server.http.problems import Problem
+from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
@@ -26,7 +27,8 @@ def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Schedule
         try:
             if question_json is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
                 question = question_of(question_json.decode(), store.upload(explanation_id))
-                job = Job(question, registry.find(question.model), {}, stored=document)
+                owner = store.owner(explanation_id) or ""
+                job = Job(question, registry.find(question.model), {}, Visitor(owner, owner), stored=document)
                 if state == "running":
                     with suppress(Problem):  # a full disk
                         store.put_file(explanation_id, RESUMED, b"")

@@ -11,6 +11,7 @@ from collections import deque
 from server.http.limits import limits
 from server.http.metrics import Metrics
 from server.http.problems import Problem
+from server.http.visitors import Visitor
 from server.jobs.costs import Costs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelRegistry
@@ -49,7 +50,7 @@ class Scheduler:
         with self.change:
             self._check_open()
             self._check_room([other.visitor for other in self._queue.jobs if not other.has_begun], job.visitor, "explanations")
-            self.store.add(job.document(), job.images, job.question.image)
+            self.store.add(job.document(), job.images, job.question.image, job.visitor.owner)
             self._enter(job)
 
     def resume(self, job: Job) -> None:
@@ -76,11 +77,15 @@ class Scheduler:
         if self.stopping:
             raise interrupted()
 
-    def _check_room(self, waiting: list[str], visitor: str, what: str) -> None:
-        """Raise Problem 429 where so many wait, each of the visitor named. Who has nothing waiting still enters a full queue."""
-        mine, size, share = waiting.count(visitor), self.settings.queue_size, limits(self.settings)["queue_share"]
+    def _check_room(self, waiting: list[Visitor], visitor: Visitor, what: str) -> None:
+        """Raise Problem 429 where so many wait, each of the visitor named. Where nothing waits from their address who come, they still
+        enter a full queue: the secrets of many visitors are easily had, and addresses are not.
+        """
+        mine = sum(other.turn == visitor.turn for other in waiting)
+        near = any(other.address == visitor.address for other in waiting)
+        size, share = self.settings.queue_size, limits(self.settings)["queue_share"]
         refusal = None
-        if len(waiting) >= (size if mine else _ROOM_FOR_NEWCOMERS * size):
+        if len(waiting) >= (size if near else _ROOM_FOR_NEWCOMERS * size):
             refusal = Problem(429, "queue-full", f"{len(waiting)} {what} are waiting already.", send=share.send)
         elif mine >= share.most:
             refusal = share.problem(mine, what)

@@ -19,7 +19,7 @@ from server.http.problems import Problem
 from server.json_text import NotJsonError, json_text, parsed_json
 
 log = logging.getLogger(__name__)
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 #: The file of an explanation that holds what the model was given, bit for bit.
 TENSORS_FILE = "tensors.safetensors"
 #: The file of an explanation that holds what was asked, but for the image.
@@ -56,6 +56,11 @@ CREATE TRIGGER forget_upload AFTER DELETE ON explanations
 WHEN OLD.upload IS NOT NULL AND NOT EXISTS (SELECT 1 FROM explanations WHERE upload = OLD.upload)
 BEGIN DELETE FROM uploads WHERE digest = OLD.upload; END;
 """
+#: From schema 2 to 3: whose an explanation is.
+_OWNERS = """
+ALTER TABLE explanations ADD COLUMN owner TEXT NOT NULL DEFAULT '';  -- of a visitor, see server.http.visitors; '' is nobody
+"""
+_STEPS = (_SCHEMA, _UPLOADS, _OWNERS)  # to schema 1, 2, ...
 
 
 class StoreError(OSError):
@@ -111,9 +116,8 @@ class Store:
         self._db.execute("PRAGMA foreign_keys=ON")
         self._db.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten in the file
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version in (0, 1):
-            scripts = _UPLOADS if version == 1 else _SCHEMA + _UPLOADS
-            self._db.executescript(f"BEGIN; {scripts} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        if 0 <= version < SCHEMA_VERSION:
+            self._db.executescript(f"BEGIN; {' '.join(_STEPS[version:])} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
         elif version != SCHEMA_VERSION:
             self._db.close()
             raise StoreError(
@@ -170,13 +174,13 @@ class Store:
                 self._db.execute("DROP TABLE trial")
         return self.fault
 
-    def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None) -> None:
-        """Store a new explanation with its images and the uploaded file; the oldest ones beyond the limit are forgotten."""
+    def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None, owner: str = "") -> None:
+        """Store a new explanation of ``owner`` with its images and the uploaded file; the oldest ones beyond the limit are forgotten."""
         with self._writing():
             number = self._db.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM explanations").fetchone()[0]
             self._db.execute(
-                "INSERT INTO explanations (id, number, state, document) VALUES (?, ?, ?, ?)",
-                (document["id"], number, document["state"], json_text(document)),
+                "INSERT INTO explanations (id, number, state, document, owner) VALUES (?, ?, ?, ?, ?)",
+                (document["id"], number, document["state"], json_text(document), owner),
             )
             if upload is not None:
                 self._keep_upload(document["id"], upload)
@@ -243,11 +247,19 @@ class Store:
         row = self._first_row("SELECT data FROM uploads JOIN explanations ON upload = digest WHERE id = ?", explanation_id)
         return None if row is None else bytes(row)
 
-    def finished(self, key: str) -> str | None:
-        """The id of a finished explanation of the same content that can be read, or None."""
-        query = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC"
+    def owner(self, explanation_id: str) -> str | None:
+        """Whose a stored explanation is, "" where it is nobody's; None where there is none."""
+        owner = self._first_row("SELECT owner FROM explanations WHERE id = ?", explanation_id)
+        return None if owner is None else str(owner)
+
+    def finished(self, key: str, owner: str | None = None) -> str | None:
+        """The id of a finished explanation of the same content that can be read, or None; of this owner's alone, where one is given."""
+        query = (
+            "SELECT id, CAST(document AS BLOB) FROM explanations WHERE content_key = ?1 AND state = 'done' AND owner = COALESCE(?2, owner) "
+            "ORDER BY number DESC"
+        )
         with self._lock:
-            for explanation_id, stored in self._db.execute(query, (key,)):
+            for explanation_id, stored in self._db.execute(query, (key, owner)):
                 with suppress(NotJsonError):
                     if {"input", "targets"} <= set(_document(stored)):
                         return str(explanation_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
 from server.jobs.tasks import BACKGROUND, FEW_PASSES, Study
@@ -29,19 +30,19 @@ class TaskQueue:
     loads: list[ModelEntry] = field(default_factory=list)
     studies: list[Study] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
-    _used: dict[str, float] = field(default_factory=dict)  # visitor -> seconds of the device, counted from when they came
+    _used: dict[str, float] = field(default_factory=dict)  # ``turn`` of a visitor -> seconds of the device, counted from when they came
 
     def enter(self, job: Job, running: Iterable[Job]) -> None:
         """Let an explanation wait. A visitor who has none here is as far as the one who has had the device for the shortest time."""
-        here = {other.visitor for other in (*self.jobs, *running)}
-        if job.visitor not in here:
-            self._used = {visitor: seconds for visitor, seconds in self._used.items() if visitor in here}
-            self._used[job.visitor] = min(self._used.values(), default=0.0)
+        here = {other.visitor.turn for other in (*self.jobs, *running)}
+        if job.visitor.turn not in here:
+            self._used = {turn: seconds for turn, seconds in self._used.items() if turn in here}
+            self._used[job.visitor.turn] = min(self._used.values(), default=0.0)
         self.jobs.append(job)
 
-    def note(self, visitor: str, seconds: float) -> None:
+    def note(self, visitor: Visitor, seconds: float) -> None:
         """A visitor has had the device for so long."""
-        self._used[visitor] = self._used.get(visitor, 0.0) + seconds
+        self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> Task | None:
         """What comes next of all that is lighter than a task of the weight ``below``: loads, then what one waits for at once, then new
@@ -82,18 +83,18 @@ class TaskQueue:
 
     def _in_order(self) -> list[Job]:
         """The explanations that wait. Of one visitor new ones come first, then the one that had the device for the shortest time."""
-        return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor, 0.0), job.has_begun, job.used))
+        return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor.turn, 0.0), job.has_begun, job.used))
 
     def goes_before(self, job: Job, used: float) -> bool:
         """Whether something waits that goes before an explanation that had the device for so long, of these in this turn: a load, a study
         of few passes; of the same visitor a new explanation, or one that had it for a shorter time; of another visitor one who had it so.
         """
-        so_far = self._used.get(job.visitor, 0.0) + used - job.used
+        so_far = self._used.get(job.visitor.turn, 0.0) + used - job.used
 
         def is_before(other: Job) -> bool:
-            if other.visitor == job.visitor:
+            if other.visitor.turn == job.visitor.turn:
                 return not other.has_begun or other.used + SLICE <= used
-            return self._used.get(other.visitor, 0.0) + SLICE * other.has_begun <= so_far
+            return self._used.get(other.visitor.turn, 0.0) + SLICE * other.has_begun <= so_far
 
         studies = (study for study in self.studies if _weight(study) <= FEW_PASSES)
         jobs = (other for other in self.jobs if is_before(other))

@@ -16,6 +16,7 @@ import torch
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from server.http.problems import Problem, out_of_memory, unforeseen
+from server.http.visitors import NOBODY, Visitor
 from server.jobs.feed import Feed, event
 from server.jobs.model_registry import ModelEntry
 from server.json_text import NotJsonError
@@ -37,7 +38,7 @@ class Study:
     is_long  between its forward passes other questions go first
     weight   of a long one: between its passes lighter ones go first, too; ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``
     kind     what it is called in the table of costs; empty where what it takes says nothing of the next one
-    visitor  whose it is
+    visitor  who asked it
     on_progress  is told how far it is, too
     feed     events for whoever follows it: ``expected`` seconds where these are known, ``progress``, then ``done`` with the answer or
              ``failed`` with the problem
@@ -48,7 +49,7 @@ class Study:
     is_long: bool = False
     weight: int = FEW_PASSES
     kind: str = ""
-    visitor: str = ""
+    visitor: Visitor = NOBODY
     on_progress: TellAnswers | None = None
     future: Future[dict[str, Any]] = field(default_factory=Future)
     cancelled: threading.Event = field(default_factory=threading.Event)

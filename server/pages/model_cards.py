@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 
 from explainers.errors import ExplainerError
 from explainers.models.loading import card
+from server.http.visitors import Who
 from server.services import Use
 
 _METADATA = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
@@ -36,8 +37,8 @@ def card_html(text: str) -> str:
 def add_model_cards(app: FastAPI) -> None:
     """Add ``/models/{name}/card`` to ``app``: the card of a model, a part of a page."""
 
-    def page(name: str, services: Use) -> HTMLResponse:
-        services.registry.find(name)  # raises Problem for one that is not there
+    def page(name: str, services: Use, visitor: Who) -> HTMLResponse:
+        services.registry.find(name, visitor)  # raises Problem for one that is not there
         try:
             text = card(name)
         except ExplainerError:  # a name that the hub cannot have: it has no card either

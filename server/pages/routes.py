@@ -11,9 +11,11 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.datastructures import URL
 
 from server.http.problems import Problem
 from server.pages.embed import add_embedding
+from server.pages.login import LOGIN_PROBLEMS, add_login, next_page
 from server.pages.method_pages import add_method_pages
 from server.pages.model_cards import add_model_cards
 from server.pages.static import StaticFolder
@@ -91,11 +93,14 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     add_method_pages(app, templates, shared)
     add_model_cards(app)
     add_embedding(app, templates, shared)
+    add_login(app)
 
-    def problem_page(problem: Problem) -> HTMLResponse:
-        titles = {404: "There is no such page"}
+    def problem_page(problem: Problem, address: URL) -> HTMLResponse:
+        titles = {404: "There is no such page", 401: "Log in"}
         title = titles.get(problem.status, problem.to_json()["title"])
-        text = templates.get_template("problem.html").render(shared(), path=None, title=title, problem=problem)
+        template = "login.html" if problem.slug in LOGIN_PROBLEMS else "problem.html"
+        after = next_page(address)
+        text = templates.get_template(template).render(shared(), path=None, title=title, problem=problem, after=after)
         return HTMLResponse(text, problem.status, problem.headers)
 
     app.state.problem_page = problem_page

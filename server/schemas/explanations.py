@@ -181,6 +181,7 @@ class Explanation(Answer, ExplainOptions):
     made: list[int] = absent("The place of each map in the order in which they were made, where that is another.")
     seconds: float = absent("That the model worked.")
     problem: ProblemDocument = absent("Why it failed.")
+    shared: bool = absent("That it is somebody else's: its link shares it to be read.")
 
 
 class StartedData(Answer):

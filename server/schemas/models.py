@@ -82,6 +82,7 @@ class Models(Schema):
     """Every model."""
 
     models: list[Model]
+    may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")
 
 
 class ClassEntry(Schema):

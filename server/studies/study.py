@@ -23,9 +23,10 @@ from explainers.records.targets import prompts_of as prompts_named
 from explainers.records.targets import target_from_json
 from server.http.answers import DocumentResponse
 from server.http.problems import Problem
+from server.http.visitors import Visitor, visitor_of
 from server.jobs.store import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
-from server.lookup import COPY, find_document, stored_file, visitor_of
+from server.lookup import COPY, find_document, stored_file
 from server.services import Services
 
 
@@ -102,7 +103,7 @@ def _followed(task: Study) -> EventSourceResponse:
     return EventSourceResponse(events(), sep="\n")
 
 
-async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool, weight: int, kind: str, visitor: str) -> Study:
+async def _begin(services: Services, explanation_id: str, ask: Ask, is_long: bool, weight: int, kind: str, visitor: Visitor) -> Study:
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] != "done":
         detail = f"The explanation is {document['state']}, not done."
@@ -118,9 +119,9 @@ def _answer_to(past: PastInput, ask: Ask, model: Any, cancelled: Callable[[], bo
     return {"id": past.document["id"], **answer, "notes": subject.notes}
 
 
-async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: str) -> Study:
+async def _submit(services: Services, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> Study:
     def submit() -> Study:
-        task = Study(services.registry.ask(model, services.worker.load), work, is_long, weight, kind, visitor)
+        task = Study(services.registry.ask(model, services.worker.load, visitor=visitor), work, is_long, weight, kind, visitor)
         services.worker.study(task)
         return task
 

@@ -357,6 +357,8 @@ export interface Explanation {
   seconds?: number;
   /** Why it failed. */
   problem?: ProblemDocument;
+  /** That it is somebody else's: its link shares it to be read. */
+  shared?: boolean;
 }
 
 /** What a list of explanations shows of one. */
@@ -949,6 +951,8 @@ export interface ModelRequest {
 /** Every model. */
 export interface Models {
   models: Model[];
+  /** Whether others of the hub can be had with POST /api/models. */
+  may_load: boolean;
 }
 
 /** A model that is being opened: ``events`` tells how far. */

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save
 
 from server.http.problems import Problem
+from server.http.visitors import Visitor
 from server.jobs.model_source import load_model
 from server.jobs.own_models import OwnModels, safe_path
 from tests.explainers.support.saved_models import save_timm
@@ -148,7 +149,7 @@ def test_a_zip_that_leads_elsewhere_or_grows_is_refused(tmp_path: Path) -> None:
     store = OwnModels(tmp_path, 1_000_000)
 
     def unpack(name: str, content: bytes, link: bool = False) -> None:
-        upload = store.begin()
+        upload = store.begin(Visitor())
         with zipfile.ZipFile(upload.folder / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             info = zipfile.ZipInfo(name)
             info.external_attr = (0o120777 if link else 0o100644) << 16
@@ -162,17 +163,24 @@ def test_a_zip_that_leads_elsewhere_or_grows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="larger than 1 MB"):
         unpack("bomb.pth", b"\0" * 50_000_000)
     assert not list(tmp_path.rglob("evil.pth"))
-    upload = store.begin()
+    upload = store.begin(Visitor())
     (upload.folder / "no.zip").write_bytes(b"no zip")
     with pytest.raises(Problem, match="The zip cannot be read"):
         store.unpack(upload)
 
 
 @pytest.mark.parametrize(
-    ("base", "status"), [("/etc", 422), ("../../models", 422), ("~/models/x", 422), ("google-bert/bert-base-uncased", 200)]
+    ("base", "allow_models", "status"),
+    [
+        ("/etc", True, 422),
+        ("../../models", True, 422),
+        ("~/models/x", True, 422),
+        ("google-bert/bert-base-uncased", True, 200),
+        ("google-bert/bert-base-uncased", False, 403),
+    ],
 )
-def test_an_adapter_from_elsewhere_names_no_folder_of_this_machine(base: str, status: int, sites: Sites) -> None:
-    with home(sites, host="0.0.0.0", own_models="uploads") as site:
+def test_an_adapter_from_elsewhere_names_no_folder_of_this_machine(base: str, allow_models: bool, status: int, sites: Sites) -> None:
+    with home(sites, host="0.0.0.0", own_models="uploads", allow_models=allow_models) as site:
         upload = bring(site, {"a/adapter_config.json": json.dumps({"base_model_name_or_path": base}).encode()})
         assert site.client.post("/api/opening/look", json={"upload": upload}).status_code == status
 

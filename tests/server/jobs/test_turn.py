@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from server.http.visitors import Visitor
 from server.jobs import job as jobs
 from server.jobs.task_queue import TaskQueue
 from server.jobs.tasks import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, in_between
@@ -129,7 +130,7 @@ def test_visitors_take_turns(site: Site) -> None:
 
     def enter(visitor: str) -> None:
         question = Question(model="scenes-vit", image=b"")
-        queue.enter(jobs.Job(question, entry, {}, visitor), running)
+        queue.enter(jobs.Job(question, entry, {}, Visitor(turn=visitor)), running)
 
     running: list[jobs.Job] = []
     for visitor in ("greedy", "greedy", "greedy", "greedy"):
@@ -140,11 +141,11 @@ def test_visitors_take_turns(site: Site) -> None:
     for visitor in ("other", "other", "third"):
         enter(visitor)
     assert queue.goes_before(first, used=0.5)
-    queue.note("greedy", 1.5)
+    queue.note(first.visitor, 1.5)
     while (task := queue.take()) is not None:
         assert isinstance(task, jobs.Job)
         queue.note(task.visitor, 1.0)
-        order.append(task.visitor)
+        order.append(task.visitor.turn)
     assert order == ["other", "third", "other", "greedy", "greedy", "greedy"]
 
 

@@ -105,6 +105,7 @@ def old(sites: Sites) -> str:
         store.execute("DROP TRIGGER forget_upload")
         store.execute("DROP INDEX explanations_upload")
         store.execute("ALTER TABLE explanations DROP COLUMN upload")
+        store.execute("ALTER TABLE explanations DROP COLUMN owner")
         store.execute("DROP TABLE uploads")
         store.execute("PRAGMA user_version=1")
     return one

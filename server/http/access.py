@@ -1,0 +1,57 @@
+"""The secret of the whole server: who has it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+
+from itsdangerous import BadSignature
+
+from server.http.problems import Problem
+from server.http.rates import Rate
+from server.http.visitors import VisitorSecrets
+
+LOGIN_COOKIE = "vitrine-login"
+_WRONG_A_MINUTE = 30  # from one address, which a whole course may share
+_IN = "in"
+
+
+class Access:
+    """Whether somebody has the token: in a header, or a browser that gave it before."""
+
+    def __init__(self, token: str, visitor_secrets: VisitorSecrets) -> None:
+        self._token = token.encode()
+        self._signer = visitor_secrets.signer(f"login {hashlib.sha256(self._token).hexdigest()}")  # with another token nobody is in
+        self._wrong = Rate(_WRONG_A_MINUTE)
+
+    def check(self, token: str, address: str) -> None:
+        """Raises Problem 401 for a wrong token, and 429 for any where too many wrong ones came from the address."""
+        if (seconds := self._wrong.seconds_full(address)) > 0:
+            raise Problem(
+                429,
+                "too-many-tries",
+                "Too many wrong tokens came from your address.",
+                send="Try again in a minute.",
+                headers={"Retry-After": str(math.ceil(seconds))},
+            )
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
+            self._wrong.wait(address)
+            raise token_needed("The token is wrong")
+
+    def login(self) -> str:
+        """What a browser keeps that gave the token."""
+        return self._signer.sign(_IN).decode()
+
+    def is_login(self, value: str) -> bool:
+        """Whether a browser keeps that."""
+        try:
+            return self._signer.unsign(value) == _IN.encode()
+        except (BadSignature, UnicodeError):
+            return False
+
+
+def token_needed(detail: str = "This server is open to those who have its token") -> Problem:
+    """The refusal to let somebody in."""
+    send = "Ask whoever runs it for the token; programs send it as Authorization: Bearer <token>."
+    return Problem(401, "token-needed", detail, send=send, headers={"WWW-Authenticate": "Bearer"})
