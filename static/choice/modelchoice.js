@@ -78,9 +78,10 @@ export class ModelChoice {
    */
   async load() {
     /** @type {Models} */
-    const { models } = await getJSON("/api/models");
+    const { models, may_load } = await getJSON("/api/models");
     this.all = models;
-    this.models = models.filter((model) => model.kind === this.kind);
+    const known = models.filter((model) => model.kind === this.kind);
+    this.models = may_load ? known : known.filter(({ state }) => state !== "available");
     byId("more-asking").append(this.offer);
     return this.models;
   }

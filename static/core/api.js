@@ -7,9 +7,13 @@
 
 /** What was wrong, and what to send instead. */
 export class Problem extends Error {
-  /** @param {ProblemFields} options */
-  constructor({ type, title, detail, send, status }) {
+  /**
+   * `retryAfter`: seconds after which the same may be asked again, where the server says so.
+   * @param {ProblemFields & {retryAfter?: number}} options
+   */
+  constructor({ type, title, detail, send, status, retryAfter = 0 }) {
     super(detail || title);
+    this.retryAfter = retryAfter;
     this.type = type;
     this.title = title;
     this.detail = detail;
@@ -76,7 +80,7 @@ function moveInput(input) {
  * @param {T} answer
  * @returns {T}
  */
-function inCodeUnits(answer) {
+export function inCodeUnits(answer) {
   const { input, prompts = [], first, second, windows = [] } = /** @type {any} */ (answer ?? {});
   if (input?.text && BEYOND.test(input.text) && Array.isArray(windows)) move(windows, indicesOf(input.text));
   const inputs = [input, first?.input, second?.input, ...(Array.isArray(prompts) ? prompts : [])];
@@ -87,8 +91,9 @@ function inCodeUnits(answer) {
 /**
  * @param {string} title
  * @param {string} detail
+ * @returns {Problem}
  */
-const connectionLost = (title, detail) =>
+export const connectionLost = (title, detail) =>
   new Problem({ type: "urn:vitrine:problem:connection-lost", title, detail, send: "Try again in a moment." });
 
 /**
@@ -123,10 +128,12 @@ export async function serverIsBack(signal) {
 }
 
 /**
+ * The response to a request; rejects with the Problem where that is refused.
  * @param {string} path
  * @param {RequestInit} options
+ * @returns {Promise<Response>}
  */
-async function answer(path, options) {
+export async function answer(path, options) {
   let response;
   try {
     response = await fetch(path, options);
@@ -139,7 +146,7 @@ async function answer(path, options) {
   const body = isProblem
     ? await response.json()
     : { title: `The server answered ${response.status}`, detail: response.statusText };
-  throw new Problem({ ...body, status: response.status });
+  throw new Problem({ ...body, status: response.status, retryAfter: Number(response.headers.get("retry-after")) });
 }
 
 /**
@@ -296,54 +303,6 @@ export const putFirst = (id, methods) =>
 export async function sendJSON(path, body, signal, method = "POST") {
   const options = { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
   return inCodeUnits(await (await answer(path, options)).json());
-}
-
-/**
- * The server-sent events of a response: {event, data} each, as they come.
- * @param {Response} response
- */
-async function* eventsOf(response) {
-  const stream = /** @type {ReadableStream<Uint8Array<ArrayBuffer>>} */ (response.body);
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const messages = (text + value).split(/\r?\n\r?\n/);
-    text = messages.pop() ?? "";
-    for (const message of messages) {
-      const fields = Object.fromEntries(
-        message
-          .split(/\r?\n/)
-          .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
-      );
-      if (fields.event) yield { event: fields.event, data: inCodeUnits(JSON.parse(fields.data)) };
-    }
-  }
-}
-
-/**
- * Send a body as JSON to a call that says how far it is: `on` has functions of the data of the events `progress` and
- * `expected`. Resolves to the answer; rejects with the Problem.
- * @param {string} path
- * @param {any} body
- * @param {{[event: string]: (data: any) => void}} on
- * @param {AbortSignal} [signal]
- * @returns {Promise<any>}
- */
-export async function followJSON(path, body, on, signal) {
-  const headers = { "content-type": "application/json", accept: "text/event-stream" };
-  const response = await answer(path, { method: "POST", headers, body: JSON.stringify(body), signal });
-  try {
-    for await (const { event, data } of eventsOf(response)) {
-      if (event === "failed") throw new Problem(data);
-      if (event === "done") return data;
-      on[event]?.(data);
-    }
-  } catch (error) {
-    if (error.name === "AbortError" || error instanceof Problem) throw error;
-  }
-  throw connectionLost("The connection to the server is lost", "The rest of the answer did not arrive.");
 }
 
 /**

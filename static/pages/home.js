@@ -3,6 +3,7 @@
 
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
 import { limits, ramp } from "../core/colour.js";
+import { patiently } from "../core/patience.js";
 import { byId, el, percent, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { FEATURED_METHOD } from "../core/registry.js";
@@ -55,7 +56,10 @@ async function ask(page, kind, fields) {
   say("status", "asking…");
   try {
     const { models } = await loaded;
-    const { id } = await createExplanation({ model: modelFor(models, kind)?.name, ...fields });
+    const { id } = await patiently(
+      () => createExplanation({ model: modelFor(models, kind)?.name, ...fields }),
+      (seconds) => say("status", `the server has many questions: asking again in ${seconds} s`),
+    );
     remember(id);
     location.href = `${page}?id=${encodeURIComponent(id)}`;
   } catch (problem) {

@@ -50,12 +50,13 @@ export class Measuring {
   }
 
   /**
-   * Fill the section; it stays hidden where the server cannot be asked.
+   * Fill the section; it stays hidden where the server cannot be asked, or measures nothing for whoever asks.
    * @returns {Promise<void>}
    */
   async show() {
     /** @type {Runs} */
     const { models, sets, most, current } = await getJSON("/api/runs");
+    if (!models.length) return; // who asks may not measure here
     this.models = new Map(models.map((model) => [model.name, model]));
     this.model.append(...models.map(option));
     this.methods.append(...sets.map(({ name, title, says }) => el("option", { value: name, title: says }, title)));

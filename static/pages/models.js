@@ -17,6 +17,7 @@ const KINDS = { image: "image classifier", clip: "image and prompt", text: "text
 /** @type {{[name: string]: string}} */
 const STATES = { loaded: "loaded", loading: "loading", available: "not loaded", failed: "could not be loaded" };
 const following = new Set();
+let mayLoad = true; // whether models of the hub can be had
 
 /**
  * What is known of a model, as pairs of name and value.
@@ -109,6 +110,7 @@ function card(model) {
     el("a", { class: "act", href: `${PAGES[String(model.kind)]}?model=${encodeURIComponent(model.name)}` }, "Open");
   const retry = model.state === "failed" ? "Try again" : "Load";
   const load =
+    mayLoad &&
     (model.state === "available" || model.state === "failed") &&
     el("button", { type: "button", class: "act plain", on: { click: () => load_(model.name, place) } }, retry);
   const place = el("div", { class: "loading" });
@@ -222,7 +224,9 @@ async function load_(name, place) {
 
 async function refresh() {
   /** @type {Models} */
-  const { models } = await getJSON("/api/models");
+  const { models, may_load } = await getJSON("/api/models");
+  mayLoad = may_load;
+  byId("load").hidden = !mayLoad;
   const kept = new Map([...byId("cards").children].map((node) => [node.dataset.name, node]));
   // a card whose loading is being followed stays, so that its progress goes on
   byId("cards").replaceChildren(

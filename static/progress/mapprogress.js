@@ -83,6 +83,17 @@ export class MapProgress {
     this.line.begin(() => LOST);
   }
 
+  /**
+   * It waits: for its turn, as explanation `id`, or to be taken, which `stop()` ends.
+   * @param {string | null} id
+   * @param {() => string} says
+   * @param {() => void} [stop]
+   */
+  wait(id, says, stop) {
+    if (id) this.#id = id;
+    this.line.begin(says, "Stop", stop ?? (() => this.#stop()));
+  }
+
   /** The server is back. */
   regain() {
     if (this.#id) this.#wait();

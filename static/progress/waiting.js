@@ -1,7 +1,9 @@
 // The questions of a tool: they wait for their answers, say how long it takes, can be stopped, and wait where the
 // server is away.
 
-import { followJSON, isLost, serverIsBack } from "../core/api.js";
+import { isLost, serverIsBack } from "../core/api.js";
+import { patiently } from "../core/patience.js";
+import { followJSON } from "../core/studyanswer.js";
 import { LOST, now, remaining, WaitingLine } from "./waitingline.js";
 
 /** @import { ExpectedData, ProgressData } from "../core/schemas.js" */
@@ -9,7 +11,7 @@ import { LOST, now, remaining, WaitingLine } from "./waitingline.js";
 /**
  * A question that waits for its answer. Of what is sent again, `sending` is the newest.
  * @typedef {{onProgress: (progress: ProgressData) => void, isOver: AbortController, sending?: AbortController,
- *   began: number, expected: number | null, done: number, all: number, isGone: boolean}} Question
+ *   began: number, expected: number | null, done: number, all: number, isGone: boolean, busyUntil: number}} Question
  */
 
 /** The questions of a tool that wait for their answers, and the line that says so. */
@@ -44,6 +46,7 @@ export class Waiting {
       done: 0,
       all: 0,
       isGone: false,
+      busyUntil: 0,
     };
     const over = () => question.isOver.abort();
     signal?.addEventListener("abort", over, { once: true });
@@ -51,7 +54,7 @@ export class Waiting {
     try {
       for (;;) {
         try {
-          return await this.#once(question, path, body);
+          return await this.#patiently(question, path, body);
         } catch (problem) {
           question.isOver.signal.throwIfAborted();
           if (problem.name === "AbortError") await this.#pressed(question);
@@ -72,15 +75,30 @@ export class Waiting {
   }
 
   /**
+   * As often as the server has too many questions; what it says to wait is said.
    * @param {Question} question
    * @param {string} path
    * @param {any} body
    */
-  #once(question, path, body) {
+  #patiently(question, path, body) {
     const sending = new AbortController();
-    Object.assign(question, { sending, began: now(), expected: null, done: 0, all: 0 });
-    const over = () => sending.abort();
-    question.isOver.signal.addEventListener("abort", over, { once: true });
+    question.sending = sending;
+    question.isOver.signal.addEventListener("abort", () => sending.abort(), { once: true });
+    const onPause = (/** @type {number} */ seconds) => {
+      question.busyUntil = now() + seconds;
+      this.#draw();
+    };
+    return patiently(() => this.#once(question, path, body, sending.signal), onPause, sending.signal);
+  }
+
+  /**
+   * @param {Question} question
+   * @param {string} path
+   * @param {any} body
+   * @param {AbortSignal} signal
+   */
+  #once(question, path, body, signal) {
+    Object.assign(question, { began: now(), expected: null, done: 0, all: 0, busyUntil: 0 });
     this.#draw();
     const on = {
       expected: (/** @type {ExpectedData} */ { seconds }) => {
@@ -94,7 +112,7 @@ export class Waiting {
         question.onProgress(progress);
       },
     };
-    return followJSON(path, body, on, sending.signal);
+    return followJSON(path, body, on, signal);
   }
 
   /**
@@ -143,6 +161,8 @@ export class Waiting {
   #says() {
     const questions = [...this.#asked];
     if (questions.some(({ isGone }) => isGone)) return LOST;
+    const busy = Math.max(...questions.map(({ busyUntil }) => busyUntil));
+    if (busy) return `The server has many questions: asking again in ${Math.max(1, Math.ceil(busy - now()))} s`;
     /** @param {Question} question */
     const longest = ({ began, expected, done, all }) => remaining({ elapsed: now() - began, expected, done, all });
     const times = questions.map(longest).filter(Boolean);

@@ -26,7 +26,8 @@ export class Answering {
   constructor(workbench) {
     this.workbench = workbench;
     this.job = new Job({
-      queued: ({ position }) => say("status", position > 0 ? `waiting, ${position} before you` : "waiting"),
+      queued: ({ position }, question) => this.#queued(position, question),
+      busy: async (seconds) => (await import("./busy.js")).sayBusy(this, seconds),
       started: (info, question) => this.#started(info, question),
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => this.#done(took, question),
@@ -46,6 +47,16 @@ export class Answering {
       (problem) => workbench.report(problem, byId("results-problem")),
       () => workbench.ask({}),
     );
+  }
+
+  /**
+   * @param {number} position
+   * @param {TakenQuestion} question
+   */
+  #queued(position, question) {
+    say("status", position > 0 ? `waiting, ${position} before you` : "waiting");
+    if (position > 0) this.mapProgress.wait(question.id, () => `Waiting: ${position} before yours`);
+    else this.mapProgress.regain();
   }
 
   /**

@@ -24,11 +24,13 @@ const withheld = ({ abstention, targets }) =>
     judgement ? [judgement.detail] : [],
   );
 
+const SHARED = "Somebody shared this: it can be read here. Give the picture or the text yourself to ask more.";
+
 /** What stands over the plates. */
 export class Headline {
   #page = document.title; // its name
 
-  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined}} workbench */
+  /** @param {WorkbenchView & {modelInfo: {model: Model} | undefined, sharedId: string | null}} workbench */
   constructor(workbench) {
     this.workbench = workbench;
     const naming = namingField(
@@ -36,10 +38,15 @@ export class Headline {
       (title, id) => this.#named(title, id),
     );
     naming.button.disabled = true; // while nothing is on show
-    workbench.subject.follow(({ id }) => (naming.button.disabled = !id));
+    workbench.subject.follow(({ id }) => (naming.button.disabled = !id || id === workbench.sharedId));
     this.naming = [naming.button, naming.form];
     this.title = el("p", { class: "own-title", hidden: true });
     byId("question").parentNode.before(this.title);
+  }
+
+  #sharing() {
+    const { id, sharedId } = this.workbench;
+    return id && id === sharedId ? [SHARED] : [];
   }
 
   /**
@@ -53,7 +60,9 @@ export class Headline {
     byId("asking").textContent = askingLine(info, isClip);
     this.#entitle();
     byId("notes").replaceChildren(
-      ...[...(isClip ? withheld(info) : []), ...(info.notes ?? [])].map((note) => el("li", {}, note)),
+      ...[...(isClip ? withheld(info) : []), ...(info.notes ?? []), ...this.#sharing()].map((note) =>
+        el("li", {}, note),
+      ),
     );
     this.sumUp(false);
   }

@@ -15,9 +15,9 @@ export class Job {
   #sending = null;
 
   /**
-   * `on` has queued({position}), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
-   * lost(problem); away() and back() where the server goes away and is there again, renewed(job) where it then makes
-   * anew, under another id, what it had not finished.
+   * `on` has queued({position}, job), started(info, job), method(map, job), done({seconds}, job), failed(problem, job),
+   * lost(problem); busy(seconds) where the server takes no more questions for so long; away() and back() where it goes
+   * away and is there again, renewed(job) where it then makes anew, under another id, what it had not finished.
    * @param {{[event: string]: (data?: any, job?: any) => void}} on
    */
   constructor(on) {
@@ -77,8 +77,13 @@ export class Job {
     return job;
   }
 
+  /** Do not ask again a question that the server has not taken. */
+  giveUp() {
+    this.#sending?.abort();
+  }
+
   /**
-   * Do what may find the server away until it is back.
+   * Do what may find the server away until it is back, or busy until it is not.
    * @template T
    * @param {() => Promise<T>} ask
    * @param {AbortSignal} signal
@@ -89,6 +94,10 @@ export class Job {
       try {
         return await ask();
       } catch (problem) {
+        if (problem.retryAfter) {
+          const { patiently } = await import("../core/patience.js");
+          return patiently(ask, this.on.busy ?? (() => {}), signal, problem);
+        }
         if (!isLost(problem)) throw problem;
         this.on.away?.();
         await serverIsBack(signal);
@@ -132,7 +141,7 @@ export class Job {
     live.stop = follow(
       `${explanationPath(job.id)}/events`,
       {
-        queued: here(queued),
+        queued: here((data) => queued(data, job)),
         started: here((info) => started(info, job)),
         method: here((map) => method(map, job)),
         done: end(done),

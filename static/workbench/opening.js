@@ -88,6 +88,7 @@ function reopen(workbench, stored) {
   const { model, side } = workbench.question;
   const { modelInfo } = workbench;
   const { id, state } = stored;
+  workbench.sharedId = stored.shared ? id : null;
   const parts = { ...questionOf(stored, workbench.kind), model, side, modelInfo, id, state };
   workbench.question = workbench.taken = /** @type {TakenQuestion} */ (parts);
   workbench.answering.job.follow(workbench.taken);

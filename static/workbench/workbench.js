@@ -43,6 +43,8 @@ export class Workbench {
   #opened = new Promise((resolve) => (this.#isOpen = resolve)); // once it is known which model answers
   /** @type {TakenQuestion | null} the newest question that the server took: the address of the page names it */
   taken = null;
+  /** @type {string | null} the explanation of the address, where it is somebody else's */
+  sharedId = null;
   /** @type {TakenQuestion | null} the question whose answer is on show */
   shown = null;
   /** @type {ModelInfo | undefined} */

@@ -101,3 +101,25 @@ def test_nobody_waits_any_more(page: Page) -> None:
     with page.expect_event("requestfailed"):
         page.evaluate("() => window.waiting.drop()")
     assert str(outcome(page)).startswith("AbortError")
+
+
+def test_a_busy_server_is_asked_again_after_as_long_as_it_says(desk: Visit, page: Page) -> None:
+    busy = {"type": "urn:vitrine:problem:queue-full", "title": "Queue full", "status": 429, "detail": "Many wait."}
+    kind = {"content-type": "application/problem+json"}
+    answers(
+        page,
+        lambda route: route.fulfill(status=429, headers={**kind, "retry-after": "300"}, body=json.dumps(busy)),
+        lambda route: route.fulfill(status=429, headers={**kind, "retry-after": "1"}, body=json.dumps(busy)),
+        lambda route: route.fulfill(**told(("done", "there"))),
+        lambda route: route.fulfill(status=429, headers={**kind, "retry-after": "601"}, body=json.dumps(busy)),
+    )
+    page.evaluate("() => window.ask()")
+    expect(page.locator("#line")).to_contain_text("The server has many questions: asking again in 300 s")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#line")).to_contain_text("Stopped")
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.locator("#line")).to_contain_text("asking again in 1 s")
+    assert outcome(page) == "there"
+    page.evaluate("() => window.ask()")
+    assert outcome(page) == "Error: Many wait."  # longer than anybody waits
+    desk.refused(429, 429, 429)
