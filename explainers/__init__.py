@@ -40,6 +40,7 @@ from explainers.records.session import Cancelled, Session
 from explainers.records.targets import TARGETS, AnyOf, Contrast, NamedLogits, Probability, Target, add_target
 from explainers.records.trace import MethodOutput, Trace
 from explainers.self_check.opening import open  # noqa: A004  (the word for it)
+from explainers.serving import LiveServer, serve
 
 __all__ = [
     "KINDS",
@@ -62,6 +63,7 @@ __all__ = [
     "Explanation",
     "Guess",
     "Interaction",
+    "LiveServer",
     "MapBatch",
     "MapPrecision",
     "MethodOutput",
@@ -103,6 +105,7 @@ __all__ = [
     "mix",
     "open",
     "regions",
+    "serve",
     "summarise",
     "variants",
     "word_probe",

@@ -13,7 +13,7 @@ from server.commands import CommandError, Commands
 from server.settings import Settings, environment_name, load_settings
 
 if TYPE_CHECKING:
-    import uvicorn
+    from server.web_server import WebServer
 
 
 def add(commands: Commands) -> None:
@@ -72,30 +72,14 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def the_server(settings: Settings) -> uvicorn.Server:
+def the_server(settings: Settings) -> WebServer:
     """The application inside uvicorn, which says where it is once it answers."""
     from server.jobs.processes import prepare_processes
 
     prepare_processes()  # they import what models need while this one imports what the pages need
-    import uvicorn
-
     from server.app import create_app
-    from server.http.protocol import HeadLimitProtocol
+    from server.web_server import WebServer
 
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started and sockets:
-                print(f"Vitrine is at {address(sockets[0])} (Ctrl+C stops it)", flush=True)
-
-    # An open event stream would keep the server from stopping. The application logs its calls itself, and believes proxies itself.
-    return Server(
-        uvicorn.Config(
-            create_app(settings),
-            http=HeadLimitProtocol,
-            log_level=settings.log_level,
-            timeout_graceful_shutdown=4,
-            access_log=False,
-            proxy_headers=False,
-        )
+    return WebServer(
+        create_app(settings), settings, lambda listener: print(f"Vitrine is at {address(listener)} (Ctrl+C stops it)", flush=True)
     )

@@ -66,11 +66,11 @@ async function use(workbench, name, stored) {
   const { models } = workbench;
   if (stored) workbench.question.side = stored.prompts ? "text" : "image";
   await workbench.page.load?.({ count: stored?.targets?.length ?? 0, side: workbench.question.side });
-  const model = await models.ready(String(name)).catch((problem) => {
+  const model = await models.ready(String(name ?? "")).catch((problem) => {
     if (!stored && workbench.address.model) throw problem;
     workbench.modelProblem = problem;
     showProblem(byId("results-problem"), problem);
-    return models.ready(String(models.preferred));
+    return models.ready(String(models.preferred ?? ""));
   });
   const specs = stored?.methods ?? workbench.question.methods;
   const modelInfo = await workbench.modelInfoOf(model.name, workbench.question.side, specs);

@@ -156,7 +156,7 @@ export class Workbench {
   async modelInfoOf(name, side, specs) {
     const { modelInfo } = this;
     if (modelInfo?.model.name === name && modelInfo?.side === side) return modelInfo;
-    const model = await this.models.ready(String(name));
+    const model = await this.models.ready(String(name ?? ""));
     return { model, side, ...(await fetchModelInfo(model.name, side, specs)) };
   }
 
