@@ -14,6 +14,8 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
+from server.schemas.question import Question
+
 THUMBNAIL = (64, 64)  # pixels: twice what the pages show, for dense screens
 
 
@@ -41,6 +43,17 @@ class SampleInput:
             buffer = io.BytesIO()
             ImageOps.fit(image.convert("RGB"), THUMBNAIL).save(buffer, "WEBP", quality=70)
         return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def is_sample(samples: Iterable[SampleInput], question: Question) -> bool:
+    """Whether what is asked about is one of the samples, to the last byte."""
+    image, text = question.image, question.text
+    for path, sample_text in ((sample.image, sample.entry.get("text")) for sample in samples):
+        if path is None and image is None and text == sample_text and question.text_pair is None:
+            return True
+        if path is not None and image is not None and path.stat().st_size == len(image) and path.read_bytes() == image:
+            return True
+    return False
 
 
 def sample_folders() -> list[Path]:

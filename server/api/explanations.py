@@ -31,6 +31,7 @@ from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
 from server.lookup import COPY, ExplanationId, as_asked, check_theirs, find_document, input_of, is_theirs, question_asked
+from server.samples import is_sample
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.schemas.question import Question, QuestionForm
 from server.services import Services, Use
@@ -104,16 +105,21 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
 
 
 def _submit(question: Question, entry: ModelEntry, images: dict[str, bytes], services: Services, visitor: Visitor) -> Job | str:
-    """Queue the explanation; or the id of a finished one of this visitor that answers the same question."""
+    """Queue the explanation; or the id of a finished one of this visitor that answers the same question. What another made of a sample is
+    copied: samples belong to nobody, and a whole course begins with them.
+    """
     if entry.state == "failed" and entry.problem is not None:
         raise entry.problem
     if entry.state == "available":
         services.registry.ask(entry.name, services.worker.load, visitor=visitor)
     if (facts := entry.facts) is not None:  # else the worker checks, once the model is loaded
-        key = plan(question, facts).key
-        if (known := services.store.finished(key, None if visitor.is_alone else visitor.owner)) is not None:
-            if question.image is not None and services.store.upload(known) is None:
-                services.store.keep_upload(known, question.image)  # it was made before uploads were kept
+        key, store = plan(question, facts).key, services.store
+        known = store.finished(key, None if visitor.is_alone else visitor.owner)
+        if known is None and is_sample(services.samples.values(), question) and (other := store.finished(key)) is not None:
+            known = store.copy(other, key, visitor.owner)
+        if known is not None:
+            if question.image is not None and store.upload(known) is None:
+                store.keep_upload(known, question.image)  # it was made before uploads were kept
             services.metrics.reused()
             return known
     job = Job(question, entry, images, visitor)

@@ -83,7 +83,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def _wants_page(request: Request) -> bool:
     """Whether a person's browser asks for a page, and not a program for an answer of the API."""
     elsewhere = request.url.path.startswith(("/api/", "/static/"))
-    is_page = request.method == "GET" or request.url.path == LOGIN
+    is_page = request.method == "GET" or request.url.path.endswith(LOGIN)
     return is_page and not elsewhere and "text/html" in request.headers.get("accept", "")
 
 

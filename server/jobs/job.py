@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from server.http.problems import Problem
@@ -46,7 +44,8 @@ class Job:
         stored: Mapping[str, Any] | None = None,
     ) -> None:
         """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
-        self.id = secrets.token_hex(16) if stored is None else str(stored["id"])
+        identity = documents.new_identity() if stored is None else {"id": str(stored["id"])}
+        self.id = identity["id"]
         self.question, self.entry, self.images, self.visitor = question, entry, {**images, QUESTION: question.to_json().encode()}, visitor
         self.waits_since = time.monotonic()
         self.key: str | None = None
@@ -59,9 +58,8 @@ class Job:
         self._position: int | None = None
         self._lock = threading.Lock()
         self._document: dict[str, Any] = {
-            "id": self.id,
+            **identity,
             "state": "queued",
-            "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
             **{name: stored[name] for name in ("created", "title") if stored is not None and name in stored},
             "model": entry.name,
             **question.unusual,

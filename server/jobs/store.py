@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from server.http.problems import Problem
+from server.jobs.documents import new_identity
 from server.json_text import NotJsonError, json_text, parsed_json
 
 log = logging.getLogger(__name__)
@@ -188,6 +189,18 @@ class Store:
             self._db.execute(
                 "DELETE FROM explanations WHERE number <= ? AND state IN ('done', 'failed', 'cancelled')", (number - self._keep,)
             )
+
+    def copy(self, explanation_id: str, key: str, owner: str) -> str | None:
+        """Store a finished explanation once more for ``owner``, as new and without its title; the id of that, None where it is gone."""
+        with self._lock:
+            document = self.document(explanation_id)
+            if document is None:
+                return None
+            images = dict(self._db.execute("SELECT name, data FROM images WHERE id = ?", (explanation_id,)).fetchall())
+            copied = {name: value for name, value in document.items() if name != "title"} | new_identity()
+            self.add(copied, images, self.upload(explanation_id), owner)
+            self.save(copied, key=key)
+            return str(copied["id"])
 
     def keep_upload(self, explanation_id: str, upload: bytes) -> None:
         """Keep the uploaded file with an explanation that has none."""

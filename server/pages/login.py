@@ -29,9 +29,13 @@ class LoginForm(BaseModel):
 
 def next_page(address: URL) -> str:
     """The page that somebody wanted, as an address of this server."""
-    if address.path == LOGIN:
-        return "/"
+    if address.path.endswith(LOGIN):
+        return address.path.removesuffix(LOGIN) + "/"
     return f"{address.path}?{address.query}" if address.query else address.path
+
+
+def _first_page(request: Request) -> str:
+    return f"{request.scope.get('root_path', '')}/"
 
 
 def add_login(app: FastAPI) -> None:
@@ -40,7 +44,7 @@ def add_login(app: FastAPI) -> None:
 
     def page(request: Request) -> RedirectResponse:
         if request.app.state.access is None:
-            return RedirectResponse("/", 303)
+            return RedirectResponse(_first_page(request), 303)
         raise token_needed()
 
     def take(request: Request, form: Annotated[LoginForm, Form()]) -> RedirectResponse:
@@ -49,7 +53,7 @@ def add_login(app: FastAPI) -> None:
             raise Problem(404, "no-token", "This server has no token.", send="Open its first page.")
         access.check(form.token.strip(), site_of(request.client.host if request.client else ""))
         is_ours = form.after.startswith("/") and not form.after.startswith(("//", "/\\"))
-        response = RedirectResponse(form.after if is_ours else "/", 303)
+        response = RedirectResponse(form.after if is_ours else _first_page(request), 303)
         response.headers.append("Set-Cookie", cookie_header(LOGIN_COOKIE, access.login(), request.scope))
         return response
 

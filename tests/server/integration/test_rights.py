@@ -132,6 +132,32 @@ def test_the_same_question(apart: Site) -> None:
     assert apart.ask(explained.picture, wait=True).json()["id"] == explained.id
 
 
+def test_what_was_asked_of_a_sample_is_copied(tmp_path: Path) -> None:
+    """Nobody waits for it twice; the copy is new, without the title, and its visitor's."""
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    (folder / "index.json").write_text('{"samples": [{"id": "one", "kind": "image", "image": "one.png"}]}')
+    (folder / "one.png").write_bytes(png(5))
+    with Sites(tmp_path / "home", [folder])(visitors="apart") as site:
+        first = site.ask(png(5), wait=True).json()
+        path = f"/api/explanations/{first['id']}"
+        site.client.patch(path, json={"title": "mine"})
+        calls = len(site.engine.calls)
+        become(site, None)
+        copy = site.ask(png(5), wait=True).json()
+        assert len(site.engine.calls) == calls
+        assert {name for name in first if first[name] != copy[name]} == {"id", "created"}
+        assert copy.keys() == first.keys()
+        mine = f"/api/explanations/{copy['id']}"
+        assert site.ask(png(5), wait=True).json()["id"] == copy["id"]
+        for file in ("original.jpg", "tensors.safetensors"):
+            assert site.client.get(f"{mine}/{file}").content == site.client.get(f"{path}/{file}").content
+        assert site.ask(source=copy["id"], target="dog").status_code == 202
+        assert site.client.delete(mine).status_code == 204
+        assert site.get(path)["title"] == "mine"
+        assert site.ask(png(5), target="dog", wait=True).json()["id"] not in (first["id"], copy["id"])
+
+
 CALLS: dict[str, Callable[[Site], list[Any]]] = {
     "see whether the server lives and is ready": lambda site: [site.client.get(path) for path in ("/healthz", "/readyz")],
     "open the pages and read by a link": lambda site: [
