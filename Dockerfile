@@ -7,6 +7,8 @@
 #
 # docker run -p 8000:8000 -v vitrine:/data vitrine                                               at http://localhost:8000
 # docker run -p 8000:8000 -v vitrine:/data -e VITRINE_ALLOWED_HOSTS=vitrine.example vitrine      for other machines, by that name
+# In a container visitors are apart, and models of the hub need VITRINE_ALLOW_MODELS=yes: see docs/visitors.md. For yourself alone:
+# docker run -p 127.0.0.1:8000:8000 -v vitrine:/data -e VITRINE_VISITORS=together -e VITRINE_ALLOW_MODELS=yes -e VITRINE_ALLOW_RUNS=yes vitrine
 
 ARG PYTHON=3.11
 
