@@ -16,10 +16,13 @@ def test_a_secret_is_read_here_alone_and_as_it_was_made(tmp_path: Path) -> None:
     assert len(owner) == 32
     assert here.new()[0] != owner
     (tmp_path / "other").mkdir()
-    altered = (secret[:-1] + ("A" if secret[-1] != "A" else "B"), "0" + secret[1:], owner, f"{owner}.", "", "\udcff", "ü.ü")
-    for forged in (*altered, VisitorSecrets(tmp_path / "other").new()[1], here.signer("login").sign(owner).decode()):
-        if forged != secret:
-            assert here.read(forged) is None, forged
+    head, _, signature = secret.rpartition(".")
+    other_signature = f"{'B' if signature[0] == 'A' else 'A'}{signature[1:]}"
+    other_head = f"{'1' if head[0] == '0' else '0'}{head[1:]}"
+    elsewhere = VisitorSecrets(tmp_path / "other").new()[1]
+    altered = (f"{head}.{other_signature}", f"{other_head}.{signature}", owner, f"{owner}.", "", "\udcff", "ü.ü")
+    for forged in (*altered, elsewhere, here.signer("login").sign(owner).decode()):
+        assert here.read(forged) is None, forged
 
 
 def test_the_key_is_private_and_a_broken_one_is_said(tmp_path: Path) -> None:
