@@ -12,21 +12,20 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import STEPS, GatedModels
 
 BUSY = {"type": "urn:vitrine:problem:queue-full", "title": "Queue full", "status": 429, "detail": "Many wait.", "send": "Ask again."}
 METHODS = "/image?methods=rollout&methods=fullgrad_plus:libra"
 
 
 @pytest.fixture(scope="module")
-def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, FakeEngine]]:
-    engine = FakeEngine()
-    with played(tmp_path_factory.mktemp("apart"), engine, visitors="apart") as address:
-        yield address, engine
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, GatedModels]]:
+    with GatedModels().in_registry() as models, played(tmp_path_factory.mktemp("apart"), models, visitors="apart") as address:
+        yield address, models
 
 
 @pytest.fixture
-def desk(browser: Browser, apart: tuple[str, FakeEngine]) -> Iterator[Visit]:
+def desk(browser: Browser, apart: tuple[str, GatedModels]) -> Iterator[Visit]:
     yield from visit(browser, apart[0])
 
 
@@ -86,8 +85,8 @@ def test_another_browser_reads_by_the_link_and_finds_nothing(desk: Visit, browse
     expect(page.locator(".record h2")).to_contain_text("Anna's zebra")
 
 
-def test_a_busy_server_is_asked_again_and_the_place_in_the_queue_is_shown(desk: Visit, apart: tuple[str, FakeEngine]) -> None:
-    address, engine = apart
+def test_a_busy_server_is_asked_again_and_the_place_in_the_queue_is_shown(desk: Visit, apart: tuple[str, GatedModels]) -> None:
+    address, models = apart
     page, waits = desk.open(METHODS, maps=False), desk.page.locator(".over .waits").first
     give(page, 1)
     finished(page)
@@ -101,8 +100,8 @@ def test_a_busy_server_is_asked_again_and_the_place_in_the_queue_is_shown(desk: 
         return route.continue_()
 
     page.route("**/api/explanations", answer)
-    gate = engine.gate("rollout?start_layer=1")
-    HTTP.post(f"{address}/api/explanations", data={"model": "scenes-vit", "methods": "rollout?start_layer=1"}, files={"image": png(7)})
+    gate = models.gate(STEPS[0])
+    HTTP.post(f"{address}/api/explanations", data={"model": "scenes-vit", "methods": STEPS[0]}, files={"image": png(7)})
     gate.wait()
     give(page, 2)
     expect(waits).to_contain_text("asking again in 1 s")

@@ -11,8 +11,8 @@ import pytest
 from server.app import create_app
 from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
-from tests.server.fake_engine import FakeEngine
 from tests.server.support.checked_client import CheckedClient
+from tests.server.support.gated_models import STEPS, GatedModels
 
 COOKIE, HEADER = "vitrine-visitor", "X-Vitrine-Visitor"
 TOKEN = "a-token-of-many-letters"
@@ -22,10 +22,10 @@ SITE = {"Origin": "http://testserver"}
 @contextmanager
 def from_address(sites: Sites, address: str, **settings: Any) -> Iterator[Site]:
     """A server that is asked from this address."""
-    engine = FakeEngine()
-    app = create_app(load_settings({"home": sites.home, "visitors": "apart", **settings}), engine.source(), [])
-    with CheckedClient(app, client=(address, 50000)) as client:
-        yield Site(client, engine)
+    with GatedModels().in_registry() as models:
+        app = create_app(load_settings({"home": sites.home, "visitors": "apart", **settings}), models.source(), [])
+        with CheckedClient(app, client=(address, 50000)) as client:
+            yield Site(client, models)
 
 
 def test_a_browser_gets_its_cookie_with_its_first_page(sites: Sites) -> None:
@@ -156,8 +156,8 @@ def test_one_visitor_and_one_address_ask_only_so_often(sites: Sites, refused: Ch
 def test_who_drops_secrets_gets_no_turn_with_each(sites: Sites, refused: Check) -> None:
     """They are one visitor, the address: so is their share of the queue."""
     with sites(visitors="apart", queue_size=4, queue_share=2) as site:
-        gate = site.engine.gate("rollout")
-        site.ask(png(0), methods=["rollout"])
+        gate = site.models.gate(STEPS[0])
+        site.ask(png(0), methods=[STEPS[0]])
         gate.wait()
         for seed, status in ((1, 202), (2, 202), (3, 429)):
             site.client.cookies.clear()
