@@ -15,6 +15,7 @@ from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
 from explainers.analysis.summary import Summary, summarise
 from explainers.analysis.word_probe import WordProbe, word_probe
+from explainers.autograd.backward_rule import backward_rule
 from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
@@ -93,6 +94,7 @@ __all__ = [
     "agreement_sentence",
     "alike",
     "all_variants",
+    "backward_rule",
     "contributions",
     "default_methods",
     "deletion_test",

@@ -184,7 +184,7 @@ def note(rec: Recorder, out: Tensor, kind: NodeKind, given: Any, role: Role | No
     """Put a call without an operator, of the function ``name``, on the list: it ``given`` these arguments gave ``out``; returns that."""
     first = [rec.nodes.of(given[0])] if given and isinstance(given[0], Tensor) else [None]
     others = [
-        rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if active(tensor)
+        rec.nodes.of(tensor) for tensor in tensors_in(given[1:] if given and isinstance(given[0], Tensor) else given) if rec.active(tensor)
     ]
     rec.nodes.add(Node(kind, (*first, *others), {"function": name}, out.shape, role=role), out)
     return out
@@ -234,7 +234,7 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     if inherited == Role.TRANSPOSED or (inherited in (Role.SCORES, Role.CURVED, Role.WEIGHTS, Role.CONTEXT) and not moves):
         inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
     given = (*args, *kwargs.values())
-    unruled = not moves and not (inherited and isinstance(out, Tensor)) and any(map(active, tensors_in(given)))
+    unruled = not moves and not (inherited and isinstance(out, Tensor)) and any(map(rec.active, tensors_in(given)))
     for tensor in out if isinstance(out, tuple | list) else (out,):
         if active(tensor):
             note(rec, tensor, Move if moves else Unruled, given, inherited, name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache
+from inspect import signature
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
@@ -32,17 +34,30 @@ class Operator(Function):
         raise NotImplementedError
 
 
+@cache
+def argument_names(operator: type[Operator]) -> tuple[str, ...]:
+    """What an operator calls its arguments."""
+    return tuple(signature(operator.forward).parameters)[1:-1]
+
+
 class Recorder(Protocol):
     """A forward pass while it is recorded, and the backward passes over it.
 
     double    whether everything is computed in float64
     nodes     what has run so far
     is_differentiated  whether backward passes go over it; else contributions are sent forward
+    is_own_code  whether it is a user's own pass (:mod:`explainers.autograd.own_code`): dropout acts, and weights get gradients
+    is_differentiated_again  whether what the backward pass under way brings back is a function of what the operators took
     """
 
     double: bool
     is_differentiated: bool
+    is_own_code: bool
+    is_differentiated_again: bool
     nodes: Nodes
+
+    def active(self, value: Any) -> bool:
+        """Whether ``value`` is a tensor on the path of the input; weights and other constants are not."""
 
     @property
     def entered(self) -> bool:

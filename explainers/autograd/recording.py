@@ -9,8 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from inspect import signature
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,12 +17,14 @@ from torch import Tensor, nn
 
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
 from explainers.autograd.detached import DetachedNumbers
+from explainers.autograd.dispatch import active
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, record_of
 from explainers.autograd.operators import Add
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
-from explainers.autograd.recorder import Operator
+from explainers.autograd.own_code import own_code
+from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import SavedValues
@@ -41,12 +42,6 @@ from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
 
 Change = Callable[[Tensor], Tensor]
-
-
-@cache
-def _names(operator: type[Operator]) -> tuple[str, ...]:
-    """What an operator calls its arguments."""
-    return tuple(signature(operator.forward).parameters)[1:-1]
 
 
 @dataclass(eq=False)
@@ -88,6 +83,8 @@ class Recording:
     """
 
     is_differentiated = True
+    is_own_code = is_differentiated_again = False
+    active = staticmethod(active)
 
     def __init__(
         self,
@@ -101,6 +98,8 @@ class Recording:
         single_head: bool = False,
         double: bool = False,
     ) -> None:
+        if own_code().blocks:
+            raise ExplainerError("A model cannot be explained in a block of backward_rule: ask for the explanation before it or after it.")
         self.model = model
         self.double = double
         self.layout: Layout = model.layout_of(tensors)
@@ -251,7 +250,7 @@ class Recording:
     def _add_node(self, operator: type[Operator], arguments: tuple[Any, ...], out: Tensor, role: Role | None) -> Tensor:
         """Put an operator on the list."""
         inputs, settings = [], {}
-        for name, argument in zip(_names(operator), arguments, strict=True):
+        for name, argument in zip(argument_names(operator), arguments, strict=True):
             is_path = isinstance(argument, Tensor) and argument.requires_grad
             if isinstance(argument, Tensor):
                 inputs.append(self.nodes.of(argument) if is_path else None)

@@ -7,6 +7,7 @@ overwritten is copied first, once, and only where something kept it.
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from explainers.errors import ExplainerError
 class _Kept:
     """A value that was kept, at the version that it had."""
 
-    __slots__ = ("value", "version")
+    __slots__ = ("__weakref__", "value", "version")
 
     def __init__(self, value: Tensor) -> None:
         self.value, self.version = value, value._version
@@ -57,6 +58,27 @@ class SavedValues:
         """The forward pass is over: what is kept belongs to its graph."""
         self._new.clear()
         self._by_memory.clear()
+
+
+class LongLivedValues:
+    """The same for passes that have no end of their own: what no graph needs any more is forgotten by itself."""
+
+    def __init__(self) -> None:
+        self.hooks = saved_tensors_hooks(self._pack, _unpack)
+        self._alive: WeakSet[_Kept] = WeakSet()
+
+    def _pack(self, value: Tensor) -> _Kept:
+        kept = _Kept(value.detach())
+        self._alive.add(kept)
+        return kept
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Copy what is kept of the memory of ``tensor``, which is about to be written into."""
+        memory = _memory(tensor)
+        for kept in list(self._alive):
+            if _memory(kept.value) == memory and kept.value._version == kept.version:
+                kept.value = kept.value.clone()
+                kept.version = kept.value._version
 
 
 def _memory(tensor: Tensor) -> int:

@@ -16,11 +16,13 @@ from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder) -> tuple[Tensor, Tensor]:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """softmax(Q K^T scale + mask) V and its weights, written out so that the attention map is a node of the graph.
 
     query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
-    A query that may attend nothing gives zeros.
+    A query that may attend nothing gives zeros. ``dropout`` of the weights: in own code alone, a recording being in eval mode.
     """
     heads, move = query.shape[-3], rec.nodes.move
     if rec.single_head:
@@ -30,7 +32,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
     turned = move(key.mT, key)
     products = (
         rec.run(op.MatMul, query, turned)
-        if query.requires_grad
+        if rec.active(query)
         else rec.run(op.LinearMap, turned, query, None, op.swapped, op.swapped_back, None)
     )
     scores: Tensor = rec.run(op.Scale, products, factor)
@@ -44,6 +46,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, sc
     else:
         closed = None
     weights = rec.run(op.Softmax, scores, -1, None, role=Role.WEIGHTS)
+    if dropout and rec.is_own_code:
+        weights = move(F.dropout(weights, dropout), weights, Role.WEIGHTS)
     out: Tensor = rec.run(op.MatMul, weights, value, role=Role.CONTEXT)
     if rec.single_head:
         out = move(out.squeeze(-3).unflatten(-1, (heads, -1)).transpose(-3, -2), out, Role.CONTEXT)
@@ -65,14 +69,14 @@ def _sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    if not (active(query) or active(key) or active(value)):
+    if not (rec.active(query) or rec.active(key) or rec.active(value)):
         return func(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = (rec.nodes.move(t.repeat_interleave(repeats, -3), t) for t in (key, value))
     if is_causal:
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-    return attention(query, key, value, attn_mask, scale, rec)[0]
+    return attention(query, key, value, attn_mask, scale, rec, dropout_p)[0]
 
 
 @handles(F.multi_head_attention_forward)
@@ -106,7 +110,7 @@ def _multi_head(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`attention`."""
-    if not (active(query) or active(key) or active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
+    if not (rec.active(query) or rec.active(key) or rec.active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
         given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
         attended, shown = F.multi_head_attention_forward(**given)
         if active(attended):
@@ -136,7 +140,7 @@ def _multi_head(
                 else given_mask
             )
             mask = additive if mask is None else mask + additive
-    attended, attention_weights = attention(q, k, v, mask, None, rec)
+    attended, attention_weights = attention(q, k, v, mask, None, rec, dropout_p if training else 0.0)
     out = op.linear(move(attended.transpose(1, 2).flatten(2), attended), out_proj_weight, out_proj_bias, rec, "attention")
     shown = None
     if need_weights:
@@ -149,6 +153,6 @@ def _multi_head(
 def _softmax(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
 ) -> Tensor:
-    if not active(input):
+    if not rec.active(input):
         return torch.softmax(input, dim, dtype=dtype)
     return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)

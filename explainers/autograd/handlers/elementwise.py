@@ -12,7 +12,6 @@ from explainers.autograd import operators as op
 from explainers.autograd.dispatch import (
     Handler,
     TorchFunction,
-    active,
     call_through,
     handles,
     make_scale,
@@ -26,7 +25,7 @@ from explainers.autograd.recorder import Recorder
 
 def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: Role | None = None, **kwargs: Any) -> Tensor:
     """An element-wise function with act(0) = 0; ``gives`` is the role of what it gives, unless it curves scores."""
-    if not active(input):
+    if not rec.active(input):
         return func(input, *args, **kwargs)
     in_place = writes_into_first(func, (input, *args), kwargs)
     act, place = _OUT_OF_PLACE.get(func, func), place_of_inplace(func)
@@ -74,7 +73,12 @@ handles(
 
 @handles(F.prelu, torch.prelu)
 def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) -> Tensor:
-    return activation(rec, func, input, weight)
+    if not (rec.is_own_code and weight.requires_grad):
+        return activation(rec, func, input, weight)
+    shaped = weight if weight.numel() == 1 or input.dim() < 2 else weight.view(-1, *[1] * (input.dim() - 2))
+    below = mul(rec, torch.mul, activation(rec, torch.relu, mul(rec, torch.mul, input, -1)), -shaped)
+    above = activation(rec, torch.relu, input)
+    return rec.nodes.move(torch.where(input > 0, above, below), above)
 
 
 @handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
@@ -87,7 +91,7 @@ def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwar
     """With zero within its bounds an activation, such as a rectifier written out; of a scale or a gate no more than its bounds."""
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
     plain = (
-        active(input)
+        rec.active(input)
         and role(rec, input) in (None, Role.SCORES, Role.CURVED, Role.CONTEXT)
         and not any(isinstance(b, Tensor) for b in bounds)
     )
@@ -99,7 +103,7 @@ def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwar
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid, F.hardsigmoid)
 def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Tensor:
     """A bounded gate."""
-    if not active(input):
+    if not rec.active(input):
         return func(input)
     curved = _curved(rec, input)
     out = rec.run(op.Gate, input, func, role=curved or Role.GATE)
@@ -110,7 +114,7 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
 
 @handles(F.glu)
 def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Tensor:
-    if not active(input):
+    if not rec.active(input):
         return func(input, dim)
     value, gated = (rec.nodes.move(half, input) for half in input.chunk(2, dim))
     out: Tensor = mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gated))
@@ -122,14 +126,14 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     """a + alpha b."""
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
-    if not (active(input) or active(other)):
+    if not (rec.active(input) or rec.active(other)):
         plain: Tensor = input + other
         return plain
-    tensor = input if active(input) else other
+    tensor = input if rec.active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
-    both = active(a) and active(b)
+    both = rec.active(a) and rec.active(b)
     kept = (Role.SCORES if role(rec, a) == role(rec, b) == Role.SCORES else None) if both else role(rec, tensor)
-    if kept == Role.UNNORMALISED and (b if active(a) else a).dim():
+    if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
     return rec.run(op.Add, a, b, kept, role=kept)
 
@@ -137,7 +141,7 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
 def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
     """a - alpha b."""
-    if not (active(input) or active(other)):
+    if not (rec.active(input) or rec.active(other)):
         plain: Tensor = input - alpha * other
         return plain
     return add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
@@ -151,11 +155,11 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """a b, element-wise."""
-    if active(input) and active(other):
+    if rec.active(input) and rec.active(other):
         return rec.run(op.Mul, input, other, (role(rec, input), role(rec, other)))
-    if not (active(input) or active(other)):
+    if not (rec.active(input) or rec.active(other)):
         return input * other
-    x, c = (input, other) if active(input) else (other, input)
+    x, c = (input, other) if rec.active(input) else (other, input)
     return rec.run(op.Scale, x, c, role=role(rec, x))
 
 
@@ -167,13 +171,13 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """a / b."""
-    if rounding_mode is not None or not (active(input) or active(other)):
+    if rounding_mode is not None or not (rec.active(input) or rec.active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
-    if not active(other):
+    if not rec.active(other):
         if isinstance(other, Tensor) and not other.is_floating_point():
             other = other.to(input.dtype)  # one over whole numbers would be of torch's default type
         return rec.run(op.Scale, input, 1 / other, role=role(rec, input))
-    if not active(input):
+    if not rec.active(input):
         return make_scale(rec, input / other, "div", input, other)
     over, under = role(rec, input), role(rec, other)
     if over == Role.UNNORMALISED and under in (Role.UNNORMALISED, Role.SCORES):
@@ -196,7 +200,7 @@ def _in_place(handler: Handler, func: TorchFunction) -> Handler:
     """x.add_(y) and the like: compute beside x, then write into it, so that everything else that holds x sees the new value."""
 
     def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not any(active(a) for a in (input, *args)):
+        if not any(rec.active(a) for a in (input, *args)):
             return function(input, *args, **kwargs)
         before = rec.nodes.move(input.clone(), input, role(rec, input))
         out = handler(rec, func, before, *args, **kwargs)

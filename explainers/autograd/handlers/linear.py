@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
+from explainers.autograd.dispatch import TorchFunction, call_through, handles, role
 from explainers.autograd.handlers.elementwise import add, mul
 from explainers.autograd.nodes import Role
 from explainers.autograd.products import factor, product_of
@@ -29,10 +29,10 @@ def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
 
 @handles(F.linear)
 def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    if active(weight):
+    if rec.active(weight):
         out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)
-    if not active(input):
+    if not rec.active(input):
         return func(input, weight, bias)
     if role(rec, input) != Role.WEIGHTS:
         return op.linear(input, weight, bias, rec, role_of(rec, input))
@@ -43,7 +43,7 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
 
 @handles(torch.addmm, Tensor.addmm)
 def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    if active(mat1) and not (active(mat2) or active(input)):
+    if rec.active(mat1) and not (rec.active(mat2) or rec.active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
         return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(rec, mat1))
     product = matmul(rec, torch.matmul, mat1, mat2)
@@ -72,7 +72,7 @@ def _grouped_mm(
     out_dtype: torch.dtype | None = None,
 ) -> Any:
     """Rows (S, D) times the matrices (experts, D, E) of the experts that they were sorted by, written out expert by expert."""
-    if not active(input) or active(mat2) or offs is None or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
+    if not rec.active(input) or rec.active(mat2) or offs is None or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
         return call_through(rec, func, (input, mat2), {"offs": offs, "bias": bias, "out_dtype": out_dtype})
     ends = offs.tolist()
     groups = [slice(first, last) for first, last in zip([0, *ends], ends, strict=False)]
@@ -90,7 +90,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     """a @ b: of two paths, or of a path and a constant."""
     other = kwargs.pop("mat2", other)
     assert other is not None
-    if not (active(input) or active(other)):
+    if not (rec.active(input) or rec.active(other)):
         return func(input, other)
     if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again
         left = rec.nodes.move(input.unsqueeze(0), input) if input.dim() == 1 else input
@@ -98,20 +98,20 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         out = matmul(rec, func, left, right)
         out = out.squeeze(-1) if other.dim() == 1 else out
         return out.squeeze(-2 if other.dim() > 1 else -1) if input.dim() == 1 else out
-    if active(input) and active(other):
+    if rec.active(input) and rec.active(other):
         if role(rec, input) == Role.CURVED:
             return matmul(rec, func, rec.run(op.Weights, input, role=Role.WEIGHTS), other)
         inner = product_of(rec.nodes.of(other))
         if inner is not None and input.shape[-2] == inner[0].shape[-1]:  # as many queries as keys: linear attention
             (key, value), times = inner, factor(rec.nodes.of(other))
             key = key if times == 1 else mul(rec, torch.mul, key, times)
-            return rec.run(op.LinearAttention, input, key, value, other.detach(), role=Role.UNNORMALISED)
+            return rec.run(op.LinearAttention, input, key, value, other if rec.is_own_code else other.detach(), role=Role.UNNORMALISED)
         roles = (role(rec, input), role(rec, other))
         out = rec.run(op.MatMul, input, other, role=Role.CONTEXT if Role.WEIGHTS in roles else Role.SCORES)
         if Role.SCORES in roles:  # three paths of another kind, which no rule knows how to share
             rec.watch(out, "attention without a softmax", _differentiates_attention)
         return out
-    if active(input):
+    if rec.active(input):
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input.shape), role_of(rec, input))
     turned = Role.TRANSPOSED if input.dim() == other.dim() == 2 else None
     return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
@@ -156,7 +156,7 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    if not active(input):
+    if not rec.active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
         padded = rec.nodes.move(_padded(input, weight, padding, dilation), input, role(rec, input))
@@ -169,7 +169,7 @@ def _conv(
         return func(x, w, None, *options)
 
     def backward(signal: Tensor, w: Tensor) -> Tensor:
-        return pull(shape, w, signal, *options)
+        return pull(shape, w.to(signal.dtype), signal, *options)  # under autocast they differ
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
     if role(rec, input) != Role.WEIGHTS:

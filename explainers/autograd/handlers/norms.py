@@ -27,11 +27,11 @@ def _layer_norm(
     *rest: Any,
     **kwargs: Any,
 ) -> Tensor:
-    def whole(x: Tensor) -> Tensor:
+    def whole(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         return F.layer_norm(x, normalized_shape, weight, bias, eps)
 
-    if not active(input):
-        return whole(input)
+    if not rec.active(input):
+        return whole(input, weight, bias)
     between = role(rec, input) in (Role.CONTEXT, Role.UNNORMALISED)  # attention and its projection
     return rec.run(op.Norm, input, weight, bias, len(normalized_shape), eps, True, whole, role=Role.CONTEXT if between else None)
 
@@ -40,11 +40,11 @@ def _layer_norm(
 def _rms_norm(
     rec: Recorder, func: TorchFunction, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    def whole(x: Tensor) -> Tensor:
+    def whole(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         return F.rms_norm(x, normalized_shape, weight, eps)
 
-    if not active(input):
-        return whole(input)
+    if not rec.active(input):
+        return whole(input, weight, None)
     epsilon = torch.finfo(input.dtype).eps if eps is None else eps
     return rec.run(op.Norm, input, weight, None, len(normalized_shape), epsilon, False, whole)
 
@@ -62,13 +62,13 @@ def _group_norm(
     **kwargs: Any,
 ) -> Tensor:
     """LayerNorm over the channels of each group and all places; the bias is added after it, where places are still told apart."""
-    if not active(input):
+    if not rec.active(input):
         return F.group_norm(input, num_groups, weight, bias, eps)
     grouped = rec.nodes.move(input.unflatten(1, (num_groups, -1)), input)
     shape = (num_groups, -1, *[1] * (input.dim() - 2))
 
-    def whole(x: Tensor) -> Tensor:
-        return F.group_norm(x.flatten(1, 2), num_groups, weight, None, eps).view_as(x)
+    def whole(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        return F.group_norm(x.flatten(1, 2), num_groups, None if weight is None else weight.flatten(), None, eps).view_as(x)
 
     normed = rec.run(op.Norm, grouped, None if weight is None else weight.view(shape), None, grouped.dim() - 2, eps, True, whole)
     out: Tensor = rec.nodes.move(normed.flatten(1, 2), normed)
@@ -89,8 +89,11 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """In evaluation an affine map for each channel: x * scale + shift."""
-    if not active(input) or training or running_mean is None or running_var is None:
-        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not rec.active(input) or training or running_mean is None or running_var is None:
+        out = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        if rec.active(input) and active(out):
+            rec.watch(out, "batch_norm of the batch's own statistics")
+        return out
     shape = (1, -1, *[1] * (input.dim() - 2))
     scale = (running_var + eps).rsqrt() * (1 if weight is None else weight)
     shift = -running_mean * scale + (0 if bias is None else bias)
@@ -119,7 +122,7 @@ def _plain_batch_norm(
 def _normalize(
     rec: Recorder, func: TorchFunction, input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
 ) -> Tensor:
-    if not active(input):
+    if not rec.active(input):
         return func(input, p, dim, eps)
     return rec.run(op.Div, input, rec.nodes.move(input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), input))
 
@@ -146,7 +149,7 @@ def _scale_maker(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) 
 
 @handles(torch.pow, Tensor.pow, Tensor.__pow__, torch.square, Tensor.square)
 def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kwargs: Any) -> Any:
-    if not active(input) or isinstance(exponent, Tensor):
+    if not rec.active(input) or isinstance(exponent, Tensor):
         return call_through(rec, torch.pow, (input, exponent), kwargs)
     if exponent in (0.5, -0.5, -1):
         return make_scale(rec, torch.pow(input, exponent), "pow", input)

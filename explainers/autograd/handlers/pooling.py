@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, role
+from explainers.autograd.dispatch import TorchFunction, call_through, handles, role
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
@@ -19,7 +19,7 @@ from explainers.autograd.recorder import Recorder
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
 def _mean(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
     dim = kwargs.pop("axis", dim)
-    if not active(input):
+    if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
     x = input if kwargs.get("dtype") is None else rec.nodes.move(input.to(kwargs["dtype"]), input)
     dims = tuple(range(x.dim())) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
@@ -30,9 +30,9 @@ def _mean(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
 def _joined(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
     """Constants beside paths, from x^1 on, are biases."""
-    path = next((t for t in tensors if active(t)), None)
+    path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
-        tensors = [t if active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]
+        tensors = [t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]
     return func(tensors, *args, **kwargs)
 
 
@@ -47,7 +47,7 @@ def _joined(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args
 )
 def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Averages, and sums of overlapping windows."""
-    if not active(input):
+    if not rec.active(input):
         return func(input, *args, **kwargs)
     return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
 
@@ -76,7 +76,7 @@ def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kw
     Tensor.amin,
 )
 def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    if not active(input) or kwargs.get("return_indices"):
+    if not rec.active(input) or kwargs.get("return_indices"):
         return call_through(rec, func, (input, *args), kwargs)
     return rec.run(Pick, input, lambda x: func(x, *args, **kwargs), role=role(rec, input))
 
@@ -85,7 +85,7 @@ def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 def _largest(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Over one dimension, with its places; the largest of all, or of two tensors, is called through."""
     dim = kwargs.pop("dim", dim)
-    if not active(input) or not isinstance(dim, int):
+    if not rec.active(input) or not isinstance(dim, int):
         return call_through(rec, func, (input,) if dim is None else (input, dim, *args), kwargs)
     places = func(input.detach(), dim, *args, **kwargs)
     return type(places)((rec.run(Pick, input, lambda x: func(x, dim, *args, **kwargs)[0]), places[1]))

@@ -33,7 +33,8 @@ class Activation(Operator):
         (g,) = signals
         if g is None:
             return None, None, None, None
-        curve, choice = Curve(ctx.act, lambda: ctx.saved_tensors, ctx.kept), ctx.rec.rule.choice("activation")
+        curve = Curve(ctx.act, lambda: ctx.saved_tensors, ctx.kept, ctx.rec.is_differentiated_again)
+        choice = ctx.rec.rule.choice("activation")
         out = choice.power(curve, g, ctx.rec.rule.choice("norm")) if ctx.power else choice.curve(curve, g)
         return out, None, None, None
 
@@ -62,8 +63,10 @@ class Gate(Operator):
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
         (g,) = signals
-        out = None if g is None else ctx.rec.rule.choice("activation").gate(Curve(ctx.act, lambda: ctx.saved_tensors), g)
-        return out, None, None
+        if g is None:
+            return None, None, None
+        curve = Curve(ctx.act, lambda: ctx.saved_tensors, differentiable=ctx.rec.is_differentiated_again)
+        return ctx.rec.rule.choice("activation").gate(curve, g), None, None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, act: Callable[[Tensor], Tensor]) -> Tensor:

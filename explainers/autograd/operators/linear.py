@@ -37,7 +37,7 @@ class LinearMap(Operator):
         ctx.maps, ctx.role, ctx.rec, ctx.biased, ctx.position = (forward, backward), role, rec, rec.entered, rec.position
         y = forward(x, w)
         ctx.save_for_backward(x, w, b, None if b is None else y)  # without a bias y is what others may write into
-        return y if b is None else y + b
+        return y if b is None else y + b.to(y.dtype)  # under autocast they differ
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
@@ -48,7 +48,8 @@ class LinearMap(Operator):
         account = account_of(ctx.rec, ctx.biased and choice.counts_biases)
         x, w, b, y = ctx.saved_tensors
         forward, backward = ctx.maps
-        linear = operands.LinearMap(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account)
+        differentiable = ctx.rec.is_differentiated_again
+        linear = operands.LinearMap(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod

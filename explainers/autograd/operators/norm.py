@@ -27,10 +27,10 @@ class Norm(Operator):
         dims: int,
         eps: float,
         centred: bool,
-        function: Callable[[Tensor], Tensor],
+        function: Callable[[Tensor, Tensor | None, Tensor | None], Tensor],
         rec: Recorder,
     ) -> Tensor:
-        """``function`` is torch's own normalisation, so that the value is exactly the model's."""
+        """``function`` of x, weight and bias is torch's own normalisation, so that the value is exactly the model's."""
         ctx.set_materialize_grads(False)
         over = tuple(range(-dims, 0))
         mean = x.mean(over, keepdim=True) if centred else None
@@ -38,7 +38,7 @@ class Norm(Operator):
         inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         ctx.save_for_backward(centre * inverse, inverse, mean, weight, bias)
         ctx.over, ctx.rec, ctx.biased = over, rec, rec.entered
-        return function(x)
+        return function(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:

@@ -41,32 +41,35 @@ TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slop
 
 @dataclass(slots=True)
 class Curve:
-    """y = act(x), element by element. ``saved`` gives x and, where it was kept, y; ``kept`` holds what was computed from them once."""
+    """y = act(x), element by element. ``saved`` gives x and, where it was kept, y; ``kept`` holds what was computed from them once.
+    ``differentiable``: that is to be differentiated with respect to x.
+    """
 
     act: Callable[[Tensor], Tensor]
     saved: Callable[[], tuple[Tensor, ...]]
     kept: dict[str, Tensor] = field(default_factory=dict)
+    differentiable: bool = False
 
     @property
     def x(self) -> Tensor:
         """What the curve takes."""
-        return self.saved()[0].detach()
+        return self.saved()[0] if self.differentiable else self.saved()[0].detach()
 
     @property
     def y(self) -> Tensor:
         """What it gives."""
         saved = self.saved()
-        return saved[1].detach() if len(saved) > 1 else self.act(self.x)
+        return self.act(self.x) if self.differentiable or len(saved) == 1 else saved[1].detach()
 
     @property
     def slope(self) -> Tensor:
         """The derivative at x."""
-        return self.once("slope", lambda: slope(self.act, self.x))
+        return self.once("slope", lambda: slope(self.act, self.x, self.differentiable))
 
     @property
     def gate(self) -> Tensor:
         """y/x, and the slope where x is all but zero."""
-        return self.once("gate", lambda: gate(self.act, self.x, self.y))
+        return self.once("gate", lambda: (smooth_gate if self.differentiable else gate)(self.act, self.x, self.y))
 
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What ``compute`` gives, kept under ``name``: several rules share it."""
@@ -75,11 +78,11 @@ class Curve:
         return self.kept[name]
 
 
-def slope(act: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Derivative of an element-wise function."""
+def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = False) -> Tensor:
+    """Derivative of an element-wise function; ``differentiable``: as a function of x."""
     with torch.enable_grad():
-        x = x.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(act(x).sum(), x)
+        x = x.view_as(x) if differentiable and x.requires_grad else x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(act(x).sum(), x, create_graph=differentiable)
     return slope
 
 
@@ -89,6 +92,14 @@ def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     if not bool(near.any()):
         return y / x
     return torch.where(near, slope(act, x), y / torch.where(near, 1.0, x))
+
+
+def smooth_gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """:func:`gate` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
+    near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
+    if not bool(near.any()):
+        return y / x
+    return torch.where(near, slope(act, x / 2, differentiable=True), y / torch.where(near, 1.0, x))
 
 
 @dataclass(slots=True)
@@ -110,7 +121,8 @@ class Sum:
 class LinearMap:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
-    ``product`` is forward(x, weight), where it was kept; ``role()`` is asked of the whole pass; ``double``: all is computed in float64.
+    ``product`` is forward(x, weight), where it was kept; ``role()`` is asked of the whole pass; ``double``: all is computed in float64;
+    ``differentiable``: what comes back is differentiated, so that rows without a signal count too.
     """
 
     x: Tensor
@@ -122,6 +134,7 @@ class LinearMap:
     role: Callable[[], LinearMapRole]
     double: bool
     account: Account
+    differentiable: bool = False
 
     @property
     def maps_rows(self) -> bool:
@@ -135,7 +148,7 @@ class LinearMap:
 
     def pull(self, signal: Tensor) -> Tensor:
         """The signal taken back through the weight."""
-        if self.maps_rows:
+        if self.maps_rows and not self.differentiable:
             return at_rows(lambda rows, _: self.backward(rows, self.weight), signal, self.x)
         return self.backward(signal, self.weight)
 

@@ -1,0 +1,259 @@
+"""Operators in a user's own passes: their way back can itself be differentiated, and their weights get gradients.
+
+An operator keeps some numbers of its forward pass and asks them on the way back. Where what comes back shall be differentiated again
+(``create_graph=True``), its forward pass is run once more with gradients on, so that these numbers are functions of what it took, and its
+way back is made of torch's own differentiable functions. Nothing of this is written a second time for single operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.nn import functional as F
+
+from explainers.autograd.operators import LinearMap, Softmax
+from explainers.autograd.recorder import Operator
+from explainers.autograd.rules import Rule
+from explainers.errors import ExplainerError
+
+ORDINARY = Rule(name="gradient")
+
+
+@dataclass(eq=False)
+class Place:
+    """What is known of an operator only when others have run.
+
+    is_projection  of a linear map: it makes queries, keys or values
+    is_normalised  of linear attention: a normaliser divides what it gives
+    is_attention   of a softmax: its weights meet values
+    """
+
+    is_projection: bool = False
+    is_normalised: bool = False
+    is_attention: bool = False
+
+
+class RuleSource(Protocol):
+    """Says which rule a backward pass follows now."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rule in force; outside of all blocks the ordinary gradient."""
+
+
+@dataclass
+class OperatorView:
+    """What one operator may ask on its way, in the place of a recording."""
+
+    rule: Rule
+    place: Place
+    is_differentiated_again: bool = False
+    double = False
+    entered = False
+    is_own_code = True
+    position = 0
+
+    def is_projection(self, position: int) -> bool:
+        """Whether the linear map makes queries, keys or values of attention."""
+        return self.place.is_projection
+
+    def is_normalised(self, position: int) -> bool:
+        """Whether what the linear attention gives is divided by its normaliser."""
+        return self.place.is_normalised
+
+
+class Kept:
+    """What an operator keeps of its forward pass, in the place of autograd's context."""
+
+    saved_tensors: tuple[Tensor | None, ...] = ()
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors."""
+        self.saved_tensors = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """A signal of None stays None."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of an operator: its arguments, and for each whether it is on the path; ``kept`` and ``output`` are what it gave."""
+
+    operator: type[Operator]
+    arguments: tuple[Any, ...]
+    is_path: tuple[bool, ...]
+    place: Place
+    source: RuleSource
+    kept: Kept = field(init=False)
+    output: Tensor | None = None
+
+    def run(self) -> None:
+        """Compute the value, without a graph."""
+        with torch.no_grad():
+            self.kept, self.output = self.once(self.arguments, ORDINARY)
+
+    def once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
+        """The forward pass of the operator, and what it kept."""
+        kept = Kept((*self.is_path, False))
+        return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
+
+    def rule(self) -> Rule:
+        """What the operator follows now: of a softmax that weighs no values, such as one over classes, the ordinary gradient."""
+        return ORDINARY if self.operator is Softmax and not self.place.is_attention else self.source.rule
+
+    def save(self, ctx: Any, tensors: tuple[Tensor | None, ...] = ()) -> None:
+        """Have autograd keep the tensors among the arguments, and others; what is left of the arguments stays here."""
+        of_arguments = tuple(a for a in self.arguments if isinstance(a, Tensor))
+        ctx.save_for_backward(*of_arguments, *tensors)
+        ctx.autocast = _autocast_of(next(iter(of_arguments)))
+        ctx.places = tuple(i for i, a in enumerate(self.arguments) if isinstance(a, Tensor))
+        ctx.settings = tuple(None if isinstance(a, Tensor) else a for a in self.arguments)
+        ctx.set_materialize_grads(False)
+
+
+def _loaded(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
+    """The arguments that :meth:`Call.save` kept, and the other tensors."""
+    saved, arguments = ctx.saved_tensors, list(ctx.settings)
+    for place, tensor in zip(ctx.places, saved, strict=False):
+        arguments[place] = tensor
+    return tuple(arguments), saved[len(ctx.places) :]
+
+
+def _autocast_of(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
+    device = tensor.device.type
+    return device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+
+@contextmanager
+def _as_in_forward(ctx: Any) -> Iterator[None]:
+    """Outside of function modes, and under the autocast of the forward pass."""
+    device, enabled, dtype = ctx.autocast
+    with torch._C.DisableTorchFunction():
+        if enabled or torch.is_autocast_enabled(device):
+            with torch.autocast(device, dtype, enabled):
+                yield
+        else:
+            yield
+
+
+def replay(operator: type[Operator], arguments: tuple[Any, ...], is_path: tuple[bool, ...], place: Place, source: RuleSource) -> Tensor:
+    """What ``operator`` gives of its arguments, as a node of autograd's graph whose way back follows the rule that ``source`` has then."""
+    call = Call(operator, arguments, is_path, place, source)
+    call.run()
+    assert call.output is not None
+    weights = [a for a, path in zip(arguments, is_path, strict=True) if isinstance(a, Tensor) and a.requires_grad and not path]
+    token = _Weights.apply(call, *weights) if weights else None  # type: ignore[no-untyped-call]
+    paths = [a for a, path in zip(arguments, is_path, strict=True) if path]
+    out: Tensor = _Replayed.apply(call, token, *paths)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Replayed(Function):
+    """An operator; what it gave is known. ``token`` brings its weights their signal."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, token: Tensor | None, *paths: Tensor) -> Tensor:
+        out, call.output = call.output, None
+        assert out is not None
+        call.save(ctx, call.kept.saved_tensors)
+        call.kept.saved_tensors, call.arguments = (), ()  # autograd's from now on
+        ctx.call, ctx.has_token = call, token is not None
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (signal,) = signals
+        call: Call = ctx.call
+        if signal is None:
+            return (None,) * (2 + sum(call.is_path))
+        differentiable = torch.is_grad_enabled()
+        rule = call.rule()
+        with _as_in_forward(ctx):
+            arguments, saved = _loaded(ctx)
+            if differentiable:
+                kept, _ = call.once(arguments, rule, differentiable)
+            else:
+                kept = copy(call.kept)
+                kept.saved_tensors = saved
+            kept.rec = OperatorView(rule, call.place, differentiable)  # type: ignore[attr-defined]
+            given = call.operator.backward(kept, signal)
+            given = given if isinstance(given, tuple) else (given,)
+            of_paths = [part for part, path in zip(given, call.is_path, strict=False) if path]
+            if differentiable:
+                of_paths = [None if part is None else _First.apply(part, call.source) for part in of_paths]  # type: ignore[no-untyped-call]
+        return None, signal if ctx.has_token else None, *of_paths
+
+
+class _Weights(Function):
+    """Zeros of the shape of what an operator gives, at no cost; the signal that arrives there is taken to its weights."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *weights: Tensor) -> Tensor:
+        assert call.output is not None
+        call.save(ctx)
+        ctx.call = call
+        ctx.wanted = tuple(i for i, a in enumerate(call.arguments) if any(a is weight for weight in weights))
+        return call.output.new_zeros(()).expand(call.output.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        (signal,) = signals
+        call: Call = ctx.call
+        if signal is None:
+            return (None,) * (1 + len(ctx.wanted))
+        differentiable, rule = torch.is_grad_enabled(), call.source.rule
+        if not rule.choice("linear").is_ordinary:
+            raise ExplainerError(
+                f"The rule {rule.name} says how a signal reaches inputs and gives weights no gradient: ask for gradients of inputs alone, "
+                "or use a rule with linear=jacobian, such as libra or attnlrp."
+            )
+        with _as_in_forward(ctx):
+            arguments, _ = _loaded(ctx)
+            arrived = _at_weights(call, arguments, ctx.wanted, signal, differentiable)
+            if differentiable:
+                arrived = tuple(_First.apply(part, call.source) for part in arrived)  # type: ignore[no-untyped-call]
+        return None, *arrived
+
+
+def _at_weights(
+    call: Call, arguments: tuple[Any, ...], wanted: tuple[int, ...], signal: Tensor, differentiable: bool
+) -> tuple[Tensor, ...]:
+    """The derivative of what the operator gives with respect to the arguments at ``wanted``, all others held, times the signal."""
+    if call.operator is LinearMap and arguments[3] is F.linear and signal.dim() > 1 and not torch.is_autocast_enabled(signal.device.type):
+        rows = signal.flatten(0, -2)  # spares the map itself, which most of the time would go to
+        return tuple(rows.mT @ arguments[0].flatten(0, -2) if i == 1 else rows.sum(0) for i in wanted)
+    with torch.enable_grad():
+        # Aliases: what else depends on a weight, an input among it, is none of this derivative.
+        aliases = {i: arguments[i].view_as(arguments[i]) if differentiable else arguments[i].detach().requires_grad_() for i in wanted}
+        held = tuple(a.detach() if isinstance(a, Tensor) and not differentiable else a for a in arguments)
+        _, out = call.once(tuple(aliases.get(i, a) for i, a in enumerate(held)), ORDINARY, differentiable)
+        return torch.autograd.grad(out, tuple(aliases.values()), signal.to(out.dtype), create_graph=differentiable)
+
+
+class _First(Function):
+    """Marks a gradient that is a function of the input: its derivative is taken by the ordinary gradient, or not at all."""
+
+    @staticmethod
+    def forward(ctx: Any, signal: Tensor, source: RuleSource) -> Tensor:
+        ctx.source = source
+        return signal.view_as(signal)
+
+    @staticmethod
+    def backward(ctx: Any, *signals: Tensor | None) -> Any:
+        rule = ctx.source.rule
+        if not rule.is_ordinary:
+            raise ExplainerError(
+                f"A gradient that was computed under a rule is differentiated under the rule {rule.name}, which would give no derivative "
+                "of it: differentiate it after the block, where passes back are ordinary."
+            )
+        return signals[0], None
