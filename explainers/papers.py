@@ -71,6 +71,20 @@ ATTNLRP = Citation(
     venue="ICML",
     arxiv="2402.05602",
 )
+CLRP_PAPER = Citation(
+    authors="Gu et al.",
+    year=2018,
+    title="Understanding Individual Decisions of CNNs via Contrastive Backpropagation",
+    venue="ACCV",
+    arxiv="1812.02100",
+)
+SGLRP_PAPER = Citation(
+    authors="Iwana et al.",
+    year=2019,
+    title="Explaining Convolutional Neural Networks using Softmax Gradient Layer-wise Relevance Propagation",
+    venue="ICCV Workshops",
+    arxiv="1908.04351",
+)
 ATTENTION_FLOW = Citation(
     authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
 )

@@ -60,7 +60,16 @@ class Request:
         return {self.rule: fields} | {RULES[name]: others for name, others in self.method.reads_under.items()}
 
     def read(self, trace: Trace) -> MethodOutput:
-        """What the method finds in a trace."""
+        """What the method finds in a trace; for a target of two halves the positive part of its map of the one less that of the other."""
+        halves = trace.chosen.halves
+        if halves is None:
+            return self._read(trace)
+        traces = [trace.about(half) for half in halves]
+        towards, against = (self._read(each) for each in traces)
+        trace.waited += sum(each.waited for each in traces)
+        return towards.above(against)
+
+    def _read(self, trace: Trace) -> MethodOutput:
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
         if "attention" in self.method.needs and (note := trace.recording.model.block_kind.attention_note) is not None:

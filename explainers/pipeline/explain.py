@@ -324,8 +324,10 @@ def _run_method(
     """Run one method, unless what it finds is known already, and cut them into one attribution a sample."""
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
-    scores = output.scores.detach()
-    error = output.error if output.error is not None else _completeness_error(request, trace, scores)
+    scores, is_difference = output.scores.detach(), trace.chosen.halves is not None
+    if trace.chosen.target.note is not None:
+        trace.note(trace.chosen.target.note)
+    error = output.error if output.error is not None or is_difference else _completeness_error(request, trace, scores)
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
@@ -354,10 +356,10 @@ def _run_method(
                 content=content,
                 patches=trace.layout.grid,
                 text=sample if isinstance(sample, TextInput) else None,
-                signed=request.method.signed,
+                signed=request.method.signed and not is_difference,
                 class_specific=request.method.class_specific,
                 seconds=seconds,
-                adds_up_to=request.adds_up_to,
+                adds_up_to=None if is_difference else request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
                 notes=tuple(
                     dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *notes_of_scores, *notes_on_sink])

@@ -58,6 +58,13 @@ class MethodOutput:
     notes: tuple[tuple[str, ...], ...] = ()
     seed_correlations: tuple[float | None, ...] = ()
 
+    def above(self, other: MethodOutput) -> MethodOutput:
+        """The positive part of its scores less those of another, which is no sum over blocks and adds up to nothing."""
+        pixels = None if self.pixels is None or other.pixels is None else (self.pixels - other.pixels).clamp(min=0)
+        sizes = None if self.sizes is None or other.sizes is None else self.sizes + other.sizes
+        notes = tuple((*ours, *theirs) for ours, theirs in zip(self.notes, other.notes, strict=True))
+        return MethodOutput((self.scores - other.scores).clamp(min=0), pixels=pixels, sizes=sizes, notes=notes)
+
     def on_grid(self, layout: Layout) -> MethodOutput:
         """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.grids.on_grid`."""
 
@@ -285,10 +292,17 @@ class Trace:
 
     def under(self, rule: str) -> Trace:
         """The same pass read under another rule."""
+        return self._like(self.chosen, RULES[rule])
+
+    def about(self, chosen: ResolvedTarget) -> Trace:
+        """The same pass read for another target."""
+        return self._like(chosen, self.rule)
+
+    def _like(self, chosen: ResolvedTarget, rule: Rule | None) -> Trace:
         other = Trace(
             self.recording,
-            self.chosen,
-            RULES[rule],
+            chosen,
+            rule,
             seeds=self.seeds,
             rerun=self._rerun,
             answer=self._answer,

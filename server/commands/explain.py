@@ -63,7 +63,8 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         "--target",
         metavar="CLASS",
         action="append",
-        help="name or number of a class, or any:GROUP for all of a group, such as any:dog; repeatable (default: the top class)",
+        help="name or number of a class, any:GROUP for all of a group, such as any:dog, or clrp:CLASS or sglrp:CLASS for it rather than "
+        "all others; repeatable (default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
     form = parser.add_mutually_exclusive_group()

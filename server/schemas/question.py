@@ -130,7 +130,12 @@ class QuestionFields(ExplainOptions):
         _one_of(("image", "text"), "unknown-side", "There is no side {what}.", "Send image, or text: the words of the prompts."),
     ] = Field(None, description="For CLIP models: score the image (the default) or the words of each prompt.")
     targets: _Names = Field(
-        (), alias="target", description="Labels, synonyms, indices, or any:<group> for all classes of a group; none: the top class."
+        (),
+        alias="target",
+        description=(
+            "Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than all "
+            "others; none: the top class."
+        ),
     )
     prompts: _Names = Field((), alias="prompt", description="For CLIP models: what to look for.")
     against: _Word | None = Field(None, description="What target takes, or a prompt: explain how much each target scores above this one.")

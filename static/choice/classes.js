@@ -5,8 +5,8 @@ import { more } from "../core/controls.js";
 import { answered, el, whole } from "../core/dom.js";
 import { most } from "../core/limits.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
-import { classOf } from "../core/targets.js";
-import { likewise, readChoice, setAgainst } from "./targetoptions.js";
+import { aloneOf } from "../core/targets.js";
+import { likewise, readChoice, readOf, sent, setAgainst } from "./targetoptions.js";
 import { typeAhead } from "./typeahead.js";
 import { WhyNot } from "./whynot.js";
 
@@ -35,7 +35,7 @@ export class Classes {
    * @param {boolean} [many]
    */
   constructor(root, explain, many = true) {
-    this.explain = explain;
+    this.explain = (/** @type {string[]} */ labels, /** @type {Wish} */ asked) => explain(...sent(labels, asked));
     /** @type {ClassEntry[]} */
     this.known = [];
     this.groups = new Map();
@@ -43,8 +43,8 @@ export class Classes {
     this.top = [];
     /** @type {Target[]} */
     this.targets = [];
-    this.whyNot = new WhyNot((label) => explain(this.chosen, setAgainst(this.targets[0], label)));
-    this.read = readChoice((read) => explain(this.chosen, { against: null, read }));
+    this.whyNot = new WhyNot((label) => this.explain(this.chosen, setAgainst(this.targets[0], label)));
+    this.read = readChoice((read) => this.explain(this.chosen, { against: null, read }), true);
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.rows = new Map(); // label -> row
     this.#waitForPresses();
@@ -80,7 +80,7 @@ export class Classes {
    * @returns {string[]}
    */
   get chosen() {
-    return [...new Set(this.targets.map(classOf))];
+    return [...new Set(this.targets.map(aloneOf))];
   }
 
   /**
@@ -101,13 +101,13 @@ export class Classes {
     this.means.hidden = !MEANS[output];
     this.read.node.hidden = output === "regression"; // a value has no probability
     const others = targets
-      .map((target) => ({ ...target, label: classOf(target) }))
+      .map((target) => ({ ...target, label: aloneOf(target) }))
       .filter((target) => !target.against && !top.slice(0, ROWS).some(({ label }) => label === target.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
     this.#lay(rows.slice(0, ROWS));
     this.whyNot.show(top, targets);
     this.#showAgainst(targets[0]);
-    this.read.select.value = targets[0]?.read ?? "logit";
+    this.read.select.value = readOf(targets[0]) ?? "logit";
     this.read.select.disabled = Boolean(targets[0]?.against);
     this.other.label.textContent = `${this.chosen.length > 1 ? "Add a" : "Another"} class${this.groups.size ? " or group" : ""}`;
   }
@@ -166,7 +166,7 @@ export class Classes {
    */
   #beside(label, on) {
     const labels = on ? [...this.chosen, label] : this.chosen.filter((other) => other !== label);
-    this.explain(labels, { against: null, read: this.targets[0]?.read });
+    this.explain(labels, { against: null, read: readOf(this.targets[0]) });
   }
 
   /**

@@ -1,6 +1,7 @@
 // What is asked of a class or prompt: against which other one, and which of its numbers is explained.
 
 import { el } from "../core/dom.js";
+import { CONTRASTIVE } from "../core/targets.js";
 import { term } from "../help/terms.js";
 
 /**
@@ -9,12 +10,31 @@ import { term } from "../help/terms.js";
  */
 
 /**
+ * What is explained of a target: its logit, its probability, or how far it is above all others.
+ * @param {Target | undefined} target
+ * @returns {string | null | undefined}
+ */
+export const readOf = (target) => (target?.kind && target.kind in CONTRASTIVE ? target.kind : target?.read);
+
+/**
+ * What to send for these classes and what is asked of them: one set against all others is a target of its own kind.
+ * @template {string | null} Label
+ * @param {Label[]} labels
+ * @param {Wish} wish
+ * @returns {[(Label | string)[], Wish]}
+ */
+export const sent = (labels, wish) =>
+  wish.read && wish.read in CONTRASTIVE
+    ? [labels.map((label) => label && `${wish.read}:${label}`), { ...wish, read: null }]
+    : [labels, wish];
+
+/**
  * What to send to have `target` set against another class, or against none.
  * @param {Target} target
  * @param {string | null} label
  * @returns {Wish}
  */
-export const setAgainst = (target, label) => ({ against: label, read: label === null ? target.read : null });
+export const setAgainst = (target, label) => ({ against: label, read: label === null ? readOf(target) : null });
 
 /**
  * What to send to have the same asked of `label` as of `target`.
@@ -24,16 +44,18 @@ export const setAgainst = (target, label) => ({ against: label, read: label === 
  */
 export const likewise = (target, label) => ({
   against: target?.against === label ? null : target?.against,
-  read: target?.read,
+  read: readOf(target),
 });
 
 /**
- * Which number of a target is explained; `onRead` is told "logit" or "probability".
+ * Which number of a target is explained; `onRead` is told "logit" or "probability", or of classes, which can be set
+ * against all others, the kind of such a target.
  * @param {(read: string) => void} onRead
+ * @param {boolean} [ofClasses]
  * @returns {{select: HTMLSelectElement, node: HTMLElement}}
  */
-export function readChoice(onRead) {
-  const names = { logit: "the logit", probability: "the probability" };
+export function readChoice(onRead, ofClasses = false) {
+  const names = { logit: "the logit", probability: "the probability", ...(ofClasses ? CONTRASTIVE : {}) };
   const select = el(
     "select",
     { id: "read", on: { change: () => onRead(select.value) } },

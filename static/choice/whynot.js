@@ -4,7 +4,7 @@
 import { sheet } from "../core/menu.js";
 import { answered, byId, el, whole } from "../core/dom.js";
 import { groupsOf, named, suggestions } from "../core/search.js";
-import { classOf } from "../core/targets.js";
+import { aloneOf } from "../core/targets.js";
 import { typeAhead } from "./typeahead.js";
 
 /** @import { ClassEntry, Target } from "../core/schemas.js" */
@@ -67,7 +67,7 @@ export class WhyNot {
     const [first] = targets;
     this.what.textContent = isSeveral
       ? "Several classes are side by side. Choose one of them first."
-      : `What speaks for “${first ? named(classOf(first)) : "…"}” rather than for:`;
+      : `What speaks for “${first ? named(aloneOf(first)) : "…"}” rather than for:`;
     this.field.node.hidden = isSeveral;
     if (this.node.open) this.field.open();
   }
@@ -88,10 +88,10 @@ export class WhyNot {
       top,
       targets: [first],
     } = this.#subject;
-    const explained = first && classOf(first);
+    const explained = first && aloneOf(first);
     const isOther = (/** @type {{name: string}} */ { name }) => name !== explained;
     if (text.trim()) return suggestions(this.#classes, text).filter(isOther);
-    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(classOf(first))}” alone` }] : [];
+    const alone = first?.against ? [{ name: "", shown: `no other class: “${named(aloneOf(first))}” alone` }] : [];
     const runnersUp = top.map((answer) => ({ name: answer.label, shown: named(answer.label), hint: answered(answer) }));
     const names = new Set(top.map(({ label }) => label));
     return [

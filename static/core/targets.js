@@ -14,6 +14,23 @@ import { named } from "./search.js";
 export const classOf = (target) => target.of ?? target.label;
 
 /**
+ * The kinds of targets that set a class against all others by how its relevance starts: `clrp:zebra`.
+ * @type {Record<string, string>}
+ */
+export const CONTRASTIVE = {
+  clrp: "this class rather than all others (CLRP)",
+  sglrp: "this class rather than all others (SGLRP)",
+};
+
+/**
+ * The class, group or prompt itself, where a target sets it against all others.
+ * @param {{label: string, of?: string, kind?: string}} target
+ * @returns {string}
+ */
+export const aloneOf = (target) =>
+  target.kind && target.kind in CONTRASTIVE ? classOf(target).slice(target.kind.length + 1) : classOf(target);
+
+/**
  * A target in words; of a kind that a package adds, its own.
  * @param {{label: string, of?: string, against?: string, kind?: string}} target
  * @returns {string}

@@ -3,7 +3,7 @@
 
 import { answered, el } from "../core/dom.js";
 import { Store } from "../core/state.js";
-import { classOf, spoken } from "../core/targets.js";
+import { aloneOf, spoken } from "../core/targets.js";
 import { Matrix } from "./matrix.js";
 import { colourAll } from "./plate.js";
 
@@ -268,7 +268,7 @@ export class ModelPairs extends Matrix {
     return this.sides.map(({ name, info }, i) => {
       const target = info?.targets[0];
       const wanted = this.sides[0].info?.targets[0];
-      const foreign = i === 1 && target && wanted && !this.knows(classOf(wanted));
+      const foreign = i === 1 && target && wanted && !this.knows(aloneOf(wanted));
       const top = Array.from({ length: ROWS }, (_, k) => info?.top[k]);
       const line = (/** @type {Target | undefined} */ answer) =>
         el(
@@ -278,7 +278,7 @@ export class ModelPairs extends Matrix {
           el("span", { class: "num" }, answer ? answered(answer) : ""),
         );
       const explained = target
-        ? `explained: ${spoken(target)}${foreign ? `; it has no class “${classOf(wanted)}”` : ""}`
+        ? `explained: ${spoken(target)}${foreign ? `; it has no class “${aloneOf(wanted)}”` : ""}`
         : "\u00a0";
       return el(
         "div",

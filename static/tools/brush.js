@@ -3,7 +3,7 @@
 
 import { explanationPath } from "../core/api.js";
 import { context2d, count, el, number, percent, styled } from "../core/dom.js";
-import { classOf } from "../core/targets.js";
+import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
@@ -447,7 +447,7 @@ class Brush {
     this.report(null);
     const shown = shownBy(answer.read);
     this.statusLine.replaceChildren(
-      el("q", {}, classOf(target)),
+      el("q", {}, aloneOf(target)),
       ` ${shown(target)} → `,
       el("b", {}, shown(answer)),
       el("span", { class: "quiet" }, ` with ${hidden} of ${answer.tokens} patches ${WAYS[answer.how]}`),

@@ -3,7 +3,7 @@
 import { getJSON, Problem } from "../core/api.js";
 import { answered, el, number, percent, points, signedNumber, staticPath } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
-import { classOf } from "../core/targets.js";
+import { aloneOf } from "../core/targets.js";
 
 /**
  * @import { ModelDetail, ProbeMeans, ProbeRow, WordProbe } from "../core/schemas.js"
@@ -165,7 +165,7 @@ class Probe {
     const { labels } = await getJSON(`/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`);
     if (model !== this.model) return; // another one came in between
     const state = this.tool.value;
-    const target = labels.includes(state.target) ? state.target : classOf(info.targets[0]);
+    const target = labels.includes(state.target) ? state.target : aloneOf(info.targets[0]);
     const before = this.method.value || (state.method ?? USUAL);
     const pairs = [...registry.pairs.values()].filter(
       (pair) => !pair.reason && !pair.slow && pair.class_specific && (!pair.rule || pair.rules.includes(pair.rule)),

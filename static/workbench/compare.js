@@ -6,7 +6,8 @@ import { explanationPath, getJSON, Problem } from "../core/api.js";
 import { byId, el, styled } from "../core/dom.js";
 import { anyOf, groupsOf } from "../core/search.js";
 import { NOTHING } from "../core/state.js";
-import { classOf } from "../core/targets.js";
+import { readOf, sent } from "../choice/targetoptions.js";
+import { aloneOf } from "../core/targets.js";
 import { Job } from "./job.js";
 import { fetchModelInfo } from "./modelinfo.js";
 
@@ -232,11 +233,12 @@ export class Compare {
   async #ask() {
     const { id: source, specs } = this.workbench;
     const [wanted] = this.info?.targets ?? [];
-    const target = wanted ? this.#same(classOf(wanted)) : null;
-    const against = target && wanted.against ? this.#same(wanted.against) : null;
+    const same = wanted ? this.#same(aloneOf(wanted)) : null;
+    const against = same && wanted.against ? this.#same(wanted.against) : null;
+    const [[target], { read }] = sent([same], { read: against ? null : readOf(wanted) });
     try {
       const methods = specs.filter((spec) => this.registry.runs(spec));
-      const fields = { model: this.name, source, target, against, read: against ? null : wanted?.read, methods };
+      const fields = { model: this.name, source, target, against, read, methods };
       const job = await this.job.start(() => fields);
       if (!job) return;
       this.id = job.id;

@@ -1,7 +1,7 @@
 // One sentence over the plates: what the model says and how sure it is.
 
 import { number, percent } from "../core/dom.js";
-import { classOf, spoken } from "../core/targets.js";
+import { aloneOf, spoken } from "../core/targets.js";
 
 /**
  * @import { Abstention, PromptInput, Target } from "../core/schemas.js"
@@ -66,7 +66,7 @@ const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
  */
 export function askingLine({ abstention, prompts, targets, top = [] }, isClip) {
   if (!isClip) {
-    const isFirst = targets.length === 1 && !targets[0].against && classOf(targets[0]) === top[0]?.label;
+    const isFirst = targets.length === 1 && !targets[0].against && aloneOf(targets[0]) === top[0]?.label;
     if (!isFirst) return "What speaks for";
     return abstention && !isDoubt(abstention) ? "What speaks for its nearest guess," : "What made it say";
   }
@@ -91,7 +91,7 @@ export function answerLine({ top = [], targets, abstention, output }, details = 
       QUOTED,
     )}.`;
   const guess = `${quoted(first.label)}, ${percent(likelihood(first))}`;
-  const explained = classOf(targets[0]);
+  const explained = aloneOf(targets[0]);
   const other =
     targets[0].against || explained !== first.label ? ` Explained here: ${quoted(spoken(targets[0]))}.` : "";
   const isEven = second && percent(likelihood(first)) === percent(likelihood(second));

@@ -2,6 +2,7 @@
 
 from explainers.records.targets.any_of import AnyOf
 from explainers.records.targets.contrast import Contrast
+from explainers.records.targets.contrastive import CLRP, SGLRP
 from explainers.records.targets.form import targets_of_form
 from explainers.records.targets.names import Classes, TopClass, find_class, find_group
 from explainers.records.targets.one_class import OneClass
@@ -11,6 +12,8 @@ from explainers.records.targets.resolved import ResolvedTarget, check_names, pro
 from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, ReadName, Target
 
 __all__ = [
+    "CLRP",
+    "SGLRP",
     "TARGETS",
     "AnyOf",
     "ClassSet",

@@ -33,7 +33,7 @@ class Contrast(Target):
         """Both as targets. Raises ExplainerError for one that cannot be set against another."""
         sides = as_target(self.towards), as_target(self.against)
         for side in sides:
-            if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit":
+            if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit" or side.halves:
                 raise ExplainerError(f"{side!r} cannot be set against another target: name a class, or a group as AnyOf(group).")
         return sides
 

@@ -38,6 +38,12 @@ class ResolvedTarget:
         return self.target.explains
 
     @property
+    def halves(self) -> tuple[ResolvedTarget, ResolvedTarget] | None:
+        """Those of the target: see :attr:`Target.halves`."""
+        halves = self.target.halves
+        return None if halves is None else (replace(self, target=halves[0]), replace(self, target=halves[1]))
+
+    @property
     def indices(self) -> tuple[Tensor, ...]:
         """The indices (B, M) of the classes of each name."""
         return tuple(self.places.values())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
+from explainers.citation import Citation
 from explainers.models.outputs import probabilities
 from explainers.records.targets.names import Classes
 
@@ -70,12 +71,21 @@ class Target(ABC):
     explains         which number of the output it is; rules of relevance start from logits alone
     has_prefix       whether it is written as ``kind:text``, and can be one side of a contrast; the others have fields of their own
     has_probability  whether it has a probability of its own, which is what a deletion test reads then
+    note             what people must know of every map of it; None: nothing
+    source           where it comes from, if that is a publication
     """
 
     kind: ClassVar[str]
     explains: ClassVar[Literal["logit", "probability"]] = "logit"
     has_prefix: ClassVar[bool] = True
     has_probability: ClassVar[bool] = False
+    note: ClassVar[str | None] = None
+    source: ClassVar[Citation | None] = None
+
+    @property
+    def halves(self) -> tuple[Target, Target] | None:
+        """Where it is the positive part of one map less another: the targets of both, of the same classes. Else None."""
+        return None
 
     @abstractmethod
     def names(self) -> tuple[Any, ...]:

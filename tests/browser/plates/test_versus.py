@@ -191,6 +191,19 @@ def test_the_probability_is_explained_in_place_of_the_logit(desk: Visit) -> None
     desk.next_maps(before)
     assert {target.get("read", "logit") for target in desk.document()["targets"]} == {"logit"}
 
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("clrp")  # each class rather than all others
+    desk.next_maps(before)
+    targets = desk.document()["targets"]
+    assert [target["kind"] for target in targets] == ["clrp"] * 2
+    assert {target["of"] for target in targets} == {f"clrp:{answer['label']}" for answer in document["top"][:2]}
+    expect(desk.page.locator("#classes .classes button[aria-pressed=true]")).to_have_count(2)
+    expect(desk.page.get_by_label("What is explained")).to_have_value("clrp")
+    before = desk.id
+    desk.page.get_by_label("What is explained").select_option("logit")
+    desk.next_maps(before)
+    assert not any("kind" in target for target in desk.document()["targets"])
+
 
 def test_a_phone(phone: Visit) -> None:
     phone.open(f"/image?model=scenes-vit&{FEW}")

@@ -117,6 +117,9 @@ def test_over_http_and_again_by_the_lines_that_the_server_gives(mean: Any, tmp_p
         document = ask(target=written).json()
         (info,) = document["targets"]
         assert (info["kind"], info["of"], info["label"]) == ("mean", written, f"mean of {labels[0]}, {labels[2]}")
+        of_clrp = ask(target=f"clrp:{labels[0]}").json()  # one that ships is asked for in the same way
+        assert [(info["kind"], info["label"]) for info in of_clrp["targets"]] == [("clrp", f"{labels[0]} (CLRP)")]
+        assert f'target=explainers.CLRP("{labels[0]}"),' in python_lines(of_clrp)
         assert ask(target="mean:okapi").json()["detail"].startswith("There is no class 'okapi'")
         assert "has no probability" in ask(target=written, read="probability").json()["detail"]
         path = f"/api/explanations/{document['id']}"
@@ -143,6 +146,9 @@ def test_on_the_command_line(mean: Any, tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(command) == 0
     (info,) = json.loads(capsys.readouterr().out)["targets"]
     assert (info["of"], info["label"]) == (f"mean:{labels[0]} + {labels[2]}", f"mean of {labels[0]}, {labels[2]}")
+    command[command.index(target)] = f"sglrp:{labels[0]}"
+    assert cli.main(command) == 0
+    assert json.loads(capsys.readouterr().out)["targets"][0]["label"] == f"{labels[0]} (SGLRP)"
 
 
 def test_no_other_file_knows_a_kind_of_target() -> None:
