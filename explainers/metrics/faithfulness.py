@@ -60,7 +60,8 @@ _LIF: Takes = {"left": LEFT, "target": "target"}
 )
 def mif(most: Tensor, answer: Tensor) -> Tensor:
     """Most important first: how often the class is lost when 10 to 90 % of the tokens are gone, those with the largest scores. Where the
-    data set's class is explained and it gives several, any of them keeps the answer.
+    data set's class is explained and it gives several, any of them keeps the answer. LibraGrad's code gives the accuracy that
+    is left, which is 1 minus this; its tables, where higher is better, print this.
     """
     return 1 - _is_top(most, answer).mean(1)
 
@@ -85,7 +86,9 @@ def mif_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     unit="number",
 )
 def mif_log_odds(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Most important first: the mean logarithm of the class's probability over that in the whole input."""
+    """Most important first: the mean logarithm of the class's probability over that in the whole input. LibraGrad's code gives it with
+    the other sign.
+    """
     return _log_odds(most, whole, target)
 
 
@@ -124,7 +127,9 @@ def lif_aopc(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     unit="number",
 )
 def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Least important first: the mean logarithm of the class's probability over that in the whole input."""
+    """Least important first: the mean logarithm of the class's probability over that in the whole input. LibraGrad's code gives it with
+    the other sign.
+    """
     return _log_odds(left, whole, target)
 
 
