@@ -1,5 +1,5 @@
-"""The command line: ``vitrine serve``, ``open``, ``explain``, ``deletion-test``, ``probe``, ``regions``, ``models``, ``methods``,
-``train``, ``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
+"""The command line: ``vitrine serve``, ``open``, ``explain``, ``deletion-test``, ``probe``, ``regions``, ``interaction``, ``alike``,
+``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -20,6 +20,7 @@ from server.commands import (
     evaluate,
     evaluate_embedded,
     explain,
+    interaction,
     listing,
     open,  # noqa: A004  (a command is called as its module)
     probe,
@@ -48,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         deletion_test,
         probe,
         regions,
+        interaction,
         listing,
         train,
         evaluate,

@@ -147,6 +147,12 @@ class DeletionTest:
         head = f"{self.target}: {self.explains} while {self.tokens} tokens go ({self.how}), asked at {len(self.counts)} points; areas"
         return "\n".join([head, *align(rows, left=(1,)), *(f"note: {note}" for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        """The ranking and the curves: what a notebook shows."""
+        from explainers.rendering.notebook import figure_html, text_html
+
+        return text_html(str(self), figure_html(self.figure(), f"Curves of the deletion test of {self.target}"))
+
     def figure(self) -> Figure:
         """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
         from explainers.rendering.deletion_figure import deletion_figure  # matplotlib takes a while to load

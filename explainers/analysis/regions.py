@@ -81,6 +81,12 @@ class Regions:
         head = f"Who wins which patch, by {self.method}; threshold {self.threshold:g} of the largest score"
         return "\n".join([head, *align(rows, left=(0,))])
 
+    def _repr_html_(self) -> str:
+        """The shares and the mask: what a notebook shows."""
+        from explainers.rendering.notebook import picture_html, text_html
+
+        return text_html(str(self), picture_html(self.mask().convert("RGB"), f"Who wins which patch, by {self.method}"))
+
     def save(self, path: Path | str) -> None:
         """Write the mask as ``.png``, or the numbers as ``.json``. Raises ExplainerError for another ending."""
         path = Path(path)

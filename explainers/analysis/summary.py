@@ -32,8 +32,11 @@ from explainers.pipeline.explain import explain
 from explainers.records.result import Explanation
 from explainers.records.session import check_seed
 from explainers.records.targets import Classes, TargetLike, as_targets, prompts_of, resolve
+from explainers.rendering.overlays import map_picture
+from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
+SHOWN_WORDS = 10  # words of a summary that is printed
 TRUST_FRACTIONS = (0, 0.25, 0.5, 0.75, 1)  # of the tokens, at which the model is asked again for an input's trust
 
 
@@ -95,6 +98,28 @@ class Summary:
         Of texts in lower case there are none: give a list of names to :meth:`rank`.
         """
         return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
+
+    def picture(self, size: int = 448) -> Image.Image:
+        """The mean map as a picture, ``size`` pixels along its longer side. Raises ExplainerError for texts, which have none."""
+        if self.mean is None:
+            raise ExplainerError("Texts have no mean map: see .words.")
+        return map_picture(self.mean.float().numpy(), parse(self.method).method.signed, size)
+
+    def __str__(self) -> str:
+        lines = [f"{self.method} for {self.target}: {len(self.rows)} inputs of {self.model}"]
+        if self.words:
+            words = [(word.word, str(word.count), f"{word.total:+.3g}") for word in self.words[:SHOWN_WORDS]]
+            lines += align([("word", "times", "total"), *words], left=(0,))
+        for title, rows in (("trusted most", self.most_trusted()), ("trusted least", self.least_trusted())):
+            lines += align([(title, "target", "gain"), *((row.name, row.label, f"{row.trust:+.3g}") for row in rows)], left=(0, 1))
+        return "\n".join([*lines, *(f"note: {row.name}: {row.problem}" for row in self.problems)])
+
+    def _repr_html_(self) -> str:
+        """The tables and the mean map: what a notebook shows."""
+        from explainers.rendering.notebook import picture_html, text_html
+
+        shown = [] if self.mean is None else [picture_html(self.picture(), f"Mean map of {self.method} for {self.target}")]
+        return text_html(str(self), *shown)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; of the rows only what is small."""

@@ -115,6 +115,12 @@ class WordProbe:
         head = f"{self.target} by {self.model}: {self.template}; relevance by {self.method.method}"
         return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
+    def _repr_html_(self) -> str:
+        """The table and the map of the first text: what a notebook shows."""
+        from explainers.rendering.notebook import map_html, text_html
+
+        return text_html(str(self), map_html(self.method, None))
+
     def save(self, path: Path | str) -> None:
         """Write the numbers as ``.json``. Raises ExplainerError for another ending."""
         path = Path(path)

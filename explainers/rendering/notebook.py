@@ -9,15 +9,20 @@ import base64
 import io
 from collections.abc import Iterable
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
 from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PICTURE_SIDE = 224  # pixels of a picture
 _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px;background:rgb({});color:rgb({});font-family:sans-serif"
@@ -45,6 +50,29 @@ def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:
     return f"<div><h4>{escape(heading)}</h4>{paragraphs}<div>{''.join(maps)}</div></div>"
 
 
+def text_html(text: str, *beside: str) -> str:
+    """A table as ``print`` shows it, and pictures or maps, which are HTML, under it."""
+    return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(beside)}</div></div>'
+
+
+def picture_html(picture: Image.Image, about: str) -> str:
+    """A picture with what it shows in words."""
+    data = io.BytesIO()
+    picture.save(data, "PNG")
+    return _png_html(data.getvalue(), about, "max-width:100%")
+
+
+def figure_html(figure: Figure, about: str) -> str:
+    """A figure of matplotlib, likewise."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png")
+    return _png_html(data.getvalue(), about, "max-width:100%")
+
+
+def _png_html(data: bytes, about: str, style: str) -> str:
+    return f'<img alt="{escape(about)}" src="data:image/png;base64,{base64.b64encode(data).decode()}" style="{style}">'
+
+
 def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
     about = f"{attribution.title} for {attribution.target}"
     if image is None or image.pixels is None or attribution.patches is None:
@@ -52,8 +80,7 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
         return f"<p>{len(attribution.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
     data, scores = io.BytesIO(), patch_scores(attribution)
     lay_over(image.pixels, scores, attribution.signed, PICTURE_SIDE).save(data, "PNG")
-    base64_data = base64.b64encode(data.getvalue()).decode()
-    picture = f'<img alt="{escape(about)}" src="data:image/png;base64,{base64_data}" style="display:block;width:100%">'
+    picture = _png_html(data.getvalue(), about, "display:block;width:100%")
     return f'<div style="position:relative">{picture}{_patches(scores)}</div>'
 
 

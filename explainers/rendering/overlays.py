@@ -47,6 +47,15 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
     return lay_over(picture, scores, attribution.signed, size, resample)
 
 
+def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
+    """Scores (rows, columns) by themselves, each a square of colour, ``size`` pixels along the longer side."""
+    ends, factor = scale_ends(scores, signed), size / max(scores.shape)
+    rgba = colours(normalise(scores, ends, signed), is_two_sided(ends, signed))
+    colour = np.array(PAPER) * (1 - rgba[..., 3:]) + rgba[..., :3] * rgba[..., 3:]
+    width, height = (max(1, round(side * factor)) for side in scores.shape[::-1])
+    return Image.fromarray(colour.round().astype(np.uint8)).resize((width, height), Image.Resampling.NEAREST)
+
+
 def lay_over(
     picture: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, resample: Image.Resampling = Image.Resampling.BILINEAR
 ) -> Image.Image:

@@ -42,7 +42,9 @@ def add(commands: Commands) -> None:
     target.add_argument("--target", metavar="CLASS", help="name or number of a class, or any:GROUP (default: each input's own top class)")
     target.add_argument("--prompt", metavar="TEXT", help="what to look for, for a CLIP model")
     parser.add_argument("--method", metavar="SPEC", default="fullgrad_plus:libra", help="see 'vitrine methods' (default: %(default)s)")
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json, mean.npy")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json, mean.npy, mean.png"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON in place of the tables")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
@@ -70,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
     (args.out / "summary.json").write_text(json.dumps(summary.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
+        summary.picture().save(args.out / "mean.png")
     print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary, names=args.names))
     if summary.problems:
         raise PartialFailure(f"{len(summary.problems)} of {counted(len(inputs), 'input')} could not be explained; the rest is summed up")

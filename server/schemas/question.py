@@ -133,8 +133,8 @@ class QuestionFields(ExplainOptions):
         (),
         alias="target",
         description=(
-            "Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than all "
-            "others; none: the top class."
+            "Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than "
+            "all others; none: the top class."
         ),
     )
     prompts: _Names = Field((), alias="prompt", description="For CLIP models: what to look for.")

@@ -24,13 +24,17 @@ of them for all tokens together, and seven over the image.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from explainers.analysis.interactions.inputs import Baseline, Encoded, EntryBlock, encode
@@ -45,6 +49,8 @@ from explainers.models.inputs.images import is_picture_name
 from explainers.models.inputs.types import ImageInput, TextInput
 from explainers.records.result import input_json
 from explainers.records.session import Check, checker, rerunner
+from explainers.rendering.overlays import lay_over, map_picture
+from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
 SOURCE = Citation(
@@ -105,6 +111,47 @@ class Interaction:
         order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
         width = self.pairs.shape[1]
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
+
+    def unit(self, side: int, index: int) -> str:
+        """What a unit of the first (0) or the second (1) input is called: its word, or where its patch lies."""
+        record, grid = (self.first, self.second)[side], self.grids[side]
+        if isinstance(record, TextInput):
+            return record.words[index].text
+        row, column = divmod(index, grid[1] if grid else len(self.maps[side]))
+        return f"row {row + 1}, column {column + 1}"
+
+    def __str__(self) -> str:
+        head = (
+            f"cosine {self.cosine:+.4f} by {self.rule}: pairs {self.total:+.4f}, pairs with other tokens {self.other_tokens:+.4f}, "
+            f"baseline terms {self.baseline_terms:+.4f}; the strongest pairs:"
+        )
+        rows = [(self.unit(0, i), self.unit(1, j), f"{score:+.4f}") for i, j, score in self.strongest()]
+        return "\n".join([head, *align([("first", "second", "adds"), *rows], left=(0, 1)), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        """The strongest pairs, and the map of each picture: what a notebook shows."""
+        from explainers.rendering.notebook import picture_html, text_html
+
+        return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
+
+    def pictures(self, size: int = 448) -> list[Image.Image]:
+        """The map of each picture over it, those of texts left out; where the picture is not at hand, the map by itself."""
+        drawn = []
+        for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
+            if isinstance(record, ImageInput) and grid is not None:
+                values = scores.float().view(grid).numpy()
+                drawn.append(map_picture(values, True, size) if record.pixels is None else lay_over(record.pixels, values, True, size))
+        return drawn
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``, or the pairs alone as ``.npy``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+        elif path.suffix == ".npy":
+            np.save(path, self.pairs.numpy())
+        else:
+            raise ExplainerError(f"{path} ends in nothing that an interaction is saved as: end it in .json or .npy")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -140,3 +140,28 @@ def test_a_map_far_on_one_side_of_zero_says_that_only_its_order_is_meant() -> No
     assert shown == [False, len(drawn.scores[drawn.content]) >= 10]
     figure = panel(result, [shifted])
     assert (note in figure.axes[0].get_title().replace("\n", " ")) == shown[1]
+
+
+def test_results_of_analyses_show_their_table_and_their_picture() -> None:
+    """What ``print`` shows stands in the page letter by letter, and each picture opens."""
+    model, text = image_model(), text_model()
+    result = explain(model, picture(), ["Zebra", "dog"], ["input_x_gradient:libra"])
+    for shown, pictures in (
+        (explainers.deletion_test(model, result, draws=1), 1),
+        (explainers.regions(result, "input_x_gradient:libra"), 1),
+        (explainers.alike(model, picture(), picture()), 2),
+        (explainers.summarise(model, [picture()], "Zebra", "input_x_gradient:libra"), 1),
+        (explainers.summarise(text, ["a good film", "a bad film"], "positive", "input_x_gradient:libra"), 0),
+    ):
+        page = Tags(shown._repr_html_())
+        assert str(shown) in page.text
+        assert len(str(shown).splitlines()) > 2
+        sources = page.attributes.get("src", [])
+        assert len(sources) == pictures
+        for source in sources:
+            opened = Image.open(io.BytesIO(base64.b64decode(source.removeprefix("data:image/png;base64,")))).convert("RGB")
+            assert np.ptp(np.asarray(opened)) > 0
+    probe = explainers.word_probe(text, "a {} film", {"one": ["good"], "other": ["bad"]}, "positive", "input_x_gradient:libra")
+    page = Tags(probe._repr_html_())
+    assert str(probe) in page.text
+    assert any(title.endswith(f"{word.score:.4g}") for word in probe.method.words() for title in page.attributes["title"])

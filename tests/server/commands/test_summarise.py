@@ -88,6 +88,13 @@ def test_summarise_saves_the_mean_map_of_pictures(photo: Path, tmp_path: Path, c
     assert main(words) == 0
     assert "the mean map is largest at row" in capsys.readouterr().out
     mean = np.load(tmp_path / "mean.npy")
+    with Image.open(tmp_path / "mean.png") as drawn:
+        assert max(drawn.size) == 448
+        colours = np.asarray(drawn.convert("RGB")).astype(int)
+    side = 448 // mean.shape[0]
+    paper, peak = np.unravel_index(np.abs(mean).argmin(), mean.shape), np.unravel_index(np.abs(mean).argmax(), mean.shape)
+    strength = [abs(colours[row * side + side // 2, column * side + side // 2] - 255).sum() for row, column in (paper, peak)]
+    assert strength[1] > strength[0]
     assert mean.sum() == pytest.approx(1, rel=1e-4)
 
 
