@@ -279,16 +279,20 @@ class Measurement:
     @cached_property
     def _curve_answers(self) -> dict[RemovalCurve, Tensor]:
         """The answers along every curve of the run, (M, steps, C): probabilities or logits."""
-        first = self.maps[0]
-        setup = self.setup
-        answers = CurveLogits(
-            setup.model, self.explanation.tensors, first.patches, first.content, setup.plan.how, setup.cancelled, setup.at_once
-        )
-        logits_of_curves = answers.along(setup.curves, self.scores)
-        return {
-            curve: logits if curve.of == "logits" else self._probabilities(logits)
-            for curve, logits in zip(setup.curves, logits_of_curves, strict=True)
-        }
+        first, setup = self.maps[0], self.setup
+        answers: dict[RemovalCurve, Tensor] = {}
+        for special in (False, True):
+            curves = [curve for curve in setup.curves if curve.special == special]
+            if not curves:
+                continue
+            content = torch.ones_like(first.content) if special else first.content
+            scores = torch.stack([attribution.scores for attribution in self.maps]) if special else self.scores
+            asked = CurveLogits(
+                setup.model, self.explanation.tensors, first.patches, content, setup.plan.how, setup.cancelled, setup.at_once
+            )
+            for curve, logits in zip(curves, asked.along(curves, scores), strict=True):
+                answers[curve] = logits if curve.of == "logits" else self._probabilities(logits)
+        return answers
 
     def _probabilities(self, logits: Tensor) -> Tensor:
         """As the model says them, with its calibration."""

@@ -6,6 +6,7 @@ Every function takes B maps at once. The answers of a curve are (B, steps, C); h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ FEW_TOKENS_REMOVED = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 MOST = RemovalCurve(fractions=TENTHS)
 LEFT = RemovalCurve(fractions=TENTHS, keeps_first=True)
+PRUNED = RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits")
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
@@ -232,7 +234,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     "au_mse",
     title="AU-MSE",
     family="faithfulness",
-    takes={"pruned": RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits"), "logits": "logits"},
+    takes={"pruned": PRUNED, "logits": "logits"},
     direction="lower",
     source=ALI,
     highest=None,
@@ -243,10 +245,28 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     """The area under the squared change of all logits while words become unknown, those of the smallest relevance first, whatever its
     sign.
 
-    The published code also replaces special tokens; here they stay.
+    The published code also replaces special tokens; here they stay: ``au_mse_special`` is as that code has it.
     """
     squares = (pruned.double() - logits.double()[:, None]).square().sum(-1)
     return torch.trapezoid(squares, dx=1 / (squares.shape[1] - 1), dim=1)
+
+
+@metric(
+    "au_mse_special",
+    title="AU-MSE, special tokens too",
+    family="faithfulness",
+    takes={"pruned": replace(PRUNED, special=True), "logits": "logits"},
+    direction="lower",
+    source=ALI.noted("special tokens are replaced as in its code"),
+    highest=None,
+    unit="number",
+    kinds=("text",),
+)
+def au_mse_special(pruned: Tensor, logits: Tensor) -> Tensor:
+    """AU-MSE as the published code has it: special tokens have scores like words, and become unknown in their turn. Most of the change
+    comes from them, so it says less of the words.
+    """
+    return au_mse(pruned, logits)
 
 
 _FEW: Takes = {"target": "target", "whole": "whole"}

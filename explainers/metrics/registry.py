@@ -66,6 +66,7 @@ class RemovalCurve:
     how          in which way tokens are taken away; None: as the run says
     pixels       whether single pixels are taken away, by the map enlarged bilinearly, in place of patches
     of           what is asked of the model: probabilities or logits, (B, steps, C)
+    special      whether special tokens of a text are taken away too, in the order of their scores
     """
 
     fractions: tuple[float, ...]
@@ -75,6 +76,7 @@ class RemovalCurve:
     how: str | None = None
     pixels: bool = False
     of: Literal["probabilities", "logits"] = "probabilities"
+    special: bool = False
 
     def in_steps(self, steps: int) -> RemovalCurve:
         """The same curve in so many equal steps, of one that goes by tenths; any other as it is."""
@@ -87,7 +89,7 @@ class RemovalCurve:
     @property
     def about(self) -> str:
         """The curve in words."""
-        what = "pixels" if self.pixels else "tokens"
+        what = "pixels" if self.pixels else "tokens, special ones too," if self.special else "tokens"
         which = {"most": "most important", "least": "least important", "smallest": "smallest in magnitude"}[self.order]
         fate = "alone are kept" if self.keeps_first else "are gone"
         steps = f"{len(self.fractions)} steps of {min(self.fractions):.0%} to {max(self.fractions):.0%}"

@@ -49,6 +49,7 @@ def test_a_text_with_marked_words(tmp_path: Path) -> None:
     best = sorted(words, key=lambda word: -word.score)[:10]
     hits = sum(word.text in ("dull", "film") for word in best)
     assert found["token_f1_10"] == pytest.approx(2 * hits / 12)
+    assert found["au_mse_special"] > found["au_mse"]  # without [CLS] as well, the answer changes more
     unmarked = rows_of(setup, 1)[0]
     assert unmarked["auprc"] is None  # nobody marked a word
     assert unmarked["auac"] is None  # the model has no such class

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.statistics import estimate, weights_of
-from explainers.metrics import METRICS
-from tests.explainers.support.golden import GOLDEN
+from explainers.metrics import METRICS, RemovalCurve
+from tests.explainers.support.golden import GOLDEN, Case
 
 CLOSE = {"rtol": 0, "atol": 1e-9}
 
@@ -24,7 +27,7 @@ def arrays(name: str, file: str) -> dict[str, Any]:
 
 def test_every_folder_has_a_source() -> None:
     folders = [path for path in GOLDEN.iterdir() if path.name.startswith("metrics-")]
-    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser"}
+    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser", "metrics-ali"}
     assert all("Source: " in (path / "README.md").read_text("utf-8") for path in folders)
 
 
@@ -73,3 +76,28 @@ def test_rationales_of_eraser() -> None:
     np.testing.assert_allclose(found[:, :2], np.stack([theirs["iou_p"], theirs["iou_r"]], 1), **CLOSE)
     assert over_all("iou_f1", found) == pytest.approx(float(theirs["iou_f1_macro"]))
     assert over_all("iou_f1", found) != pytest.approx(float(theirs["iou_f1_document"].mean()), abs=0.01)
+
+
+@pytest.mark.parametrize(("name", "array"), [("au_mse", "prune_mse_content"), ("au_mse_special", "prune_mse")])
+def test_au_mse_of_ali_et_al(name: str, array: str) -> None:
+    """With their fractions, whose ceilings take a word more in some texts: curve by curve, and the area under each."""
+    case, metric = Case("metrics-ali"), METRICS[name]
+    model = replace(case.model, details={**case.model.details, "unknown_token_id": 1})
+    curve = metric.takes["pruned"]
+    assert isinstance(curve, RemovalCurve)
+    curve = replace(curve, fractions=tuple(np.linspace(0, 1, 11)))
+    for i, mask in enumerate(case.inputs["attention_mask"].bool()):
+        tensors = {key: case.inputs[key][i : i + 1, mask] for key in ("input_ids", "attention_mask")}
+        content = torch.ones(int(mask.sum()), dtype=torch.bool)
+        content[[0, -1]] = curve.special
+        scores, whole = case.inputs["scores"][i, mask][content], model.forward(tensors).detach()
+        logits = CurveLogits(model, tensors, None, content, None).along([replace(curve, rounding="up")], scores[None])[0].double()
+        squares = (logits - whole[:, None]).square().sum(-1)[0]
+        close = {"rtol": 1e-5, "atol": 1e-6}
+        same = torch.isclose(squares, case.published[array][i], **close)
+        # 0.6 of 15 words are 9.000000000000002 of theirs, and so ten
+        counts = [(math.ceil(fraction * len(scores)), math.ceil(fraction * len(scores) - 1e-9)) for fraction in curve.fractions]
+        assert [step for step, (theirs, ours) in enumerate(counts) if theirs == ours] == torch.nonzero(same).flatten().tolist()
+        if not bool(same.all()):
+            continue
+        torch.testing.assert_close(metric(pruned=logits, logits=whole)[0], case.published[f"area_{array}"][i], **close)
