@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.autograd.nodes import Role
-from explainers.autograd.recorder import Operator
+from explainers.autograd.recorder import BiasOf, Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.structure.attention import over_tokens
@@ -37,6 +37,9 @@ class ForwardDecomposition(Recording):
     of that block, which is the last to run; of one of class attention, behind the others, where ``class_attention_stage``.
     ``attention_kind`` says what attention in the blocks is over, which may take a way back to find out.
     ``rule`` must have a linear form: hold attention and scales and gates constant.
+    ``shares_biases``: biases are divided among the sources, which must all be in one pass, by the size of the product of each one's vector
+    with the bias (DecompX's ``absdot``): those of norms and linear maps at once, those in attention and other constants at the next sum of
+    two paths, as its published code does.
     """
 
     is_differentiated = False
@@ -50,12 +53,14 @@ class ForwardDecomposition(Recording):
         block: int | None = None,
         class_attention_stage: bool = False,
         attention_kind: AttentionKind = OVER_TOKENS,
+        shares_biases: bool = False,
     ) -> None:
         if (refused := model.block_kind.no_forward_decomposition) is not None:
             raise ExplainerError(f"{refused.format(name=model.name)}: choose a method that goes backward, such as fullgrad_plus:libra.")
         self.copies = 1 + len(sources)
         self._sources = sources
         self._attention_kind = attention_kind
+        self._shares_biases = shares_biases
         self._propagated = rule
         self._block = None if class_attention_stage else block
         self._of_classes = block if class_attention_stage else None
@@ -164,14 +169,35 @@ class ForwardDecomposition(Recording):
         """Add a constant to the real copies alone."""
         return y + constant * self.where_real(y).to(y.dtype)
 
-    def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
-        """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy."""
+    def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
+        """Add a bias to the real copies and, in the block of the sources before its attention, to the source token of each copy; or share
+        it among the sources.
+        """
+        if self._shares_biases:
+            is_of_attention = of == "attention" or (of == "linear" and self._before_attention())
+            return self.on_real(y, bias) if is_of_attention or bias.shape != y.shape[-1:] else y + bias * self._shares(y, bias)
         if self._kept is None or not self._before_attention():
             return self.on_real(y, bias)
         kept = self._kept.repeat(len(y) // self.copies, 1).to(y.dtype)
         running = self.nodes.running
         factor = self.model.block_kind.spread(kept, y, None if running is None else running.stream)
         return self.on_real(y, bias) if factor is None else y + bias * factor
+
+    def with_rest(self, y: Tensor) -> Tensor:
+        """A sum of two paths; where biases are shared, with what the sources still lack of the real copy."""
+        if not self._shares_biases:
+            return y
+        copies = y.detach().unflatten(0, (-1, self.copies, self._rows(y)))
+        rest = (copies[:, :1] - copies[:, 1:].sum(1, keepdim=True)).expand_as(copies).flatten(0, 2)
+        shared: Tensor = (rest * self._shares(y, rest)).masked_fill(self.where_real(y), 0.0)
+        return y + shared
+
+    def _shares(self, y: Tensor, bias: Tensor) -> Tensor:
+        """(..., 1): 1 for the real copies; for each source |y . bias| over the sum of these over all; equal parts where that is 0."""
+        products = (y.detach() * bias).sum(-1, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))
+        total = products[:, 1:].sum(1, keepdim=True)
+        shares = torch.where(total == 0, 1 / (self.copies - 1), products / torch.where(total == 0, 1.0, total))
+        return torch.cat([torch.ones_like(shares[:, :1]), shares[:, 1:]], 1).flatten(0, 2)
 
     def _before_attention(self) -> bool:
         if self._of_classes is not None:

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from inspect import signature
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 from torch.autograd import Function
 
 from explainers.autograd.nodes import Nodes, Role
 from explainers.autograd.rules import Rule
+
+#: What a bias belongs to: a norm, a linear map, or one of what attention gives.
+BiasOf = Literal["norm", "linear", "attention"]
 
 
 class Operator(Function):
@@ -131,5 +134,8 @@ class Propagator(Protocol):
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
 
-    def with_bias(self, y: Tensor, bias: Tensor) -> Tensor:
+    def with_rest(self, y: Tensor) -> Tensor:
+        """A sum of two paths, with what its copies lack of the real one where that is shared among them."""
+
+    def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
         """Add a bias where it belongs: see :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`."""

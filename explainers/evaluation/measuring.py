@@ -287,10 +287,10 @@ class Measurement:
                 continue
             content = torch.ones_like(first.content) if special else first.content
             scores = torch.stack([attribution.scores for attribution in self.maps]) if special else self.scores
-            asked = CurveLogits(
+            curve_logits = CurveLogits(
                 setup.model, self.explanation.tensors, first.patches, content, setup.plan.how, setup.cancelled, setup.at_once
             )
-            for curve, logits in zip(curves, asked.along(curves, scores), strict=True):
+            for curve, logits in zip(curves, curve_logits.along(curves, scores), strict=True):
                 answers[curve] = logits if curve.of == "logits" else self._probabilities(logits)
         return answers
 

@@ -68,7 +68,7 @@ class Add(Operator):
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, role: Role | None) -> Tensor:
         if a.requires_grad and b.requires_grad:
-            return a + b
+            return a + b if role in OF_ATTENTION else rec.with_rest(a + b)
         path, constant = (a, b) if a.requires_grad else (b, a)
         if role == Role.TRANSPOSED:
             return rec.on_real(path.mT, (constant.expand_as(path)).mT).mT

@@ -57,7 +57,7 @@ class LinearMap(Operator):
         rec: Propagator, x: Tensor, w: Tensor, b: Tensor | None, forward: BilinearMap, backward: BilinearMap, role: LinearMapRole
     ) -> Tensor:
         y = forward(x, w)
-        return y if b is None else rec.with_bias(y, b)
+        return y if b is None else rec.with_bias(y, b, "attention" if role == "attention" else "linear")
 
 
 def _role(ctx: Any) -> LinearMapRole:

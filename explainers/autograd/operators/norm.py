@@ -63,7 +63,7 @@ class Norm(Operator):
         factor = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
         factor = factor if weight is None else factor * weight
         y = rec.rule.choice("norm").forward(x, over if centred else None, factor)
-        y = y if bias is None else rec.with_bias(y, bias)
+        y = y if bias is None else rec.with_bias(y, bias, "norm")
         rec.norms.append((x, y, factor))
         return y
 

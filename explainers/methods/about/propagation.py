@@ -147,7 +147,9 @@ INSIDE: dict[str, About] = {
         "Every token is sent through the model on its own, with attention, scales and gates held at what they were; what arrives "
         "at the answer is its score.",
         "When sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
-        "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). Slow.",
+        "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). Slow. Its "
+        "authors share biases among the tokens, in proportion to |z · b|, which the option biases=absdot does; a bias is then credited "
+        "to tokens that it does not come from.",
         line="Each part is sent through the model alone; its score is what arrives.",
     ),
     "globenc": About(

@@ -26,17 +26,22 @@ ROUNDING_OF_SUM = 64.0
 
 
 def _propagate(
-    trace: Trace, block: int | None, read: Callable[[ForwardDecomposition, int], T], class_attention_stage: bool = False
+    trace: Trace,
+    block: int | None,
+    read: Callable[[ForwardDecomposition, int], T],
+    class_attention_stage: bool = False,
+    shares_biases: bool = False,
 ) -> list[T]:
     """What is ``read`` of forward passes over all source tokens, some at a time, and of how many sources each holds. Only one of them is in
-    memory at a time.
+    memory at a time. Where biases are shared among the sources, all of these go through one pass.
     """
     parts = []
     rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
     tokens = x.shape[1] + class_attention_stage
     # of one block every contribution is kept, joined to one tensor and measured
     apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
-    inner = trace.repeats_at_once(INNER_BATCH, 2, propagated=True, apart=apart) - 1
+    least = 1 + tokens if shares_biases else 2
+    inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
     for first in range(0, tokens, inner):
         sources = torch.arange(first, min(first + inner, tokens))
         how = {
@@ -45,6 +50,7 @@ def _propagate(
             "block": block,
             "class_attention_stage": class_attention_stage,
             "attention_kind": trace.recording.structure.attention_kind,
+            "shares_biases": shares_biases,
         }
         propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
         assert isinstance(propagation, ForwardDecomposition)
@@ -72,22 +78,32 @@ def _refusal(rule: Rule) -> str | None:
         title="DecompX: Explaining Transformers Decisions by Propagating Token Decomposition",
         venue="ACL",
         arxiv="2306.02873",
-        note="without biases, as in LibraGrad",
+        note="without biases, as in LibraGrad; with biases=absdot as its authors have it",
     ),
     rule="libra-product",
     also=("libra",),
     signed=True,
-    promise=Promise(("libra-product", "libra"), "the explained number, but for what the biases add"),
+    options={
+        "biases": Option(
+            str,
+            "left_out",
+            "absdot: each bias is shared among the tokens by how large the product of each one's vector with it is, the authors' default",
+            choices=("left_out", "absdot"),
+        )
+    },
+    promise=Promise(("libra-product", "libra"), "the explained number, but for what the biases add", not_with={"biases": "absdot"}),
     slow=True,
     passes="tokens + 1 forward",
     refuses=_refusal,
     reads=(),
     reads_under={"libra": ("bias",)},
 )
-def decompx(trace: Trace) -> Tensor:
+def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
     """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.
 
-    Attention weights, scales of normalisations and gates act(x)/x are constants, so that the contributions of a sum add up.
+    Attention weights, scales of normalisations and gates act(x)/x are constants, so that the contributions of a sum add up. With
+    ``biases`` absdot biases are shared among the tokens, and contributions add up to the logit. Where a model multiplies two paths, read it
+    with the rule libra: what the halves of libra-product miss would be shared as a bias is.
     """
     rule = trace.rule
     assert rule is not None
@@ -98,21 +114,23 @@ def decompx(trace: Trace) -> Tensor:
         shares: Tensor = (contributions * output_gradient[:, None]).sum(-1)
         return shares
 
-    scores = torch.cat(_propagate(trace, None, read), 1)
-    _hold_to_account(trace, scores, (output_gradient * trace.recording.logits.detach()).sum(1))
+    scores = torch.cat(_propagate(trace, None, read, shares_biases=biases == "absdot"), 1)
+    whole = (output_gradient * trace.recording.logits.detach()).sum(1)
+    if biases == "left_out":
+        libra = trace.under("libra")
+        _hold_to_account(trace, scores, whole - libra.bias.sum(1) - libra.unplaced, "the explained number without what the biases add")
+    else:
+        _hold_to_account(trace, scores, whole, "the explained number")
     return scores
 
 
-def _hold_to_account(trace: Trace, scores: Tensor, whole: Tensor) -> None:
-    """Say where contributions (B, S) miss, by more than rounding, the part of the ``whole`` (B,) that biases do not add."""
-    libra = trace.under("libra")
-    part = whole - libra.bias.sum(1) - libra.unplaced
+def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
+    """Say where contributions (B, S) miss, by more than rounding, the part (B,) of the explained number that is called ``name``."""
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
         if abs(total - expected) > bound:
             trace.notes_of_samples.setdefault(sample, []).append(
-                f"The contributions should add up to {expected:.3g}, the explained number without what the biases add; they add up to "
-                f"{total:.3g}."
+                f"The contributions should add up to {expected:.3g}, {name}; they add up to {total:.3g}."
             )
 
 

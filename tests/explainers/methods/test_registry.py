@@ -31,6 +31,7 @@ EXPECTED = {
     "transformer_attribution_without_gradient": {"start_layer", "published_code"},
     "integrated_gradients": {"steps", "baseline", "at", "quadrature"},
     "smoothgrad": {"sigma", "draws", "at"},
+    "decompx": {"biases"},
     "globenc": {"published_code"},
     "saliency": {"at"},
     "input_x_gradient": {"at"},

@@ -125,6 +125,10 @@ ROWS: dict[str, dict[str, Row]] = {
         "globenc_rows_normalised": Row("globenc"),
         "alti": Row("alti"),
     },
+    "decompx-bert": {
+        "decompx_nobias": Row("decompx"),
+        "decompx_absdot": Row("decompx?biases=absdot"),
+    },
 }
 #: Arrays that are no spec's scores as they are: the test that accounts for each is below, or the reason why there is none.
 BESIDE: dict[str, set[str]] = {
@@ -166,6 +170,7 @@ BESIDE: dict[str, set[str]] = {
     | {f"map|gem{how}" for how in ("", "_depth4", "_iterations2", "_inverse_temperature5", "_depth2_iterations0")},
     "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
     "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
+    "decompx-bert": {"decompx_norm", "decompx_equal", "decompx_biastoken"},  # other ways to share biases, which are no options here
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import explainers
 from explainers.autograd.forward_decomposition import ForwardDecomposition
 from explainers.methods.implementations import decomposition
 from explainers.methods.implementations.decomposition import after_attention
@@ -27,6 +28,19 @@ def test_decompx_by_propagating_every_token_is_input_times_gradient(name: str) -
     read = scores(name, *pairs[0], *pairs[1])
     for forward, backward in (read[:2], read[2:]):
         torch.testing.assert_close(forward, backward, rtol=1e-5, atol=1e-6 * float(backward.abs().max()))
+
+
+@pytest.mark.parametrize("name", ["vit", "hf-dinov2-reg", "mixer", "roberta"])
+def test_decompx_with_shared_biases_adds_up_to_the_logit(name: str) -> None:
+    """Biases in blocks that normalise before and after, of a head, and of a pooler; tests/golden has the authors' own numbers."""
+    model, tensors = wrapped(name), inputs(name, 2)
+    result = explainers.explain(model, tensors, target=TARGET, methods=["decompx", "decompx?biases=absdot"])
+    for each in result:
+        left_out, shared = each.maps
+        assert float(shared.scores.double().sum()) == pytest.approx(each.target.logit, rel=1e-5, abs=1e-6)
+        assert abs(float(left_out.scores.double().sum()) - each.target.logit) > 1e-3
+        assert not shared.notes
+        assert shared.adds_up_to is None
 
 
 @pytest.mark.parametrize("name", ["vit", "bert"])
