@@ -121,6 +121,12 @@ class Summary:
         shown = [] if self.mean is None else [picture_html(self.picture(), f"Mean map of {self.method} for {self.target}")]
         return text_html(str(self), *shown)
 
+    def page(self) -> str:
+        """The same as a page of HTML by itself."""
+        from explainers.rendering.notebook import page_html
+
+        return page_html(f"{self.model}: {self.target}", self._repr_html_())
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; of the rows only what is small."""
 

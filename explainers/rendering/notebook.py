@@ -55,6 +55,13 @@ def text_html(text: str, *beside: str) -> str:
     return f'<div><pre style="white-space:pre-wrap">{escape(text)}</pre><div>{"".join(beside)}</div></div>'
 
 
+def page_html(title: str, body: str) -> str:
+    """A page of its own, which needs nothing else, of what a notebook would show."""
+    style = "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font-family:sans-serif}"
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{style}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n'
+
+
 def picture_html(picture: Image.Image, about: str) -> str:
     """A picture with what it shows in words."""
     data = io.BytesIO()

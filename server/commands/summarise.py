@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     target.add_argument("--prompt", metavar="TEXT", help="what to look for, for a CLIP model")
     parser.add_argument("--method", metavar="SPEC", default="fullgrad_plus:libra", help="see 'vitrine methods' (default: %(default)s)")
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json, mean.npy, mean.png"
+        "--out", metavar="DIR", type=Path, required=True, help="folder of the run: rows.jsonl, summary.json and .html, mean.npy, mean.png"
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON in place of the tables")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
@@ -70,6 +70,7 @@ def run(args: argparse.Namespace) -> None:
             model, inputs, target, args.method, rows=args.out / "rows.jsonl", seed=args.seed, progress=lambda row: shown(bar)
         )
     (args.out / "summary.json").write_text(json.dumps(summary.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+    (args.out / "summary.html").write_text(summary.page(), "utf-8")
     if summary.mean is not None:
         np.save(args.out / "mean.npy", summary.mean.numpy())
         summary.picture().save(args.out / "mean.png")

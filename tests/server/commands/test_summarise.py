@@ -88,6 +88,9 @@ def test_summarise_saves_the_mean_map_of_pictures(photo: Path, tmp_path: Path, c
     assert main(words) == 0
     assert "the mean map is largest at row" in capsys.readouterr().out
     mean = np.load(tmp_path / "mean.npy")
+    page = (tmp_path / "summary.html").read_text("utf-8")
+    assert "trusted most" in page
+    assert page.count("<img ") == 1
     with Image.open(tmp_path / "mean.png") as drawn:
         assert max(drawn.size) == 448
         colours = np.asarray(drawn.convert("RGB")).astype(int)
