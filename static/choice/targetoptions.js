@@ -10,14 +10,13 @@ import { term } from "../help/terms.js";
  */
 
 /**
- * What is explained of a target: its logit, its probability, or how far it is above all others.
+ * What is explained of a target, as the control has it.
  * @param {Target | undefined} target
- * @returns {string | null | undefined}
  */
 export const readOf = (target) => (target?.kind && target.kind in CONTRASTIVE ? target.kind : target?.read);
 
 /**
- * What to send for these classes and what is asked of them: one set against all others is a target of its own kind.
+ * These classes and what is asked of them, as they are sent.
  * @template {string | null} Label
  * @param {Label[]} labels
  * @param {Wish} wish
@@ -48,8 +47,7 @@ export const likewise = (target, label) => ({
 });
 
 /**
- * Which number of a target is explained; `onRead` is told "logit" or "probability", or of classes, which can be set
- * against all others, the kind of such a target.
+ * Which number of a target is explained, `ofClasses` also a class over all others.
  * @param {(read: string) => void} onRead
  * @param {boolean} [ofClasses]
  * @returns {{select: HTMLSelectElement, node: HTMLElement}}

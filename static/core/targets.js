@@ -14,21 +14,16 @@ import { named } from "./search.js";
 export const classOf = (target) => target.of ?? target.label;
 
 /**
- * The kinds of targets that set a class against all others by how its relevance starts: `clrp:zebra`.
+ * Kinds of targets that set a class against all others.
  * @type {Record<string, string>}
  */
-export const CONTRASTIVE = {
-  clrp: "this class rather than all others (CLRP)",
-  sglrp: "this class rather than all others (SGLRP)",
-};
+export const CONTRASTIVE = { clrp: "the class over all others (CLRP)", sglrp: "the class over all others (SGLRP)" };
 
 /**
- * The class, group or prompt itself, where a target sets it against all others.
- * @param {{label: string, of?: string, kind?: string}} target
- * @returns {string}
+ * The class of such a target, and of any other.
+ * @param {{label: string, of?: string}} target
  */
-export const aloneOf = (target) =>
-  target.kind && target.kind in CONTRASTIVE ? classOf(target).slice(target.kind.length + 1) : classOf(target);
+export const aloneOf = (target) => classOf(target).replace(/^(clrp|sglrp):/, "");
 
 /**
  * A target in words; of a kind that a package adds, its own.
