@@ -12,6 +12,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from explainers.errors import ExplainerError
 from explainers.models.loading import device_named
 from explainers.pipeline.explain import versions
 from server.api import (
@@ -81,7 +82,8 @@ def create_app(
     live in a process of their own, which can be ended, in the :class:`ModelHost` that ``make_model_host`` makes there (it can be
     pickled); with a ``source`` of one's own, and without that, they live in a thread of this process.
 
-    Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
+    Raises ExplainerError where ``settings.device`` is not there or ``settings.path_prefix`` is taken, and StoreError where
+    ``settings.home`` cannot be used.
     """
     if source is None and make_model_host is None:
         make_model_host = own_model_host
@@ -131,8 +133,17 @@ def create_app(
     for module in API:
         app.include_router(module.router)
     add_pages(app, settings)
+    _check_prefix(app, settings)
     complete_openapi(app)
     return app
+
+
+def _check_prefix(app: FastAPI, settings: Settings) -> None:
+    """Raise ExplainerError for a prefix that begins as a path of the server's own does: nobody could tell the two apart."""
+    first = settings.path_prefix.split("/")[1:2]
+    taken = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))} - {""}
+    if first and first[0] in taken:
+        raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
 
 
 def _ways_of(name: str, settings: Settings) -> dict[str, Any]:

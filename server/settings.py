@@ -18,9 +18,12 @@ log = logging.getLogger(__name__)
 PREFIX = "VITRINE_"
 #: A host as browsers name it: a name or an address, IPv6 in brackets, and a port.
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 OWN_MODELS = ("local", "uploads", "all", "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+#: What a setting may be, of those that are one of a few words.
+_CHOICES = {"own_models": OWN_MODELS, "log_level": LOG_LEVELS}
 
 
 def _setting(default: Any, text: str, minimum: float | None = None, maximum: float | None = None) -> Any:
@@ -83,13 +86,11 @@ class Settings:
     )
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
+    # how it is operated
+    path_prefix: str = _setting("", "Path below which a reverse proxy shows the server, as `/vitrine`; the proxy may cut it off or not.")
+
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
-            if low is not None and not value >= low:
-                raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
-            if high is not None and not value <= high:
-                raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+        self._check_bounds()
         for origin in self.embed:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"embed has {origin!r}; it must list sites such as https://school.example, or be *")
@@ -101,15 +102,28 @@ class Settings:
             for text in value if isinstance(value, tuple) else (str(value),):
                 if not can_be_encoded(text):  # every answer that named it would fail
                     raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
-        if self.own_models not in OWN_MODELS:
-            raise ValueError(f"own_models is {self.own_models!r}; it must be one of {', '.join(OWN_MODELS)}")
-        if self.log_level not in LOG_LEVELS:
-            raise ValueError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+        if not _PATH.fullmatch(self.path_prefix):
+            raise ValueError(f"path_prefix is {self.path_prefix!r}; it must be a path such as /vitrine, with no slash at its end")
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+
+    def _check_bounds(self) -> None:
+        for setting in fields(self):
+            value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
+            if low is not None and not value >= low:
+                raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
+            if high is not None and not value <= high:
+                raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
 
     @property
     def listens_everywhere(self) -> bool:
         """Whether the address to listen on means all addresses of the machine."""
         return self.host in ("", "0.0.0.0", "::")
+
+    def address(self, path: str) -> str:
+        """Where browsers find a ``path`` of the server, such as ``/api/models``."""
+        return self.path_prefix + path
 
     @property
     def max_upload_bytes(self) -> int:

@@ -64,7 +64,7 @@ async def _explain(question: Question, request: Request, services: Services, wai
     original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
     job = await run_in_threadpool(_submit, question, entry, original, services, visitor_of(request))
     explanation_id = job if isinstance(job, str) else job.id
-    url = f"/api/explanations/{explanation_id}"
+    url = services.settings.address(f"/api/explanations/{explanation_id}")
     if not wait:
         content = {"id": explanation_id, "url": url, "events": f"{url}/events"}
         return DocumentResponse(content, 202, {"Location": url})

@@ -116,7 +116,8 @@ async def open_it(wanted: OpeningQuestion, request: Request, services: Use) -> O
     if wanted.upload is not None:
         services.own_models.find(wanted.upload).is_open = True
     entry = services.registry.bring(name, folder, {**ways, "name": name}, services.worker.load)
-    return Opening(name=entry.name, state="loading", events=f"/api/models/events?name={entry.name}")
+    events = services.settings.address(f"/api/models/events?name={entry.name}")
+    return Opening(name=entry.name, state="loading", events=events)
 
 
 @router.get("/report")

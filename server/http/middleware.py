@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.http.hosts import check_origin
 from server.http.metrics import Metrics
+from server.http.prefix import path_within, placed
 from server.http.problems import Problem, crashed
 from server.settings import Settings
 
@@ -54,6 +55,7 @@ class Surroundings:
             await self.app(scope, receive, send)
             return
         began = time.monotonic()
+        scope = placed(scope, self.settings.path_prefix)
         sent = Headers(scope=scope)
         sent_id = sent.get("x-request-id", "")
         request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)
@@ -67,7 +69,7 @@ class Surroundings:
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 headers["X-Request-ID"] = request_id
-                if scope["path"].startswith("/api/"):
+                if path_within(scope).startswith("/api/"):
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -85,5 +87,5 @@ class Surroundings:
         finally:
             route = getattr(scope.get("route"), "path", "(none)")
             self.metrics.request(scope["method"], route, status)
-            path = quote(scope["path"], errors="replace")  # a line break in it would make a line of its own
+            path = quote(path_within(scope), errors="replace")  # a line break in it would make a line of its own
             log.info("%s %s %d %.3fs %s", scope["method"], path, status, time.monotonic() - began, request_id)

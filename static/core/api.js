@@ -1,5 +1,7 @@
 // The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
 
+import { addressOf } from "./dom.js";
+
 /**
  * @import { TextInput } from "./schemas.js"
  * @import { ProblemFields } from "./types.js"
@@ -114,7 +116,7 @@ export async function serverIsBack(signal) {
     await new Promise((resolve) => setTimeout(resolve, pause));
     signal?.throwIfAborted();
     try {
-      const { ok } = await fetch("/healthz", { signal });
+      const { ok } = await fetch(addressOf("/healthz"), { signal });
       if (ok) return;
     } catch (error) {
       if (error.name === "AbortError") throw error;
@@ -129,7 +131,7 @@ export async function serverIsBack(signal) {
 async function answer(path, options) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(addressOf(path), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw connectionLost("The server does not answer", "It may have been stopped, or the connection is gone.");
@@ -173,7 +175,7 @@ export const getBytes = async (path, signal) => (await answer(path, { signal }))
  */
 export async function loadImage(path) {
   const image = new Image();
-  image.src = path;
+  image.src = addressOf(path);
   await image.decode();
   return image;
 }
@@ -194,10 +196,11 @@ export const methodsPath = (model, side = "image") =>
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
 /**
+ * The address of an explanation: that of its picture may be given to an element.
  * @param {string} id
  * @returns {string}
  */
-export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
+export const explanationPath = (id) => addressOf(`/api/explanations/${encodeURIComponent(id)}`);
 
 /**
  * @param {string} id
@@ -373,7 +376,7 @@ export function follow(path, { lost = () => {}, back = () => {}, ...handlers }, 
   /** @param {number} known */
   const open = (known) => {
     let wasOpen = false;
-    source = new EventSource(path);
+    source = new EventSource(addressOf(path));
     for (const name of new Set([...Object.keys(handlers), ...last])) {
       source.addEventListener(name, (event) => {
         const number = Number(event.lastEventId || -1);

@@ -3,7 +3,7 @@
 const MINUS = "\u2212";
 
 /**
- * An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
+ * An element. `props` are properties, `href` and `src` addresses as `addressOf` takes them, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {{on?: {[event: string]: (event: any) => void}, [name: string]: any}} [props]
@@ -18,7 +18,7 @@ export function el(tag, props = {}, ...children) {
     else if (name === "data") Object.assign(node.dataset, value);
     else if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
     else if (name.includes("-") || name === "role" || name === "for" || name === "list") node.setAttribute(name, value);
-    else node[name] = value;
+    else node[name] = name === "href" || name === "src" ? addressOf(value) : value;
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
@@ -173,6 +173,24 @@ export function say(id, text) {
   const node = byId(id);
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** The path below which a reverse proxy shows the server, "/vitrine": where this script is from says so. Usually empty. */
+const ROOT = /^(.*)\/static\//.exec(new URL(import.meta.url).pathname)?.[1] ?? "";
+
+/**
+ * Where a path of the server, "/api/models", is found from here. What the API answers is an address already.
+ * @param {string} path
+ * @returns {string}
+ */
+export const addressOf = (path) =>
+  path.startsWith("/") && !path.startsWith("//") && !path.startsWith(`${ROOT}/`) ? ROOT + path : path;
+
+/**
+ * The path of the server, "/image", at an address.
+ * @param {{pathname: string}} address
+ * @returns {string}
+ */
+export const pathOf = ({ pathname }) => (pathname.startsWith(`${ROOT}/`) ? pathname.slice(ROOT.length) : pathname);
 
 const sheets = new Map(); // address -> promise
 
