@@ -96,13 +96,13 @@ def create_app(
     make_host: MakeHost = lambda _: HostThread(ModelHost(source.load, settings))  # noqa: E731
     if make_model_host is not None:
         process = partial(make_model_host, settings)
-        make_host = lambda on_end: HostProcess(process, settings.log_level, on_end)  # noqa: E731
+        make_host = lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)  # noqa: E731
         hosts = settings.workers if device.type == "cpu" else 1
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
-        set_up_log(settings.log_level)
+        set_up_log(settings.log_level, settings.log_format)
         store = Store(settings.home, settings.keep)
         registry = ModelRegistry(source.catalogue, settings.max_hub_models)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)

@@ -22,8 +22,9 @@ _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 OWN_MODELS = ("local", "uploads", "all", "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("lines", "json")
 #: What a setting may be, of those that are one of a few words.
-_CHOICES = {"own_models": OWN_MODELS, "log_level": LOG_LEVELS}
+_CHOICES = {"own_models": OWN_MODELS, "log_level": LOG_LEVELS, "log_format": LOG_FORMATS}
 
 
 def _setting(default: Any, text: str, minimum: float | None = None, maximum: float | None = None) -> Any:
@@ -87,6 +88,7 @@ class Settings:
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     # how it is operated
+    log_format: str = _setting("lines", "How the log is written: `lines` for people, `json` for programs, one object a line.")
     path_prefix: str = _setting("", "Path below which a reverse proxy shows the server, as `/vitrine`; the proxy may cut it off or not.")
 
     def __post_init__(self) -> None:

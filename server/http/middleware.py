@@ -16,6 +16,7 @@ from server.http.hosts import check_origin
 from server.http.metrics import Metrics
 from server.http.prefix import path_within, placed
 from server.http.problems import Problem, crashed
+from server.log import REQUEST
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Surroundings:
         sent = Headers(scope=scope)
         sent_id = sent.get("x-request-id", "")
         request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)
+        token = REQUEST.set(request_id)
         status, is_begun = 500, False
 
         async def answer(message: Message) -> None:
@@ -88,4 +90,7 @@ class Surroundings:
             route = getattr(scope.get("route"), "path", "(none)")
             self.metrics.request(scope["method"], route, status)
             path = quote(path_within(scope), errors="replace")  # a line break in it would make a line of its own
-            log.info("%s %s %d %.3fs %s", scope["method"], path, status, time.monotonic() - began, request_id)
+            seconds = round(time.monotonic() - began, 3)
+            facts = {"method": scope["method"], "path": path, "status": status, "seconds": seconds}
+            log.info("%s %s %d %.3fs", *facts.values(), extra={"facts": facts})
+            REQUEST.reset(token)
