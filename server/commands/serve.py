@@ -78,7 +78,7 @@ def the_server(settings: Settings) -> uvicorn.Server:
     import uvicorn
 
     from server.app import create_app
-    from server.http.protocol import HeadLimitProtocol
+    from server.http.protocol import BoundedProtocol
     from server.log import set_up_log
 
     set_up_log(settings.log_level, settings.log_format)
@@ -91,5 +91,5 @@ def the_server(settings: Settings) -> uvicorn.Server:
 
     # An open event stream would keep the server from stopping. The application logs its calls itself.
     return Server(
-        uvicorn.Config(create_app(settings), http=HeadLimitProtocol, log_config=None, timeout_graceful_shutdown=4, access_log=False)
+        uvicorn.Config(create_app(settings), http=BoundedProtocol, log_config=None, timeout_graceful_shutdown=4, access_log=False)
     )
