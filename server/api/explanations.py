@@ -29,6 +29,7 @@ from server.jobs.feed import Event, Feed
 from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
+from server.jobs.tasks import interrupted
 from server.lookup import COPY, ExplanationId, as_asked, find_document, input_of, question_asked, visitor_of
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.schemas.question import Question, QuestionForm
@@ -73,6 +74,8 @@ async def _explain(question: Question, request: Request, services: Services, wai
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] == "cancelled":
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
+    if document["state"] not in documents.FINAL:  # the server stops, and the next one makes it
+        raise interrupted(f"Read GET {url} once it is back: it is made then.")
     if "problem" in document:
         raise problems.from_json(document["problem"])
     return DocumentResponse(document, 200, {"Location": url})

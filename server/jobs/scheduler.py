@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 
 from server.http.limits import limits
 from server.http.metrics import Metrics
@@ -227,14 +228,18 @@ class Scheduler:
             self.forget(job.id)
 
     def drain(self) -> None:
-        """The server stops: nothing that waits will be done."""
+        """The server stops: explanations that wait are left to the next one, and whoever follows them is told no end; no study is
+        answered.
+        """
         with self.change:
             left, self._queue.jobs = self._queue.jobs, []
             unanswered, self._queue.studies = self._queue.studies, []
         for study in unanswered:
             study.refuse(interrupted())
         for job in left:
-            self.finish(job, "failed", interrupted())
+            with suppress(Problem):  # that nothing can be stored: it is there as it was taken
+                self.store.save({**job.document(), "state": "queued"})
+            job.feed.close()
         self.save_again()
 
     def _ready(self, entry: ModelEntry) -> bool:
