@@ -24,8 +24,9 @@ class OneLineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is the library's
         """The line of a record."""
-        request = REQUEST.get()
-        return escaped(super().formatMessage(record)) + (f" {request}" if request else "")
+        request, text = REQUEST.get(), super().formatMessage(record)
+        lines = text.splitlines() if record.name.startswith("uvicorn") else [text]  # where a start fails, its message is a traceback
+        return "\n    ".join(map(escaped, lines)) + (f" {request}" if request else "")
 
     def formatException(self, ei: object) -> str:  # noqa: N802
         """A traceback, whose last line may hold what somebody sent."""

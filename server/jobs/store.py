@@ -62,6 +62,15 @@ class StoreError(OSError):
     """The store cannot be opened; the message says what to do."""
 
 
+class DamagedStoreError(sqlite3.DatabaseError):
+    """What SQLite itself opens without complaint is damaged."""
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    damages = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+    return isinstance(error, DamagedStoreError) or getattr(error, "sqlite_errorcode", None) in damages
+
+
 class Store:
     """Explanations and their images. One connection behind a lock, so any thread may call."""
 
@@ -71,6 +80,7 @@ class Store:
         Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
         """
         self.path = home / "vitrine.sqlite"
+        self._mark = home / "vitrine.damaged"  # the next start puts the file aside
         self._keep = keep
         self._lock = threading.RLock()
         self.fault: str | None = None  # why the last thing could not be stored
@@ -82,7 +92,7 @@ class Store:
             try:
                 self._connect()
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                if not _is_damage(error):
                     raise
                 self._put_aside(error)
                 self._connect()
@@ -94,11 +104,14 @@ class Store:
 
     def _connect(self) -> None:
         self._db = sqlite3.connect(self.path, check_same_thread=False)
+        if self._mark.exists():
+            raise DamagedStoreError("a page of it could not be read")
         self._open()
 
     def _put_aside(self, error: Exception) -> None:
         """Rename a file that is no database, or a broken one, with what SQLite keeps beside it: another one is begun."""
         self._db.close()
+        self._mark.unlink(missing_ok=True)
         mark = datetime.now(UTC).strftime("damaged-%Y%m%d-%H%M%S")
         for path in self.path.parent.glob(f"{self.path.name}*"):
             if path.name.removeprefix(self.path.name) in ("", "-wal", "-shm"):
@@ -120,6 +133,9 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
+        found = self._db.execute("PRAGMA quick_check('explanations')").fetchone()[0]  # pictures would take seconds
+        if found != "ok":
+            raise DamagedStoreError(found)
 
     def unfinished(self) -> list[tuple[dict[str, Any], str]]:
         """The explanations that nobody has finished, oldest first, and whether each is queued or running.
@@ -127,7 +143,7 @@ class Store:
         What is stored of one and cannot be read is put aside: it keeps its id alone.
         """
         query = "SELECT id, state, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running') ORDER BY number"
-        with self._lock:
+        with self._reading():
             rows = self._db.execute(query).fetchall()
         return [({**self._readable(explanation_id, stored), "id": explanation_id}, state) for explanation_id, state, stored in rows]
 
@@ -148,7 +164,7 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Around what changes the file: all of it is done, or nothing. Raises Problem 507 where the disk is full, 503 where it fails."""
-        with self._lock:
+        with self._reading():
             try:
                 with self._db:
                     yield
@@ -161,9 +177,25 @@ class Store:
                 raise Problem(507 if is_full else 503, "disk-full" if is_full else "store-failed", detail, send=send) from None
             self.fault = None
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Around what asks the file. Raises Problem 503 where it is damaged."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self.fault = f"the store is damaged ({error}); a new start puts it aside and begins another one"
+                log.error("%s: %s", self.path, self.fault)
+                with suppress(OSError):
+                    self._mark.touch()
+                send = "Have whoever runs the server start it again."
+                raise Problem(503, "store-failed", f"What is stored cannot be read: {self.fault}.", send=send) from None
+
     def check(self) -> str | None:
         """Why nothing can be stored; None where it can, as far as the last try tells, which is repeated where it failed."""
-        if self.fault is not None:
+        if self.fault is not None and not self._mark.exists():
             with suppress(Problem), self._writing():
                 self._db.execute("CREATE TABLE IF NOT EXISTS trial (data BLOB)")
                 self._db.execute("INSERT INTO trial VALUES (zeroblob(?))", (_TRIAL_BYTES,))
@@ -246,7 +278,7 @@ class Store:
     def finished(self, key: str) -> str | None:
         """The id of a finished explanation of the same content that can be read, or None."""
         query = "SELECT id, CAST(document AS BLOB) FROM explanations WHERE content_key = ? AND state = 'done' ORDER BY number DESC"
-        with self._lock:
+        with self._reading():
             for explanation_id, stored in self._db.execute(query, (key,)):
                 with suppress(NotJsonError):
                     if {"input", "targets"} <= set(_document(stored)):
@@ -265,7 +297,7 @@ class Store:
         self._owner.release()
 
     def _first_row(self, query: str, *values: str) -> Any:
-        with self._lock:
+        with self._reading():
             row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]
 

@@ -18,6 +18,7 @@ from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.server.support.hostile import until
 
+PAGE = 4096  # bytes of SQLite's pages
 THREE = ["random", "rollout", "raw_attention"]
 
 
@@ -134,6 +135,41 @@ def test_a_broken_store_is_put_aside(sites: Sites, damage: bytes, logged: list[l
     (aside,) = sites.home.glob("vitrine.sqlite.damaged-*")
     assert aside.read_bytes() == damage
     assert any("damaged" in record.getMessage() for record in logged)
+
+
+def scribble(file: Path, pages: slice) -> None:
+    """Overwrite these pages of a store, whose header stays whole."""
+    data = bytearray(file.read_bytes())
+    for page in range(len(data) // PAGE)[pages]:
+        data[page * PAGE : (page + 1) * PAGE] = b"\xa5" * PAGE
+    file.write_bytes(data)
+
+
+def test_a_store_with_broken_pages_is_put_aside_at_the_start(sites: Sites) -> None:
+    with sites() as site:
+        one = site.ask(png(), wait=True).json()["id"]
+    scribble(sites.home / "vitrine.sqlite", slice(1, None))
+    with sites() as site:
+        assert site.client.get(f"/api/explanations/{one}").status_code == 404
+        assert site.ask(png(), wait=True).json()["state"] == "done"
+    assert len(list(sites.home.glob("vitrine.sqlite.damaged-*"))) == 1
+
+
+def test_a_store_that_breaks_later_is_said_and_put_aside_by_the_next_start(sites: Sites, refused: Check) -> None:
+    with sites() as site:
+        one = site.ask(png(size=(400, 300)), wait=True).json()["id"]
+        store: Store = site.client.app.state.services.store  # type: ignore[attr-defined]
+        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (root,) = store._db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images'").fetchone()
+        store._db.execute("PRAGMA cache_size = 0")
+        scribble(store.path, slice(root - 1, root))
+        store._db.execute("PRAGMA shrink_memory")
+        refused(site.client.get(f"/api/explanations/{one}/input.png"), 503, "store-failed")
+        assert "damaged" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    with sites() as site:
+        assert site.get("/readyz")["status"] == "ready"
+        assert site.ask(png(), wait=True).json()["state"] == "done"
+    assert not (sites.home / "vitrine.damaged").exists()
 
 
 def test_nobody_else_reads_the_home(sites: Sites) -> None:
