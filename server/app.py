@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def create_app(
         make_model_host = own_model_host
     source = ModelSource() if source is None else source
     device = device_named(None if settings.device == "auto" else settings.device)
-    Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
+    _store(settings).close()  # what is wrong with it is said before anything runs
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
     hosts = 1
@@ -103,7 +104,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
         set_up_log(settings.log_level, settings.log_format)
-        store = Store(settings.home, settings.keep)
+        store = _store(settings)
         registry = ModelRegistry(source.catalogue, settings.max_hub_models)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
         decoders = anyio.CapacityLimiter(_DECODERS)
@@ -136,6 +137,10 @@ def create_app(
     _check_prefix(app, settings)
     complete_openapi(app)
     return app
+
+
+def _store(settings: Settings) -> Store:
+    return Store(settings.home, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
 
 
 def _check_prefix(app: FastAPI, settings: Settings) -> None:

@@ -88,6 +88,10 @@ class Settings:
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
     # how it is operated
+    keep_days: float = _setting(0.0, "Days for which explanations are kept; 0 for no limit.", 0)
+    keep_mb: float = _setting(
+        0.0, "Megabytes (10^6 bytes) that explanations take on disk; past that the oldest make room; 0 for no limit.", 0
+    )
     log_format: str = _setting("lines", "How the log is written: `lines` for people, `json` for programs, one object a line.")
     path_prefix: str = _setting("", "Path below which a reverse proxy shows the server, as `/vitrine`; the proxy may cut it off or not.")
 

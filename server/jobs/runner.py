@@ -91,7 +91,7 @@ class Runner(threading.Thread):
 
     def _tidy_up(self) -> bool:
         """With nothing to do: one thing that makes later ones quicker. False where there is none."""
-        self._scheduler.save_again()
+        self._scheduler.tidy_store()
         self.host.notice_end()
         registry, host = self._scheduler.registry, self.host
         if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:

@@ -22,6 +22,7 @@ from server.jobs.turn import is_slow, prepare
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
+_TIDY_SECONDS = 60.0  # between two looks for what is too old
 _WAITS = 20  # the last waits, by which the next one is judged
 _ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those who come have nothing waiting yet
 
@@ -42,6 +43,7 @@ class Scheduler:
         self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them
         self._running: list[Job] = []
         self._waits: deque[float] = deque(maxlen=_WAITS)
+        self._tidied = float("-inf")
 
     # --- for the web threads ---------------------------------------------------------------------------------------------
 
@@ -217,6 +219,13 @@ class Scheduler:
             log.error("explanation %s could not be stored: it stays in memory until it can", job.id, exc_info=error)
             return False
         return True
+
+    def tidy_store(self) -> None:
+        """Store what the store would not take, and once in a while have it forget what is too old."""
+        self.save_again()
+        if time.monotonic() - self._tidied > _TIDY_SECONDS:
+            self._tidied = time.monotonic()
+            self.store.forget_old()
 
     def save_again(self) -> None:
         """Try once more to store what the store would not take."""

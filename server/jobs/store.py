@@ -9,7 +9,7 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,9 @@ BEGIN DELETE FROM uploads WHERE digest = OLD.upload; END;
 """
 
 
+_FINISHED = "state IN ('done', 'failed', 'cancelled')"
+
+
 class StoreError(OSError):
     """The store cannot be opened; the message says what to do."""
 
@@ -74,14 +77,15 @@ def _is_damage(error: sqlite3.DatabaseError) -> bool:
 class Store:
     """Explanations and their images. One connection behind a lock, so any thread may call."""
 
-    def __init__(self, home: Path, keep: int) -> None:
-        """Open or create ``home/vitrine.sqlite``, which nobody but its owner can read.
+    def __init__(self, home: Path, keep: int, keep_age: timedelta = timedelta(0), keep_bytes: int = 0) -> None:
+        """Open or create ``home/vitrine.sqlite``, which nobody but its owner can read. The newest ``keep`` explanations stay, of these
+        what is younger than ``keep_age`` and fits into ``keep_bytes``, where these are not 0.
 
         Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
         """
         self.path = home / "vitrine.sqlite"
         self._mark = home / "vitrine.damaged"  # the next start puts the file aside
-        self._keep = keep
+        self._keep, self._keep_age, self._keep_bytes = keep, keep_age, keep_bytes
         self._lock = threading.RLock()
         self.fault: str | None = None  # why the last thing could not be stored
         self._owner = FileLock(home / "vitrine.lock", thread_local=False)  # or two servers would fail each other's explanations
@@ -119,6 +123,7 @@ class Store:
         log.error("%s is damaged (%s): it is now %s.%s, and an empty store is begun", self.path, error, self.path.name, mark)
 
     def _open(self) -> None:
+        self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
@@ -213,9 +218,41 @@ class Store:
             if upload is not None:
                 self._keep_upload(document["id"], upload)
             self._put(document["id"], images)
-            self._db.execute(
-                "DELETE FROM explanations WHERE number <= ? AND state IN ('done', 'failed', 'cancelled')", (number - self._keep,)
-            )
+            self._forget_old(number)
+
+    def forget_old(self) -> None:
+        """Forget the explanations that are too old or too many by now, and give back what they took on disk."""
+        with suppress(Problem):  # a full disk
+            with self._writing():
+                count = self._forget_old(self._db.execute("SELECT COALESCE(MAX(number), 0) FROM explanations").fetchone()[0])
+            if count:
+                self._give_back()
+
+    def _forget_old(self, newest: int) -> int:
+        """Forget what is beyond the limits; how many these are."""
+        count = self._db.execute(f"DELETE FROM explanations WHERE number <= ? AND {_FINISHED}", (newest - self._keep,)).rowcount
+        before = (datetime.now(UTC) - self._keep_age).isoformat(timespec="milliseconds") if self._keep_age else ""
+        oldest = f"SELECT number, CAST(document AS BLOB) FROM explanations WHERE number > ? AND {_FINISHED} ORDER BY number LIMIT 1"
+        number = -1
+        while (before or self._is_large()) and (row := self._db.execute(oldest, (number,)).fetchone()):
+            number, created = row[0], _created(row[1])
+            if self._is_large() or (created is not None and created < before):
+                count += self._db.execute("DELETE FROM explanations WHERE number = ?", (number,)).rowcount
+            elif created is not None:
+                break
+        return count
+
+    def _is_large(self) -> bool:
+        """Whether it takes more on disk than it may, pages that are free left out."""
+        if not self._keep_bytes:
+            return False
+        pages, free, size = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+        return bool((pages - free) * size > self._keep_bytes)
+
+    def _give_back(self) -> None:
+        """Make the file smaller by what is free, and leave nothing of what was deleted in the log that SQLite writes first."""
+        with self._reading():
+            self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")  # execute would end the first one early
 
     def keep_upload(self, explanation_id: str, upload: bytes) -> None:
         """Keep the uploaded file with an explanation that has none."""
@@ -288,7 +325,10 @@ class Store:
     def delete(self, explanation_id: str) -> bool:
         """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
         with self._writing():
-            return self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
+            was_there = self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
+        if was_there:
+            self._give_back()
+        return was_there
 
     def close(self) -> None:
         """Close the file."""
@@ -310,6 +350,14 @@ def _make_private(home: Path) -> None:
             home.chmod(0o700)  # what people upload is nobody else's
         except PermissionError as error:
             log.warning("others can read %s, where uploads are kept: %s", home, error)
+
+
+def _created(stored: bytes | None) -> str | None:
+    """When a stored explanation was made; None where that cannot be read."""
+    try:
+        return str(_document(stored or b"")["created"])
+    except (NotJsonError, KeyError):
+        return None
 
 
 def _document(stored: bytes) -> dict[str, Any]:
