@@ -5,7 +5,7 @@
 #   make install                        the installing alone
 #   make test                           ruff, mypy, import-linter, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
 #   make check                          ruff, mypy, import-linter, oxlint, oxfmt, tsc and the quick tests
-#   make system-test                    attack servers: many clients, processes killed; SECONDS=180 CLIENTS=32 KILLS=20
+#   make system-test                    attack servers; SECONDS=180 CLIENTS=32 KILLS=20 MUTATIONS=10000
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -84,13 +84,15 @@ test: chromium
 all-tests: $(VENV)/installed-test node_modules/.package-lock.json
 	$(PYTEST)
 
-# How long many clients ask, how many they are, and how often a process is killed.
+# How long many clients ask, how many they are, how often a process is killed, and how many broken pictures are sent.
 SECONDS ?= 180
 CLIENTS ?= 32
 KILLS ?= 20
+MUTATIONS ?= 10000
 
 system-test: $(VENV)/installed-test
-	SYSTEM_SECONDS=$(SECONDS) SYSTEM_CLIENTS=$(CLIENTS) SYSTEM_KILLS=$(KILLS) $(BIN)/python -m pytest -m system tests/system --timeout 900
+	SYSTEM_SECONDS=$(SECONDS) SYSTEM_CLIENTS=$(CLIENTS) SYSTEM_KILLS=$(KILLS) SYSTEM_MUTATIONS=$(MUTATIONS) \
+		$(BIN)/python -m pytest -m system tests/system --timeout 900
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py
