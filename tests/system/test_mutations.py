@@ -33,7 +33,7 @@ def test_thousands_of_mutations(tmp_path: Path) -> None:
 
         statuses = Counter(pool.map(picture, pictures(MUTATIONS, SEED)))
         assert set(statuses) <= {413, 415, 422}, statuses
-        harmless = (one for one in texts(MUTATIONS // 5, SEED) if not any(word in one for word in BY_WORD))
+        harmless = (one for one in texts(MUTATIONS // 5, SEED) if not any(word in one.lower() for word in BY_WORD))
         statuses = Counter(pool.map(text, harmless))
         assert set(statuses) <= {200, 400, 422, 429}, statuses
         assert ask(client, f"{KIND} {KIND}", wait=True).json()["state"] == "done"
