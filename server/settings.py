@@ -125,7 +125,7 @@ class Settings:
     @property
     def listens_everywhere(self) -> bool:
         """Whether the address to listen on means all addresses of the machine."""
-        return self.host in ("", "0.0.0.0", "::")
+        return self.host in ("", "0.0.0.0", "::")  # nosec B104  # it is compared with, not listened on
 
     def address(self, path: str) -> str:
         """Where browsers find a ``path`` of the server, such as ``/api/models``."""

@@ -66,7 +66,7 @@ def listen(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket) -> str:
     """Where a browser finds the server; an address that means every interface is shown as this machine's own."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nosec B104  # it is compared with, not listened on
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -138,9 +138,9 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
-        found = self._db.execute("PRAGMA quick_check('explanations')").fetchone()[0]  # pictures would take seconds
-        if found != "ok":
-            raise DamagedStoreError(found)
+        verdict = self._db.execute("PRAGMA quick_check('explanations')").fetchone()[0]  # pictures would take seconds
+        if verdict != "ok":
+            raise DamagedStoreError(verdict)
 
     def unfinished(self) -> list[tuple[dict[str, Any], str]]:
         """The explanations that nobody has finished, oldest first, and whether each is queued or running.
@@ -230,9 +230,11 @@ class Store:
 
     def _forget_old(self, newest: int) -> int:
         """Forget what is beyond the limits; how many these are."""
-        count = self._db.execute(f"DELETE FROM explanations WHERE number <= ? AND {_FINISHED}", (newest - self._keep,)).rowcount
+        beyond = f"DELETE FROM explanations WHERE number <= ? AND {_FINISHED}"  # nosec B608  # a constant
+        count = self._db.execute(beyond, (newest - self._keep,)).rowcount
         before = (datetime.now(UTC) - self._keep_age).isoformat(timespec="milliseconds") if self._keep_age else ""
-        oldest = f"SELECT number, CAST(document AS BLOB) FROM explanations WHERE number > ? AND {_FINISHED} ORDER BY number LIMIT 1"
+        after = f"number > ? AND {_FINISHED} ORDER BY number LIMIT 1"
+        oldest = f"SELECT number, CAST(document AS BLOB) FROM explanations WHERE {after}"  # nosec B608  # constants
         number = -1
         while (before or self._is_large()) and (row := self._db.execute(oldest, (number,)).fetchone()):
             number, created = row[0], _created(row[1])
