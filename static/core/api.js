@@ -196,7 +196,7 @@ export const methodsPath = (model, side = "image") =>
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
 /**
- * The address of an explanation: that of its picture may be given to an element.
+ * An address, also for elements.
  * @param {string} id
  * @returns {string}
  */

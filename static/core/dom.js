@@ -3,7 +3,7 @@
 const MINUS = "\u2212";
 
 /**
- * An element. `props` are properties, `href` and `src` addresses as `addressOf` takes them, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
+ * An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {{on?: {[event: string]: (event: any) => void}, [name: string]: any}} [props]
@@ -18,7 +18,7 @@ export function el(tag, props = {}, ...children) {
     else if (name === "data") Object.assign(node.dataset, value);
     else if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
     else if (name.includes("-") || name === "role" || name === "for" || name === "list") node.setAttribute(name, value);
-    else node[name] = name === "href" || name === "src" ? addressOf(value) : value;
+    else node[name] = /^(href|src)$/.test(name) ? addressOf(value) : value;
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
@@ -174,23 +174,20 @@ export function say(id, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** The path below which a reverse proxy shows the server, "/vitrine": where this script is from says so. Usually empty. */
-const ROOT = /^(.*)\/static\//.exec(new URL(import.meta.url).pathname)?.[1] ?? "";
+/** What a proxy puts before each path, "/vitrine": this script's own has it. */
+const ROOT = new URL(import.meta.url).pathname.replace(/\/static\/.*/, "");
 
 /**
- * Where a path of the server, "/api/models", is found from here. What the API answers is an address already.
+ * The address of a path of the server; one with ROOT stays.
  * @param {string} path
- * @returns {string}
  */
-export const addressOf = (path) =>
-  path.startsWith("/") && !path.startsWith("//") && !path.startsWith(`${ROOT}/`) ? ROOT + path : path;
+export const addressOf = (path) => (/^\/(?!\/)/.test(path) && !path.startsWith(`${ROOT}/`) ? ROOT + path : path);
 
 /**
- * The path of the server, "/image", at an address.
+ * The path at an address.
  * @param {{pathname: string}} address
- * @returns {string}
  */
-export const pathOf = ({ pathname }) => (pathname.startsWith(`${ROOT}/`) ? pathname.slice(ROOT.length) : pathname);
+export const pathOf = ({ pathname }) => pathname.slice(ROOT.length);
 
 const sheets = new Map(); // address -> promise
 
