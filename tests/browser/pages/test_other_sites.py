@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.support.serving import ARGUMENTS, CHROMIUM, HTTP, played
 from tests.server.conftest import png
-from tests.server.fake_engine import FakeEngine
+from tests.server.support.gated_models import GatedModels
 
 OURS = "vitrine.example"
 # What a page of another site does with the explanation `id` of the server at `address`; what came of it. "read": it was told something.
@@ -66,13 +66,13 @@ ATTACK = """async ([address, id]) => {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, FakeEngine]]:
-    """The address of a server, by the name that whoever runs it gave it, the id of what it has, and its engine."""
-    engine = FakeEngine()
-    with played(tmp_path_factory.mktemp("home"), engine, allowed_hosts=OURS) as address:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, GatedModels]]:
+    """The address of a server, by the name that whoever runs it gave it, the id of what it has, and its models."""
+    models = GatedModels()
+    with played(tmp_path_factory.mktemp("home"), models, allowed_hosts=OURS) as address:
         files = {"image": ("a.png", png())}
         made = HTTP.post(f"{address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files=files).raise_for_status().json()
-        yield f"http://{OURS}:{urlsplit(address).port}", made["id"], engine
+        yield f"http://{OURS}:{urlsplit(address).port}", made["id"], models
 
 
 @pytest.fixture(scope="module")
@@ -108,32 +108,32 @@ def attack(chromium: Browser, page_address: str, target: str, explanation_id: st
 
 
 @pytest.mark.parametrize("host", ["evil.example", "other.vitrine.example", OURS], ids=["another site", "a site beside", "another port"])
-def test_a_page_of_another_origin(chromium: Browser, site: tuple[str, str, FakeEngine], elsewhere: int, host: str) -> None:
+def test_a_page_of_another_origin(chromium: Browser, site: tuple[str, str, GatedModels], elsewhere: int, host: str) -> None:
     """Over plain http, where a browser does not even say that it is another site: who asks is known by ``Origin`` alone."""
-    address, explanation_id, engine = site
-    before = list(engine.calls)
+    address, explanation_id, models = site
+    before = list(models.calls)
     told = attack(chromium, f"http://{host}:{elsewhere}/", address, explanation_id)
     assert "no answer" not in told.values()
     assert {name for name, result in told.items() if result.startswith("read")} == set()
-    assert engine.calls == before
+    assert models.calls == before
     kept = HTTP.get(f"http://127.0.0.1:{urlsplit(address).port}/api/explanations/{explanation_id}").json()
     assert (kept["state"], "title" in kept) == ("done", False)
 
 
-def test_a_name_that_points_here(chromium: Browser, site: tuple[str, str, FakeEngine]) -> None:
+def test_a_name_that_points_here(chromium: Browser, site: tuple[str, str, GatedModels]) -> None:
     """DNS rebinding: for the browser it is the page's own server."""
-    address, explanation_id, engine = site
-    before = list(engine.calls)
+    address, explanation_id, models = site
+    before = list(models.calls)
     rebound = f"http://rebound.example:{urlsplit(address).port}"
     told = attack(chromium, f"{rebound}/history", rebound, explanation_id)
     assert {told[name] for name in ("asked", "asked_to_read", "asked_as_text", "deleted", "renamed")} == {"read 403"}
-    assert engine.calls == before
+    assert models.calls == before
 
 
-def test_its_own_pages_may(chromium: Browser, site: tuple[str, str, FakeEngine]) -> None:
+def test_its_own_pages_may(chromium: Browser, site: tuple[str, str, GatedModels]) -> None:
     """The same from where it is allowed: what holds above is no accident of the attack."""
-    address, explanation_id, engine = site
-    before = len(engine.calls)
+    address, explanation_id, models = site
+    before = len(models.calls)
     told = attack(chromium, f"{address}/history", address, explanation_id)
     assert told == told | {"asked": "read 202", "renamed": "read 200", "read": "read 200", "picture": "read", "deleted": "read 204"}
-    assert len(engine.calls) > before
+    assert len(models.calls) > before

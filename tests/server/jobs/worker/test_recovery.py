@@ -49,7 +49,7 @@ def test_what_is_under_way_when_the_server_stops_is_made_by_the_next_one(sites: 
     """However often it stops: no question is to blame for that."""
     with sites() as site:
         ids = [site.ask(png(seed), target="zebra").json()["id"] for seed in range(2)]
-        expected = [own(site.finish(one)) for one in ids]
+        expected = [without_seconds(site.finish(one)) for one in ids]
         for one in ids:
             site.client.delete(f"/api/explanations/{one}")
         gate = site.models.gate("forward")
@@ -65,12 +65,8 @@ def test_what_is_under_way_when_the_server_stops_is_made_by_the_next_one(sites: 
             assert site.get(f"/api/explanations/{taken[0]}")["title"] == "mine"
             stop(site, has_store)
     with sites() as site:
-        again = [own(site.finish(one)) for one in taken]
+        again = [without_seconds(site.finish(one)) for one in taken]
     assert again == [{**expected[0], "title": "mine"}, expected[1]]
-
-
-def own(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in without_seconds(document).items() if name not in ("id", "created")}
 
 
 def stop(site: Site, has_store: bool = True) -> None:
