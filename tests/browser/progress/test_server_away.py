@@ -103,6 +103,7 @@ def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> 
     stage.start()
     finished(page)
     assert desk.id == waiting  # the server makes what it had taken
+    HTTP.get(f"{desk.address}/api/explanations/{waiting}/events").raise_for_status()  # to their end
     expect(page.locator("#plates .plate[data-state=done]")).to_have_count(3)
     expect(page.locator(".over .waits").first).to_be_hidden()
     expect(page.locator("#results-problem")).to_be_empty()
