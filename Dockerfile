@@ -5,6 +5,8 @@
 # On Linux the default index's torch carries CUDA and runs without a GPU too, but takes gigabytes. For a small CPU image give
 # TORCH_INDEX the address that PyTorch's installation page names for CPU builds; the version pinned in constraints.txt is taken from it.
 #
+# deploy/compose.yaml runs it behind nginx with TLS and as few rights as it needs.
+#
 # docker run -p 8000:8000 -v vitrine:/data vitrine                                               at http://localhost:8000
 # docker run -p 8000:8000 -v vitrine:/data -e VITRINE_ALLOWED_HOSTS=vitrine.example vitrine      for other machines, by that name
 # In a container visitors are apart, and models of the hub need VITRINE_ALLOW_MODELS=yes: see docs/visitors.md. For yourself alone:
@@ -27,7 +29,8 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
     && pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt -r wanted.txt
 RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels pip install --no-cache-dir --no-deps /wheels/*.whl
 
-RUN useradd --create-home --uid 1000 vitrine && install -d -o vitrine -g vitrine /data
+# A user who can log in nowhere and writes to /data and /tmp alone: the rest may be read-only, as deploy/compose.yaml has it.
+RUN useradd --no-create-home --home-dir /data --shell /usr/sbin/nologin --uid 1000 vitrine && install -d -m 0700 -o vitrine -g vitrine /data
 USER vitrine
 WORKDIR /data
 VOLUME /data
@@ -38,7 +41,10 @@ ENV VITRINE_HOST=0.0.0.0 \
     VITRINE_DEVICE=${DEVICE} \
     VITRINE_HOME=/data/vitrine \
     HF_HOME=/data/hub \
+    MPLCONFIGDIR=/tmp \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+STOPSIGNAL SIGTERM
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"VITRINE_PORT\"]}/healthz', timeout=4)"]

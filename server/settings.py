@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 PREFIX = "VITRINE_"
 #: A host as browsers name it: a name or an address, IPv6 in brackets, and a port.
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 OWN_MODELS = ("local", "uploads", "all", "off")
 VISITORS = ("auto", "apart", "together")
@@ -26,6 +27,9 @@ _TOKEN = re.compile(r"[!-~]{12,200}")  # as a header can carry it
 _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 _SWITCH = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("lines", "json")
+#: What a setting may be, of those that are one of a few words.
+_CHOICES = {"own_models": OWN_MODELS, "visitors": VISITORS, "log_level": LOG_LEVELS, "log_format": LOG_FORMATS}
 
 
 def _setting(default: Any, text: str, minimum: float | None = None, maximum: float | None = None) -> Any:
@@ -109,30 +113,41 @@ class Settings:
     address_rate: int = _setting(1200, "Questions a minute from one address, where visitors are apart; one more is answered 429.", 1)
     log_level: str = _setting("info", "One of `debug`, `info`, `warning`, `error`.")
 
+    # how it is operated
+    keep_days: float = _setting(0.0, "Days for which explanations are kept; 0 for no limit.", 0)
+    keep_mb: float = _setting(
+        0.0, "Megabytes (10^6 bytes) that explanations take on disk; past that the oldest make room; 0 for no limit.", 0
+    )
+    log_format: str = _setting("lines", "How the log is written: `lines` for people, `json` for programs, one object a line.")
+    path_prefix: str = _setting("", "Path below which a reverse proxy shows the server, as `/vitrine`; the proxy may cut it off or not.")
+
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            self._check_bounds(setting)
-            value = getattr(self, setting.name)
-            for text in value if isinstance(value, tuple) else (str(value),):
-                if not can_be_encoded(text):  # every answer that named it would fail
-                    raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
+        self._check_bounds()
         for origin in self.embed:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"embed has {origin!r}; it must list sites such as https://school.example, or be *")
         for host in self.allowed_hosts:
             if not HOST.fullmatch(host):
                 raise ValueError(f"allowed_hosts has {host!r}; it must list names such as vitrine.example, each with a port or without")
-        for name, choices in (("own_models", OWN_MODELS), ("visitors", VISITORS), ("log_level", LOG_LEVELS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(choices)}")
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            for text in value if isinstance(value, tuple) else (str(value),):
+                if not can_be_encoded(text):  # every answer that named it would fail
+                    raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
+        if not _PATH.fullmatch(self.path_prefix):
+            raise ValueError(f"path_prefix is {self.path_prefix!r}; it must be a path such as /vitrine, with no slash at its end")
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
         self._check_who_comes_in()
 
-    def _check_bounds(self, setting: Field[Any]) -> None:
-        value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
-        if low is not None and not value >= low:
-            raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
-        if high is not None and not value <= high:
-            raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+    def _check_bounds(self) -> None:
+        for setting in fields(self):
+            value, low, high = getattr(self, setting.name), setting.metadata["minimum"], setting.metadata["maximum"]
+            if low is not None and not value >= low:
+                raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
+            if high is not None and not value <= high:
+                raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
 
     def _check_who_comes_in(self) -> None:
         if self.token and not _TOKEN.fullmatch(self.token):
@@ -148,7 +163,11 @@ class Settings:
     @property
     def listens_everywhere(self) -> bool:
         """Whether the address to listen on means all addresses of the machine."""
-        return self.host in ("", "0.0.0.0", "::")
+        return self.host in ("", "0.0.0.0", "::")  # nosec B104  # it is compared with, not listened on
+
+    def address(self, path: str) -> str:
+        """Where browsers find a ``path`` of the server, such as ``/api/models``."""
+        return self.path_prefix + path
 
     @property
     def max_upload_bytes(self) -> int:

@@ -30,6 +30,7 @@ from server.jobs.feed import Event, Feed
 from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
+from server.jobs.tasks import interrupted
 from server.lookup import COPY, ExplanationId, as_asked, check_theirs, find_document, input_of, is_theirs, question_asked
 from server.samples import is_sample
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
@@ -68,7 +69,7 @@ async def _explain(question: Question, request: Request, services: Services, vis
     original = {} if question.image is None else {COPY: await _original(question, question.image, services)}
     job = await run_in_threadpool(_submit, question, entry, original, services, visitor)
     explanation_id = job if isinstance(job, str) else job.id
-    url = f"/api/explanations/{explanation_id}"
+    url = services.settings.address(f"/api/explanations/{explanation_id}")
     if not wait:
         content = {"id": explanation_id, "url": url, "events": f"{url}/events"}
         return DocumentResponse(content, 202, {"Location": url})
@@ -77,6 +78,8 @@ async def _explain(question: Question, request: Request, services: Services, vis
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] == "cancelled":
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
+    if document["state"] not in documents.FINAL:  # the server stops, and the next one makes it
+        raise interrupted(f"Read GET {url} once it is back: it is made then.")
     if "problem" in document:
         raise problems.from_json(document["problem"])
     return DocumentResponse(document, 200, {"Location": url})

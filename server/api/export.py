@@ -96,11 +96,12 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
         if best is not None:
             short["words"] = _scored_words(document, best)
     elif (picture := stored_file(explanation_id, PICTURE, services)) is not None:
-        short["thumbnail"] = f"/api/explanations/{explanation_id}/thumbnail.jpg"
+        short["thumbnail"] = services.settings.address(f"/api/explanations/{explanation_id}/thumbnail.jpg")
         short["about"] = _digest(picture)
         if best is not None and stored_file(explanation_id, SEEN, services) is not None:
             which = f"target={quote(best['target'], safe='')}&size={THUMBNAIL_SIDE}"
-            short["map"] = f"/api/explanations/{explanation_id}/maps/{quote(best['method'], safe='')}.png?{which}"
+            path = f"/api/explanations/{explanation_id}/maps/{quote(best['method'], safe='')}.png?{which}"
+            short["map"] = services.settings.address(path)
     return DocumentResponse(short)
 
 

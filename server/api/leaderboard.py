@@ -69,7 +69,8 @@ def examples(id: str, metric: str, method: str, services: Use) -> DocumentRespon
         shown = stored["inputs"][str(place)]
         about = {"place": place, "name": shown["name"], "target": shown["target"], "value": value}
         if "words" not in shown:
-            return {**about, "image": f"/api/leaderboard/{id}/map.png?method={quote(method, safe='')}&place={place}"}
+            image = f"/api/leaderboard/{id}/map.png?method={quote(method, safe='')}&place={place}"
+            return {**about, "image": services.settings.address(image)}
         scores = unpack_scores(stored["maps"][method][str(place)]).tolist()
         return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
 

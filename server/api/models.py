@@ -44,7 +44,7 @@ def models(services: Use, visitor: Who) -> DocumentResponse:
 def load(wanted: ModelRequest, services: Use, visitor: Who) -> DocumentResponse:
     """Load a model in the background: one of the list, ``timm/<name>``, ``hf/<organisation>/<name>``, ``openclip/<model>/<pretrained>``."""
     entry = services.registry.ask(wanted.name.strip(), services.worker.load, visitor=visitor)
-    events = f"/api/models/events?name={entry.name}"
+    events = services.settings.address(f"/api/models/events?name={entry.name}")
     return DocumentResponse({"name": entry.name, "state": entry.state, "events": events}, 202)
 
 
@@ -136,7 +136,7 @@ def quantities(services: Use) -> DocumentResponse:
 @router.get("/samples", response_model=Samples)
 def samples(services: Use) -> DocumentResponse:
     """Inputs to try."""
-    return DocumentResponse({"samples": [sample.to_json() for sample in services.samples.values()]})
+    return DocumentResponse({"samples": [sample.to_json(services.settings) for sample in services.samples.values()]})
 
 
 @router.get("/samples/{name}/image", response_class=FileResponse, responses=file_of("image/*"))

@@ -127,7 +127,8 @@ async def open_it(wanted: OpeningQuestion, request: Request, services: Use, visi
     if wanted.upload is not None:
         services.own_models.find(wanted.upload, visitor).is_open = True
     entry = services.registry.bring(name, folder, {**ways, "name": name}, services.worker.load, visitor.owner)
-    return Opening(name=entry.name, state="loading", events=f"/api/models/events?name={entry.name}")
+    events = services.settings.address(f"/api/models/events?name={entry.name}")
+    return Opening(name=entry.name, state="loading", events=events)
 
 
 @router.get("/report")

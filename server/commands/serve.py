@@ -68,7 +68,7 @@ def listen(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket) -> str:
     """Where a browser finds the server; an address that means every interface is shown as this machine's own."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nosec B104  # it is compared with, not listened on
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -78,8 +78,10 @@ def the_server(settings: Settings) -> WebServer:
 
     prepare_processes()  # they import what models need while this one imports what the pages need
     from server.app import create_app
+    from server.log import set_up_log
     from server.web_server import WebServer
 
+    set_up_log(settings.log_level, settings.log_format)
     return WebServer(
         create_app(settings), settings, lambda listener: print(f"Vitrine is at {address(listener)} (Ctrl+C stops it)", flush=True)
     )

@@ -15,7 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.http.gate import SAFE_METHODS
 from server.http.hosts import check_origin
 from server.http.metrics import Metrics
+from server.http.prefix import path_within, placed
 from server.http.problems import Problem, answer_to, crashed
+from server.log import REQUEST
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -54,9 +56,11 @@ class Surroundings:
             await self.app(scope, receive, send)
             return
         began = time.monotonic()
+        scope = placed(scope, self.settings.path_prefix)
         sent = Headers(scope=scope)
         sent_id = sent.get("x-request-id", "")
         request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)
+        token = REQUEST.set(request_id)
         status, is_begun = 500, False
 
         async def answer(message: Message) -> None:
@@ -67,7 +71,7 @@ class Surroundings:
                 for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 headers["X-Request-ID"] = request_id
-                if scope["path"].startswith("/api/"):
+                if path_within(scope).startswith("/api/"):
                     headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -85,5 +89,8 @@ class Surroundings:
         finally:
             route = getattr(scope.get("route"), "path", "(none)")
             self.metrics.request(scope["method"], route, status)
-            path = quote(scope["path"], errors="replace")  # a line break in it would make a line of its own
-            log.info("%s %s %d %.3fs %s", scope["method"], path, status, time.monotonic() - began, request_id)
+            path = quote(path_within(scope), errors="replace")  # a line break in it would make a line of its own
+            seconds = round(time.monotonic() - began, 3)
+            facts = {"method": scope["method"], "path": path, "status": status, "seconds": seconds}
+            log.info("%s %s %d %.3fs", *facts.values(), extra={"facts": facts})
+            REQUEST.reset(token)

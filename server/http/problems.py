@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from explainers.errors import ran_out_of_memory
+from server.http.prefix import path_within
 from server.json_text import encodable
 
 log = logging.getLogger(__name__)
@@ -82,8 +83,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def _wants_page(request: Request) -> bool:
     """Whether a person's browser asks for a page, and not a program for an answer of the API."""
-    elsewhere = request.url.path.startswith(("/api/", "/static/"))
-    is_page = request.method == "GET" or request.url.path.endswith(LOGIN)
+    elsewhere = path_within(request.scope).startswith(("/api/", "/static/"))
+    is_page = request.method == "GET" or path_within(request.scope) == LOGIN
     return is_page and not elsewhere and "text/html" in request.headers.get("accept", "")
 
 
@@ -102,7 +103,7 @@ async def _on_problem(request: Request, problem: Exception) -> Response:
 async def _on_http(request: Request, error: Exception) -> Response:
     """404, 405 and whatever else the framework raises."""
     assert isinstance(error, HTTPException)
-    path, status = request.url.path, error.status_code
+    path, status = request.scope["path"], error.status_code
     slug = HTTPStatus(status).phrase.lower().replace(" ", "-")
     details = {404: f"There is nothing at {path}.", 405: f"{path} does not take {request.method}."}
     send = "The calls are listed at /api/openapi.json." if status in details and not _wants_page(request) else None

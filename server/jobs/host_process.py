@@ -58,9 +58,11 @@ class HostProcess:
 
     can_be_ended = True
 
-    def __init__(self, make_host: Callable[[], ModelHost], log_level: str, on_end: Callable[[str], None] = lambda _: None) -> None:
-        """``make_host``, which can be pickled, makes the host there; ``on_end`` is told why a process ended."""
-        self._make_host, self._log_level, self._on_end = make_host, log_level, on_end
+    def __init__(self, make_host: Callable[[], ModelHost], logs: tuple[str, str], on_end: Callable[[str], None] = lambda _: None) -> None:
+        """``make_host``, which can be pickled, makes the host there, whose log has the level and format of ``logs``; ``on_end`` is told why
+        a process ended.
+        """
+        self._make_host, self._logs, self._on_end = make_host, logs, on_end
         self.pid: int | None = None
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
@@ -140,7 +142,7 @@ class HostProcess:
         if self._line is None:
             context = multiprocessing.get_context(START_METHOD)
             ours, theirs = context.Pipe()
-            arguments = (theirs, self._make_host, self._log_level)
+            arguments = (theirs, self._make_host, self._logs)
             self._process = context.Process(target=_serve, args=arguments, name="vitrine models", daemon=True)  # type: ignore[attr-defined]
             self._process.start()
             self.pid = self._process.pid
@@ -197,11 +199,11 @@ def _ending(code: int | None) -> str:
 # --- in the process ------------------------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection, make_host: Callable[[], ModelHost], log_level: str) -> None:
+def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tuple[str, str]) -> None:
     """Have a host do what comes over the connection, until the server is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which ends this one
     threading.Thread(target=_end_with_server, daemon=True).start()
-    set_up_log(log_level)
+    set_up_log(*logs)
     forbid_bombs()
     host = make_host()
 

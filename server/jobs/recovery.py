@@ -1,4 +1,4 @@
-"""What a server that ended at once had taken and not finished: it is done now, as it was asked."""
+"""What a server had taken and not finished when it ended: it is done now, as it was asked."""
 
 from __future__ import annotations
 

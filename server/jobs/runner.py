@@ -91,7 +91,7 @@ class Runner(threading.Thread):
 
     def _tidy_up(self) -> bool:
         """With nothing to do: one thing that makes later ones quicker. False where there is none."""
-        self._scheduler.save_again()
+        self._scheduler.tidy_store()
         self.host.notice_end()
         registry, host = self._scheduler.registry, self.host
         if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
@@ -264,9 +264,10 @@ class Runner(threading.Thread):
         self._scheduler.metrics.job(outcome[0], job.used)
         self._scheduler.finish(job, *outcome, seconds=job.used)
 
-    def _stopped(self, job: Job) -> tuple[str, Problem | None]:
-        """How an explanation ends that was stopped at work."""
-        return ("failed", interrupted()) if self._scheduler.stopping and not job.cancelled.is_set() else cut_short(job)
+    def _stopped(self, job: Job) -> tuple[str, Problem | None] | None:
+        """How an explanation ends that was stopped at work; None where only the server stops: it waits for the next one."""
+        is_wanted = not (job.cancelled.is_set() or job.stopped.is_set() or job.is_left)
+        return None if self._scheduler.stopping and is_wanted else cut_short(job)
 
     def _run(self, job: Job, quick: bool) -> None:
         facts = self._loaded(job.entry)

@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 
 from server.http.limits import limits
 from server.http.metrics import Metrics
@@ -22,6 +23,7 @@ from server.jobs.turn import is_slow, prepare
 from server.settings import Settings
 
 log = logging.getLogger(__name__)
+_TIDY_SECONDS = 60.0  # between two looks for what is too old
 _WAITS = 20  # the last waits, by which the next one is judged
 _ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those who come have nothing waiting yet
 
@@ -42,6 +44,7 @@ class Scheduler:
         self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them
         self._running: list[Job] = []
         self._waits: deque[float] = deque(maxlen=_WAITS)
+        self._tidied = float("-inf")
 
     # --- for the web threads ---------------------------------------------------------------------------------------------
 
@@ -222,6 +225,13 @@ class Scheduler:
             return False
         return True
 
+    def tidy_store(self) -> None:
+        """Store what the store would not take, and once in a while have it forget what is too old."""
+        self.save_again()
+        if time.monotonic() - self._tidied > _TIDY_SECONDS:
+            self._tidied = time.monotonic()
+            self.store.forget_old()
+
     def save_again(self) -> None:
         """Try once more to store what the store would not take."""
         with self.change:
@@ -232,14 +242,18 @@ class Scheduler:
             self.forget(job.id)
 
     def drain(self) -> None:
-        """The server stops: nothing that waits will be done."""
+        """The server stops: explanations that wait are left to the next one, and whoever follows them is told no end; no study is
+        answered.
+        """
         with self.change:
             left, self._queue.jobs = self._queue.jobs, []
             unanswered, self._queue.studies = self._queue.studies, []
         for study in unanswered:
             study.refuse(interrupted())
         for job in left:
-            self.finish(job, "failed", interrupted())
+            with suppress(Problem):  # that nothing can be stored: it is there as it was taken
+                self.store.save({**job.document(), "state": "queued"})
+            job.feed.close()
         self.save_again()
 
     def _ready(self, entry: ModelEntry) -> bool:

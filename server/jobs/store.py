@@ -9,7 +9,7 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +64,34 @@ ALTER TABLE explanations ADD COLUMN owner TEXT NOT NULL DEFAULT '';  -- of a vis
 _STEPS = (_SCHEMA, _UPLOADS, _OWNERS)  # to schema 1, 2, ...
 
 
+_FINISHED = "state IN ('done', 'failed', 'cancelled')"
+
+
 class StoreError(OSError):
     """The store cannot be opened; the message says what to do."""
+
+
+class DamagedStoreError(sqlite3.DatabaseError):
+    """What SQLite itself opens without complaint is damaged."""
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    damages = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+    return isinstance(error, DamagedStoreError) or getattr(error, "sqlite_errorcode", None) in damages
 
 
 class Store:
     """Explanations and their images. One connection behind a lock, so any thread may call."""
 
-    def __init__(self, home: Path, keep: int) -> None:
-        """Open or create ``home/vitrine.sqlite``, which nobody but its owner can read.
+    def __init__(self, home: Path, keep: int, keep_age: timedelta = timedelta(0), keep_bytes: int = 0) -> None:
+        """Open or create ``home/vitrine.sqlite``, which nobody but its owner can read. The newest ``keep`` explanations stay, of these
+        what is younger than ``keep_age`` and fits into ``keep_bytes``, where these are not 0.
 
         Raises StoreError where the folder cannot be written, another server has it, or the file is not a store of this version.
         """
         self.path = home / "vitrine.sqlite"
-        self._keep = keep
+        self._mark = home / "vitrine.damaged"  # the next start puts the file aside
+        self._keep, self._keep_age, self._keep_bytes = keep, keep_age, keep_bytes
         self._lock = threading.RLock()
         self.fault: str | None = None  # why the last thing could not be stored
         self._owner = FileLock(home / "vitrine.lock", thread_local=False)  # or two servers would fail each other's explanations
@@ -88,7 +102,7 @@ class Store:
             try:
                 self._connect()
             except sqlite3.DatabaseError as error:
-                if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                if not _is_damage(error):
                     raise
                 self._put_aside(error)
                 self._connect()
@@ -100,11 +114,14 @@ class Store:
 
     def _connect(self) -> None:
         self._db = sqlite3.connect(self.path, check_same_thread=False)
+        if self._mark.exists():
+            raise DamagedStoreError("a page of it could not be read")
         self._open()
 
     def _put_aside(self, error: Exception) -> None:
         """Rename a file that is no database, or a broken one, with what SQLite keeps beside it: another one is begun."""
         self._db.close()
+        self._mark.unlink(missing_ok=True)
         mark = datetime.now(UTC).strftime("damaged-%Y%m%d-%H%M%S")
         for path in self.path.parent.glob(f"{self.path.name}*"):
             if path.name.removeprefix(self.path.name) in ("", "-wal", "-shm"):
@@ -112,6 +129,7 @@ class Store:
         log.error("%s is damaged (%s): it is now %s.%s, and an empty store is begun", self.path, error, self.path.name, mark)
 
     def _open(self) -> None:
+        self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of a new file
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
@@ -125,6 +143,9 @@ class Store:
                 f"{self.path} was written by another version of Vitrine (schema {version}, this one reads {SCHEMA_VERSION}); "
                 "move it away or set VITRINE_HOME to another folder"
             )
+        verdict = self._db.execute("PRAGMA quick_check('explanations')").fetchone()[0]  # pictures would take seconds
+        if verdict != "ok":
+            raise DamagedStoreError(verdict)
 
     def unfinished(self) -> list[tuple[dict[str, Any], str]]:
         """The explanations that nobody has finished, oldest first, and whether each is queued or running.
@@ -132,7 +153,7 @@ class Store:
         What is stored of one and cannot be read is put aside: it keeps its id alone.
         """
         query = "SELECT id, state, CAST(document AS BLOB) FROM explanations WHERE state IN ('queued', 'running') ORDER BY number"
-        with self._lock:
+        with self._reading():
             rows = self._db.execute(query).fetchall()
         return [({**self._readable(explanation_id, stored), "id": explanation_id}, state) for explanation_id, state, stored in rows]
 
@@ -153,7 +174,7 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Around what changes the file: all of it is done, or nothing. Raises Problem 507 where the disk is full, 503 where it fails."""
-        with self._lock:
+        with self._reading():
             try:
                 with self._db:
                     yield
@@ -166,9 +187,25 @@ class Store:
                 raise Problem(507 if is_full else 503, "disk-full" if is_full else "store-failed", detail, send=send) from None
             self.fault = None
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Around what asks the file. Raises Problem 503 where it is damaged."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self.fault = f"the store is damaged ({error}); a new start puts it aside and begins another one"
+                log.error("%s: %s", self.path, self.fault)
+                with suppress(OSError):
+                    self._mark.touch()
+                send = "Have whoever runs the server start it again."
+                raise Problem(503, "store-failed", f"What is stored cannot be read: {self.fault}.", send=send) from None
+
     def check(self) -> str | None:
         """Why nothing can be stored; None where it can, as far as the last try tells, which is repeated where it failed."""
-        if self.fault is not None:
+        if self.fault is not None and not self._mark.exists():
             with suppress(Problem), self._writing():
                 self._db.execute("CREATE TABLE IF NOT EXISTS trial (data BLOB)")
                 self._db.execute("INSERT INTO trial VALUES (zeroblob(?))", (_TRIAL_BYTES,))
@@ -186,9 +223,43 @@ class Store:
             if upload is not None:
                 self._keep_upload(document["id"], upload)
             self._put(document["id"], images)
-            self._db.execute(
-                "DELETE FROM explanations WHERE number <= ? AND state IN ('done', 'failed', 'cancelled')", (number - self._keep,)
-            )
+            self._forget_old(number)
+
+    def forget_old(self) -> None:
+        """Forget the explanations that are too old or too many by now, and give back what they took on disk."""
+        with suppress(Problem):  # a full disk
+            with self._writing():
+                count = self._forget_old(self._db.execute("SELECT COALESCE(MAX(number), 0) FROM explanations").fetchone()[0])
+            if count:
+                self._give_back()
+
+    def _forget_old(self, newest: int) -> int:
+        """Forget what is beyond the limits; how many these are."""
+        beyond = f"DELETE FROM explanations WHERE number <= ? AND {_FINISHED}"  # nosec B608  # a constant
+        count = self._db.execute(beyond, (newest - self._keep,)).rowcount
+        before = (datetime.now(UTC) - self._keep_age).isoformat(timespec="milliseconds") if self._keep_age else ""
+        after = f"number > ? AND {_FINISHED} ORDER BY number LIMIT 1"
+        oldest = f"SELECT number, CAST(document AS BLOB) FROM explanations WHERE {after}"  # nosec B608  # constants
+        number = -1
+        while (before or self._is_large()) and (row := self._db.execute(oldest, (number,)).fetchone()):
+            number, created = row[0], _created(row[1])
+            if self._is_large() or (created is not None and created < before):
+                count += self._db.execute("DELETE FROM explanations WHERE number = ?", (number,)).rowcount
+            elif created is not None:
+                break
+        return count
+
+    def _is_large(self) -> bool:
+        """Whether it takes more on disk than it may, pages that are free left out."""
+        if not self._keep_bytes:
+            return False
+        pages, free, size = (self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+        return bool((pages - free) * size > self._keep_bytes)
+
+    def _give_back(self) -> None:
+        """Make the file smaller by what is free, and leave nothing of what was deleted in the log that SQLite writes first."""
+        with self._reading():
+            self._db.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")  # execute would end the first one early
 
     def copy(self, explanation_id: str, key: str, owner: str) -> str | None:
         """Store a finished explanation once more for ``owner``, as new and without its title; the id of that, None where it is gone."""
@@ -271,7 +342,7 @@ class Store:
             "SELECT id, CAST(document AS BLOB) FROM explanations WHERE content_key = ?1 AND state = 'done' AND owner = COALESCE(?2, owner) "
             "ORDER BY number DESC"
         )
-        with self._lock:
+        with self._reading():
             for explanation_id, stored in self._db.execute(query, (key, owner)):
                 with suppress(NotJsonError):
                     if {"input", "targets"} <= set(_document(stored)):
@@ -281,7 +352,10 @@ class Store:
     def delete(self, explanation_id: str) -> bool:
         """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
         with self._writing():
-            return self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
+            was_there = self._db.execute("DELETE FROM explanations WHERE id = ?", (explanation_id,)).rowcount > 0
+        if was_there:
+            self._give_back()
+        return was_there
 
     def close(self) -> None:
         """Close the file."""
@@ -290,7 +364,7 @@ class Store:
         self._owner.release()
 
     def _first_row(self, query: str, *values: str) -> Any:
-        with self._lock:
+        with self._reading():
             row = self._db.execute(query, values).fetchone()
         return None if row is None else row[0]
 
@@ -303,6 +377,14 @@ def _make_private(home: Path) -> None:
             home.chmod(0o700)  # what people upload is nobody else's
         except PermissionError as error:
             log.warning("others can read %s, where uploads are kept: %s", home, error)
+
+
+def _created(stored: bytes | None) -> str | None:
+    """When a stored explanation was made; None where that cannot be read."""
+    try:
+        return str(_document(stored or b"")["created"])
+    except (NotJsonError, KeyError):
+        return None
 
 
 def _document(stored: bytes) -> dict[str, Any]:

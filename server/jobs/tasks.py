@@ -157,6 +157,6 @@ def load_problem(name: str, error: Exception, place: Path | None = None) -> Prob
     return unforeseen(error, f"Loading {name}", "model-failed", send=send)
 
 
-def interrupted() -> Problem:
+def interrupted(send: str = "Ask again.") -> Problem:
     """The server stops before something is done; it is read after its return, too."""
-    return Problem(503, "interrupted", "The server was stopped before this was done.", send="Ask again.")
+    return Problem(503, "interrupted", "The server was stopped before this was done.", send=send)

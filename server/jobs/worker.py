@@ -78,7 +78,7 @@ class Worker(Scheduler):
             self.load_soon(entry)
 
     def stop(self) -> None:
-        """End after the current pass, or end the process that does not; what is unfinished is marked as interrupted."""
+        """End after the current pass, or end the process that does not; what is unfinished is left to the next server."""
         with self.change:
             self.stopping = True
             self.change.notify_all()

@@ -28,13 +28,17 @@ ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 def linked(text: str) -> Markup:
     """A text whose papers of arXiv are links."""
     link = r'<a href="https://arxiv.org/abs/\1" rel="noreferrer" target="_blank">arXiv \1</a>'
-    return Markup(ARXIV.sub(link, str(escape(text))))
+    return Markup(ARXIV.sub(link, str(escape(text))))  # nosec B704  # escaped before
 
 
 def legend(formula: tuple[str, ...]) -> list[tuple[Markup, str]]:
     """The symbols of a formula that need a word, in the order of the table, and what they mean."""
     used = set().union(*(symbols(line) for line in formula))
-    return [(Markup(mathml(symbol, "inline")), meaning) for symbol, meaning in SYMBOLS.items() if symbol in used]
+    return [
+        (Markup(mathml(symbol, "inline")), meaning)  # nosec B704  # of the table of symbols
+        for symbol, meaning in SYMBOLS.items()
+        if symbol in used
+    ]
 
 
 def about(name: str) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def about(name: str) -> dict[str, Any]:
         return {}
     entry = ABOUT[name]
     return {
-        "formula": [Markup(mathml(line)) for line in entry.formula],
+        "formula": [Markup(mathml(line)) for line in entry.formula],  # nosec B704  # a formula that comes with its method's code
         "legend": legend(entry.formula),
         "words": entry.words,
         "trust": entry.trust,

@@ -59,9 +59,9 @@ def environment() -> Environment:
     return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))
 
 
-def _first_picture(samples: Mapping[str, SampleInput]) -> dict[str, Any] | None:
+def _first_picture(samples: Mapping[str, SampleInput], settings: Settings) -> dict[str, Any] | None:
     """The sample that the first page shows, as the pages read it: the first picture; real photos come first where there are any."""
-    return next((sample.to_json() for sample in samples.values() if sample.entry["kind"] == "image"), None)
+    return next((sample.to_json(settings) for sample in samples.values() if sample.entry["kind"] == "image"), None)
 
 
 def add_pages(app: FastAPI, settings: Settings) -> None:
@@ -76,14 +76,15 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
         return {
             "version": _version(),
             "embed": bool(settings.embed),
-            "static": static.path,
+            "root": settings.path_prefix,
+            "static": settings.address(static.path),
             "languages": languages,
             "navigation": navigation,
         }
 
     def add(path: str, template: str, title: str) -> None:
         def page(request: Request) -> HTMLResponse:
-            sample = _first_picture(request.app.state.services.samples)
+            sample = _first_picture(request.app.state.services.samples, settings)
             return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)

@@ -1,5 +1,7 @@
 // The calls of the API. Every failure is a Problem that says what was wrong and what to send instead.
 
+import { addressOf } from "./dom.js";
+
 /**
  * @import { TextInput } from "./schemas.js"
  * @import { ProblemFields } from "./types.js"
@@ -119,7 +121,7 @@ export async function serverIsBack(signal) {
     await new Promise((resolve) => setTimeout(resolve, pause));
     signal?.throwIfAborted();
     try {
-      const { ok } = await fetch("/healthz", { signal });
+      const { ok } = await fetch(addressOf("/healthz"), { signal });
       if (ok) return;
     } catch (error) {
       if (error.name === "AbortError") throw error;
@@ -136,7 +138,7 @@ export async function serverIsBack(signal) {
 export async function answer(path, options) {
   let response;
   try {
-    response = await fetch(path, options);
+    response = await fetch(addressOf(path), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw connectionLost("The server does not answer", "It may have been stopped, or the connection is gone.");
@@ -180,7 +182,7 @@ export const getBytes = async (path, signal) => (await answer(path, { signal }))
  */
 export async function loadImage(path) {
   const image = new Image();
-  image.src = path;
+  image.src = addressOf(path);
   await image.decode();
   return image;
 }
@@ -201,10 +203,11 @@ export const methodsPath = (model, side = "image") =>
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
 /**
+ * An address, also for elements.
  * @param {string} id
  * @returns {string}
  */
-export const explanationPath = (id) => `/api/explanations/${encodeURIComponent(id)}`;
+export const explanationPath = (id) => addressOf(`/api/explanations/${encodeURIComponent(id)}`);
 
 /**
  * @param {string} id
@@ -332,7 +335,7 @@ export function follow(path, { lost = () => {}, back = () => {}, ...handlers }, 
   /** @param {number} known */
   const open = (known) => {
     let wasOpen = false;
-    source = new EventSource(path);
+    source = new EventSource(addressOf(path));
     for (const name of new Set([...Object.keys(handlers), ...last])) {
       source.addEventListener(name, (event) => {
         const number = Number(event.lastEventId || -1);

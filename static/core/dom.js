@@ -18,7 +18,7 @@ export function el(tag, props = {}, ...children) {
     else if (name === "data") Object.assign(node.dataset, value);
     else if (name === "on") for (const [event, run] of Object.entries(value)) node.addEventListener(event, run);
     else if (name.includes("-") || name === "role" || name === "for" || name === "list") node.setAttribute(name, value);
-    else node[name] = value;
+    else node[name] = /^(href|src)$/.test(name) ? addressOf(value) : value;
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return node;
@@ -173,6 +173,21 @@ export function say(id, text) {
   const node = byId(id);
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** What a proxy puts before each path, "/vitrine": this script's own has it. */
+const ROOT = new URL(import.meta.url).pathname.replace(/\/static\/.*/, "");
+
+/**
+ * The address of a path of the server; one with ROOT stays.
+ * @param {string} path
+ */
+export const addressOf = (path) => (/^\/(?!\/)/.test(path) && !path.startsWith(`${ROOT}/`) ? ROOT + path : path);
+
+/**
+ * The path at an address.
+ * @param {{pathname: string}} address
+ */
+export const pathOf = ({ pathname }) => pathname.slice(ROOT.length);
 
 const sheets = new Map(); // address -> promise
 

@@ -2,7 +2,7 @@
 // again.
 
 import { explanationPath, getJSON, mapPath } from "../core/api.js";
-import { el } from "../core/dom.js";
+import { addressOf, el } from "../core/dom.js";
 import { menu } from "../core/menu.js";
 import { save, stem } from "./saving.js";
 
@@ -126,7 +126,7 @@ function embedCode({ id, specs }) {
       query.delete(name);
   for (const spec of specs) query.append("methods", spec);
   const frame = el("iframe", {
-    src: `${location.origin}/embed/${id}?${query}`,
+    src: location.origin + addressOf(`/embed/${id}?${query}`),
     width: "100%",
     height: "640",
     title: document.title,

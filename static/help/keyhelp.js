@@ -1,6 +1,6 @@
 // Help on every page: the keys, and the way to the guided visit. `?` or the button in the head opens it.
 
-import { byId, el } from "../core/dom.js";
+import { byId, el, pathOf } from "../core/dom.js";
 
 /**
  * Every key that a page listens to, by where it works.
@@ -86,7 +86,7 @@ const TOUCHES = [
 ];
 
 const SEEN = "vitrine-visit"; // in localStorage once the guided visit was offered
-const onWorkbench = location.pathname === "/image";
+const onWorkbench = pathOf(location) === "/image";
 /** @type {HTMLDialogElement | undefined} */
 let dialog;
 

@@ -2,7 +2,7 @@
 // changed.
 
 import { explanationPath, getJSON, loadImage, methodsPath, Problem } from "../core/api.js";
-import { byId, say } from "../core/dom.js";
+import { addressOf, byId, say } from "../core/dom.js";
 import { reportProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { learnRules } from "../core/rules.js";
@@ -139,7 +139,7 @@ try {
         : "image";
   byId("answer").textContent =
     explanation.title ?? `${askingLine(explanation, kind === "clip")} “${spokenAll(explanation.targets)}”`;
-  byId("open").href = `${PAGES[kind]}?id=${encodeURIComponent(id)}`;
+  byId("open").href = addressOf(`${PAGES[kind]}?id=${encodeURIComponent(id)}`);
 } catch (problem) {
   reportProblem(problem, byId("problem"));
 }

@@ -1,7 +1,7 @@
 // The explanations made from this browser, those of one picture together: look again, search, compare two, delete.
 
 import { explanationPath, forgetExplanation, getJSON } from "../core/api.js";
-import { byId, count, el, say } from "../core/dom.js";
+import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { loadLimits } from "../core/limits.js";
 import { sayMethods } from "../core/registry.js";
@@ -288,7 +288,7 @@ async function next() {
 
 byId("compare").addEventListener("click", () => {
   const [a, b] = ticked.values();
-  location.href = `${link(a)}&compare=${encodeURIComponent(b.id)}`;
+  location.href = addressOf(`${link(a)}&compare=${encodeURIComponent(b.id)}`);
 });
 byId("search").addEventListener("input", () => draw());
 byId("delete-all").addEventListener("click", () => askAll(true));

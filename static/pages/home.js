@@ -4,7 +4,7 @@
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
 import { limits, ramp } from "../core/colour.js";
 import { patiently } from "../core/patience.js";
-import { byId, el, percent, say } from "../core/dom.js";
+import { addressOf, byId, el, percent, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { FEATURED_METHOD } from "../core/registry.js";
 import { remember } from "../core/historylist.js";
@@ -61,7 +61,7 @@ async function ask(page, kind, fields) {
       (seconds) => say("status", `the server has many questions: asking again in ${seconds} s`),
     );
     remember(id);
-    location.href = `${page}?id=${encodeURIComponent(id)}`;
+    location.href = addressOf(`${page}?id=${encodeURIComponent(id)}`);
   } catch (problem) {
     say("status", "");
     reportProblem(problem, byId("ask-problem"));
@@ -180,7 +180,7 @@ async function nameClasses(sample, explanation) {
   byId("finding-classes").textContent = `“${label}” and for “${other.label}”`;
   const question = [["sample", sample.id], ...[label, other.label].map((target) => ["target", target])];
   const methods = [BASELINE, FEATURED_METHOD].map((spec) => ["methods", spec]);
-  byId("findings").querySelector("a").href = `/image?${new URLSearchParams([...question, ...methods])}`;
+  byId("findings").querySelector("a").href = addressOf(`/image?${new URLSearchParams([...question, ...methods])}`);
 }
 
 /**

@@ -1,7 +1,7 @@
 // The page "Your model": files are brought, looked at and opened, and the report of what they are is shown.
 
 import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
-import { byId, count, el, say } from "../core/dom.js";
+import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 
 /** @import {ModelLook, ModelPlace, OpeningReport, ProblemDocument} from "../core/schemas.d.ts" */
@@ -72,7 +72,7 @@ async function dropped(transfer) {
 const sendFile = (upload, { file, name }, tell) =>
   new Promise((resolve, reject) => {
     const request = new XMLHttpRequest(); // fetch says nothing of how far it is
-    request.open("PUT", `/api/opening/${upload}/file?name=${encodeURIComponent(name)}`);
+    request.open("PUT", addressOf(`/api/opening/${upload}/file?name=${encodeURIComponent(name)}`));
     request.upload.addEventListener("progress", (event) => tell(event.loaded));
     request.addEventListener("error", () =>
       reject(new Problem({ title: "The connection was lost", send: "Try again in a moment." })),

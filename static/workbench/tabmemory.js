@@ -1,6 +1,8 @@
 // What this tab remembers from page to page: where each was left, and the picture that goes along from Image to Prompt
 // and back. The links of the head lead there; the link of the page that one is on begins anew.
 
+import { addressOf, pathOf } from "../core/dom.js";
+
 /**
  * @import { Target } from "../core/schemas.js"
  * @import { ModelInput, Started } from "../core/types.js"
@@ -104,10 +106,10 @@ function showLinks(state = read()) {
   /** @type {NodeListOf<HTMLAnchorElement>} */
   const links = document.querySelectorAll("header nav a");
   for (const link of links) {
-    const path = new URL(link.href).pathname;
+    const path = pathOf(link);
     const isHere = link.getAttribute("aria-current") === "page";
     if (isHere) link.title = "Start anew";
-    else if (path in state.places || PICTURES.includes(path)) link.href = address(path, state);
+    else if (path in state.places || PICTURES.includes(path)) link.href = addressOf(address(path, state));
   }
 }
 

@@ -6,7 +6,7 @@
 
 import { MethodButton } from "../choice/methodbutton.js";
 import { ModelChoice } from "../choice/modelchoice.js";
-import { byId, say } from "../core/dom.js";
+import { byId, pathOf, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
 import { remember } from "../core/historylist.js";
 import { check } from "../core/limits.js";
@@ -345,6 +345,6 @@ export class Workbench {
     const view = { ...this.view.value, ...this.removal.value };
     this.#addressBar.write(ids, view, locked ? at : -1, this.toolStates.entries, isStep);
     if (this.shown === this.taken && !this.#addressBar.isLeaving)
-      leave(location.pathname, location.search, keyOf(this.subject.value.info?.input, this.shown.id));
+      leave(pathOf(location), location.search, keyOf(this.subject.value.info?.input, this.shown.id));
   }
 }

@@ -69,9 +69,9 @@ def write_samples(folder: Path) -> None:
 
 
 @contextmanager
-def tiny_server(folder: Path) -> Iterator[str]:
+def tiny_server(folder: Path, **settings: Any) -> Iterator[str]:
     """The address of such a server in a thread of this process, once its models are there."""
     write_samples(folder / "samples")
-    with played(folder / "home", TinyModels(), [folder / "samples"], device="cpu") as address:
+    with played(folder / "home", TinyModels(), [folder / "samples"], device="cpu", **settings) as address:
         wait_until_loaded(address, FOR_PHOTOS)
         yield address

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from server.log import JsonFormatter, OneLineFormatter
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png
 from tests.server.support.gated_models import GatedModels
 
@@ -85,13 +90,41 @@ def test_other_sites_may_not_write(site: Site, refused: Check) -> None:
     assert site.client.get("/api/models", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
 
 
-def test_a_request_can_be_found_in_the_log(site: Site, logged: list[logging.LogRecord]) -> None:
-    assert site.client.get("/healthz", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
+@pytest.fixture
+def written(logged: list[logging.LogRecord], request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """What the server's log writes with the formatter that a test is parametrised with."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(request.param)
+    logging.getLogger("server").addHandler(handler)
+    yield stream
+    logging.getLogger("server").removeHandler(handler)
+
+
+@pytest.mark.parametrize("written", [OneLineFormatter("%(message)s"), JsonFormatter()], ids=["lines", "json"], indirect=True)
+def test_a_request_can_be_found_in_the_log(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
+    for path in ("/healthz", "/api/models"):
+        assert site.client.get(path, headers={"X-Request-ID": f"mine{path[-1]}"}).headers["x-request-id"] == f"mine{path[-1]}"
     invented = site.client.get("/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
-    text = "\n".join(record.getMessage() for record in logged)
-    assert re.search(r"GET /healthz 200 .* mine-1", text)
+    text = written.getvalue()
+    assert re.search(r"GET /healthz 200 [0-9.]+s.* \"?minez", text)
+    assert re.search(r"This request failed .*mines", text)  # what is said on the way to an answer is found, too
     assert "two words" not in text
     assert invented in text
+
+
+@pytest.mark.parametrize("written", [JsonFormatter()], indirect=True)
+def test_a_log_for_programs_is_an_object_a_line(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
+    site.client.get("/nowhere%0a%1b[31m\u2028", headers={"X-Request-ID": "mine"})
+    site.client.get("/api/models")
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    call = next(line for line in lines if line.get("request") == "mine")
+    assert (call["level"], call["logger"]) == ("info", "server.http.middleware")
+    assert (call["method"], call["status"]) == ("GET", 404)
+    assert datetime.fromisoformat(call["time"]).tzinfo is UTC
+    assert any("ZeroDivisionError" in line.get("traceback", "") for line in lines)
 
 
 def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
@@ -103,7 +136,7 @@ def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
 
 
 def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.jobs.model_registry.ModelRegistry.all", lambda self: 1 / 0)
+    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
     document = refused(site.client.get("/api/models"), 500, "server-error")
     assert "ZeroDivision" not in document["detail"]
 

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import uvicorn
 
 from server.commands.serve import the_server
-from server.http.protocol import MOST_BYTES_OF_HEAD, HeadLimitProtocol
+from server.http.protocol import MOST_BYTES_OF_HEAD, BoundedProtocol
 from server.settings import load_settings
 
 BIG = b"a" * (4 * MOST_BYTES_OF_HEAD)
@@ -26,15 +29,22 @@ async def length(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    server = uvicorn.Server(uvicorn.Config(length, http=HeadLimitProtocol, lifespan="off", log_config=None, ws="none"))
+@contextmanager
+def served(protocol: type[BoundedProtocol], app: Any = length) -> Iterator[int]:
+    """The port of a server."""
+    server = uvicorn.Server(uvicorn.Config(app, http=protocol, lifespan="off", log_config=None, ws="none", timeout_keep_alive=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         yield listener.getsockname()[1]
         server.should_exit = True
         thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with served(BoundedProtocol) as one:
+        yield one
 
 
 def answers(port: int, *parts: bytes) -> bytes:
@@ -82,6 +92,41 @@ def test_a_long_head_that_ends_is_taken(port: int) -> None:
     assert b" 200 " in answers(port, head)
 
 
+class Impatient(BoundedProtocol):
+    head_seconds = body_seconds = 0.1
+
+
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"G", b"GET / HTTP/1.1\r\nX: a", POST, POST + b"ab", POST + b"abc\r\n", POST + b"abc" + POST + b"ab"]
+)
+def test_who_says_nothing_more_is_let_go(sent: bytes) -> None:
+    """At once, in a head, in a body, and after an answer that was waited for."""
+    with served(Impatient) as port:
+        received = answers(port, *([sent] if sent else []))  # until the server closes
+        assert received.count(b" 200 ") == sent.count(b"abc")
+
+
+def test_who_is_not_answered_yet_is_not_let_go() -> None:
+    """Nor whose body the application has not taken: it answers once others were let go who came later."""
+    released = threading.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.to_thread(released.wait, 30)
+        await length(scope, receive, send)
+
+    body = b"a" * 10_000_000
+    with served(Impatient, slow) as port, ThreadPoolExecutor() as pool:
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        asked = [pool.submit(answers, port, head, body), pool.submit(answers, port, b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")]
+        for _ in range(3):
+            assert answers(port) == b""
+        released.set()
+        assert [answer.result().partition(b"\r\n\r\n")[2] for answer in asked] == [b"10000000", b"0"]
+
+
 def test_the_server_uses_it(tmp_path: Any) -> None:
     server = the_server(load_settings({"home": tmp_path, "device": "cpu"}))
-    assert server.config.http is HeadLimitProtocol
+    assert server.config.http is BoundedProtocol

@@ -18,6 +18,7 @@ from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.server.support.hostile import until
 
+PAGE = 4096  # bytes of SQLite's pages
 THREE = ["random", "rollout", "raw_attention"]
 
 
@@ -134,6 +135,82 @@ def test_a_broken_store_is_put_aside(sites: Sites, damage: bytes, logged: list[l
     (aside,) = sites.home.glob("vitrine.sqlite.damaged-*")
     assert aside.read_bytes() == damage
     assert any("damaged" in record.getMessage() for record in logged)
+
+
+def stored(site: Site) -> Store:
+    store: Store = site.client.app.state.services.store  # type: ignore[attr-defined]
+    return store
+
+
+def test_what_is_deleted_is_in_no_file(sites: Sites) -> None:
+    with sites() as site:
+        ids = [site.ask(png(seed, (300, 200)), wait=True).json()["id"] for seed in range(3)]
+        upload = png(0, (300, 200))[100:200]
+        assert any(upload in file.read_bytes() for file in sites.home.iterdir())
+        size = stored(site)._db.execute("PRAGMA page_count").fetchone()[0]
+        for one in ids[:2]:
+            assert site.client.delete(f"/api/explanations/{one}").status_code == 204
+        assert not any(upload in file.read_bytes() for file in sites.home.iterdir())
+        assert not any(ids[0].encode() in file.read_bytes() for file in sites.home.iterdir())
+        assert stored(site)._db.execute("PRAGMA page_count").fetchone()[0] < size / 2  # the room is given back
+
+
+def test_what_is_too_old_is_forgotten(sites: Sites) -> None:
+    with sites() as site:
+        ids = [site.ask(png(seed), wait=True).json()["id"] for seed in range(4)]
+    with closing(sqlite3.connect(sites.home / "vitrine.sqlite")) as db, db:
+        change = "UPDATE explanations SET document = json_set(document, '$.created', '2020-01-01T00:00:00.000+00:00') WHERE id = ?"
+        for one in (ids[0], ids[2]):  # of which the second is behind a younger one: it came in as if the clock had been set back
+            db.execute(change, (one,))
+        db.execute("UPDATE explanations SET document = 'x', number = -1 WHERE id = ?", (ids[3],))
+    with sites(keep_days=1) as site:
+        until(lambda: site.client.get(f"/api/explanations/{ids[0]}").status_code == 404, "it is forgotten")
+        assert [site.client.get(f"/api/explanations/{one}").status_code for one in ids[1:]] == [200, 200, 500]
+
+
+def test_what_takes_too_much_room_is_forgotten_the_oldest_first(sites: Sites) -> None:
+    with sites(keep_mb=1) as site:
+        ids = [site.ask(png(seed, (300, 200)), wait=True).json()["id"] for seed in range(6)]
+        stored(site).forget_old()
+        statuses = [site.client.get(f"/api/explanations/{one}").status_code for one in ids]
+        assert statuses == sorted(statuses, reverse=True)
+        assert set(statuses) == {404, 200}
+        assert (sites.home / "vitrine.sqlite").stat().st_size <= 1_000_000
+
+
+def scribble(file: Path, pages: slice) -> None:
+    """Overwrite these pages of a store, whose header stays whole."""
+    data = bytearray(file.read_bytes())
+    for page in range(len(data) // PAGE)[pages]:
+        data[page * PAGE : (page + 1) * PAGE] = b"\xa5" * PAGE
+    file.write_bytes(data)
+
+
+def test_a_store_with_broken_pages_is_put_aside_at_the_start(sites: Sites) -> None:
+    with sites() as site:
+        one = site.ask(png(), wait=True).json()["id"]
+    scribble(sites.home / "vitrine.sqlite", slice(1, None))
+    with sites() as site:
+        assert site.client.get(f"/api/explanations/{one}").status_code == 404
+        assert site.ask(png(), wait=True).json()["state"] == "done"
+    assert len(list(sites.home.glob("vitrine.sqlite.damaged-*"))) == 1
+
+
+def test_a_store_that_breaks_later_is_said_and_put_aside_by_the_next_start(sites: Sites, refused: Check) -> None:
+    with sites() as site:
+        one = site.ask(png(size=(400, 300)), wait=True).json()["id"]
+        store: Store = site.client.app.state.services.store  # type: ignore[attr-defined]
+        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (root,) = store._db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images'").fetchone()
+        store._db.execute("PRAGMA cache_size = 0")
+        scribble(store.path, slice(root - 1, root))
+        store._db.execute("PRAGMA shrink_memory")
+        refused(site.client.get(f"/api/explanations/{one}/input.png"), 503, "store-failed")
+        assert "damaged" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+    with sites() as site:
+        assert site.get("/readyz")["status"] == "ready"
+        assert site.ask(png(), wait=True).json()["state"] == "done"
+    assert not (sites.home / "vitrine.damaged").exists()
 
 
 def test_nobody_else_reads_the_home(sites: Sites) -> None:

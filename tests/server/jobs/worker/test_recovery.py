@@ -6,7 +6,9 @@ import json
 import logging
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -19,6 +21,7 @@ from torch import Tensor
 import explainers
 from explainers.errors import ExplainerError
 from server.http.problems import Problem
+from server.jobs.recovery import RESUMED
 from server.jobs.store import Store, StoreError
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import MAKES, STEPS, USUAL_METHODS, GatedModels, image_model
@@ -41,19 +44,53 @@ def test_an_explanation_opens_again_after_a_restart(sites: Sites, monkeypatch: p
         assert site.ask(png(), target="dog").json()["id"] != before["id"]
 
 
-def test_stopping_ends_what_is_under_way(sites: Sites, refused: Check) -> None:
+@pytest.mark.parametrize("has_store", [True, False], ids=["stored", "disk full"])
+def test_what_is_under_way_when_the_server_stops_is_made_by_the_next_one(sites: Sites, has_store: bool) -> None:
+    """However often it stops: no question is to blame for that."""
     with sites() as site:
+        ids = [site.ask(png(seed), target="zebra").json()["id"] for seed in range(2)]
+        expected = [without_seconds(site.finish(one)) for one in ids]
+        for one in ids:
+            site.client.delete(f"/api/explanations/{one}")
         gate = site.models.gate("forward")
-        running, waiting = (site.ask(png(seed)).json()["id"] for seed in range(2))
+        taken = [site.ask(png(seed), target="zebra").json()["id"] for seed in range(2)]
         gate.wait()
-        site.client.app.state.services.worker.stopping = True  # type: ignore[attr-defined]
-        gate.open()
+        site.client.patch(f"/api/explanations/{taken[0]}", json={"title": "mine"})
+        stop(site, has_store)
+    for _ in range(3 if has_store else 0):
+        models = GatedModels()
+        gate = models.gate("forward")
+        with sites(models) as site:
+            gate.wait()
+            assert site.get(f"/api/explanations/{taken[0]}")["title"] == "mine"
+            stop(site, has_store)
     with sites() as site:
-        for one in (running, waiting):
-            document = site.get(f"/api/explanations/{one}")
-            assert document["state"] == "failed"
-            assert document["problem"]["type"].endswith("interrupted")
-            assert [name for _, name, _ in site.events(f"/api/explanations/{one}/events")][-1] == "failed"
+        again = [without_seconds(site.finish(one)) for one in taken]
+    assert again == [{**expected[0], "title": "mine"}, expected[1]]
+
+
+def stop(site: Site, has_store: bool = True) -> None:
+    """Tell the server to stop, and let what is held at a gate go on then."""
+    worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
+    worker.stopping = True
+    if not has_store:
+        worker.store._db.execute("PRAGMA query_only = 1")
+    site.models.open_all()
+
+
+def test_who_waits_for_an_answer_is_told_where_it_will_be(sites: Sites, refused: Check) -> None:
+    with sites() as site, ThreadPoolExecutor(1) as pool:
+        gate = site.models.gate("forward")
+        waiting = pool.submit(site.ask, png(), wait=True)
+        gate.wait()
+        stopping = threading.Thread(target=site.client.app.state.services.worker.stop)  # type: ignore[attr-defined]
+        stopping.start()
+        gate.open()
+        stopping.join()
+        told = refused(waiting.result(), 503, "interrupted")["send"]
+    with sites() as site:
+        path = re.search("GET (.*) once", told)[1]  # type: ignore[index]
+        assert site.finish(path.rpartition("/")[2])["state"] == "done"
 
 
 def test_what_a_crash_left_behind_is_failed(sites: Sites) -> None:
@@ -300,9 +337,11 @@ def test_what_the_server_did_not_finish_is_asked_again_exactly(sites: Sites, had
         one = site.ask(png(3), **asked).json()["id"]
         if had_begun:
             gate.wait()
-        site.client.app.state.services.worker.stopping = True  # type: ignore[attr-defined]
-        for closed in site.models.gates.values():
-            closed.open()
+        stop(site)
+    store = Store(sites.home, 10)  # as two servers leave it that ended over it
+    store.put_file(one, RESUMED, b"")
+    store.save({"id": one, "created": "2026-01-01", "model": "scenes-vit", "state": "running"})
+    store.close()
     with sites() as site:
         document = site.get(f"/api/explanations/{one}")
         assert (document["state"], document["problem"]["type"]) == ("failed", "urn:vitrine:problem:interrupted")

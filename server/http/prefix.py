@@ -1,0 +1,18 @@
+"""The path below which a reverse proxy shows the server: where a request stands, seen from outside and from inside."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+
+def placed(scope: Scope, prefix: str) -> Scope:
+    """The request as ASGI has one below a ``prefix``, whether the proxy before the server cut that off or not."""
+    path = scope["path"]
+    below = path if path == prefix or path.startswith(f"{prefix}/") else prefix + path
+    return {**scope, "root_path": prefix, "path": below}
+
+
+def path_within(scope: Scope) -> str:
+    """The path of a placed request as the server's routes have it."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("app_root_path", scope["root_path"]))  # a mounted application has a root path of its own

@@ -1,0 +1,137 @@
+"""Vitrine behind nginx as deploy/nginx.conf has it: TLS, a path of its own, pages, events and exports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from server.pages.routes import PAGES
+from tests.browser.support.serving import VISITED, launched, wait_for_maps
+from tests.browser.support.tiny_models import tiny_server
+from tests.browser.support.visit import FEW
+from tests.conftest import ROOT
+from tests.server.conftest import png
+from tests.server.support.hostile import until
+from tests.system.support.attacked import free_port
+
+pytestmark = pytest.mark.system
+MISSING = [name for name in ("nginx", "openssl") if shutil.which(name) is None]
+PREFIX = "/vitrine"
+
+
+def configuration(folder: Path, port: int, tls_port: int, server: str) -> str:
+    """deploy/nginx.conf at other ports, with another certificate, inside a whole configuration."""
+    site = (ROOT / "deploy" / "nginx.conf").read_text("utf-8")
+    changes = {
+        "127.0.0.1:8000": server,
+        "listen 80;": f"listen 127.0.0.1:{port};",
+        "listen 443 ssl http2;": f"listen 127.0.0.1:{tls_port} ssl http2;",
+        "vitrine.example": "localhost",
+        "https://$host$request_uri": f"https://$host:{tls_port}$request_uri",
+        "/etc/ssl/vitrine": str(folder),
+    }
+    for before, after in changes.items():
+        assert before in site, before
+        site = site.replace(before, after)
+    temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    user = "user root;\n" if os.geteuid() == 0 else ""
+    return (
+        f"{user}daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{temporary}{site}\n}}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where browsers find the server."""
+    if MISSING:
+        pytest.skip(f"{' and '.join(MISSING)} cannot be found: `apt-get install nginx-light openssl` on Debian")
+    folder = tmp_path_factory.mktemp("nginx")
+    ask = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(folder / "privkey.pem"), "-out", str(folder / "fullchain.pem")]
+    subprocess.run([*ask, *names], check=True, capture_output=True)
+    port, tls_port = free_port(), free_port()
+    with tiny_server(tmp_path_factory.mktemp("tiny"), path_prefix=PREFIX, allowed_hosts=f"localhost:{tls_port}") as server:
+        (folder / "nginx.conf").write_text(configuration(folder, port, tls_port, urlsplit(server).netloc), "utf-8")
+        with subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]) as nginx:
+            try:
+                with client(f"https://localhost:{tls_port}") as asked:
+                    until(lambda: nginx.poll() is None and is_there(asked), "nginx answers")
+                    moved = httpx.get(f"http://localhost:{port}{PREFIX}/image")
+                    assert moved.headers["location"] == f"https://localhost:{tls_port}{PREFIX}/image"
+                yield f"https://localhost:{tls_port}"
+            finally:
+                nginx.send_signal(signal.SIGTERM)
+
+
+def client(address: str) -> httpx.Client:
+    """Certificates are our own: nobody is asked whether they are good."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    return httpx.Client(base_url=address, verify=trusting, timeout=60)
+
+
+def is_there(asked: httpx.Client) -> bool:
+    try:
+        return asked.get(f"{PREFIX}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_the_api_behind_nginx(address: str) -> None:
+    with client(address) as asked:
+        assert asked.get(PREFIX).headers["location"].endswith(f"{PREFIX}/")
+        answer = asked.post(f"{PREFIX}/api/explanations", data={"model": "scenes-vit", "methods": ["rollout"]}, files={"image": png()})
+        told = answer.raise_for_status().json()
+        with asked.stream("GET", told["events"]) as events:  # as they are: below the prefix
+            names = [line for line in events.iter_lines() if line.startswith("event: ")]
+        assert (names[0], names[-1]) == ("event: queued", "event: done")
+        assert f"{address}{PREFIX}/api/explanations" in asked.get(f"{told['url']}/code").json()["curl"]
+        with zipfile.ZipFile(BytesIO(asked.get(f"{told['url']}/bundle.zip").raise_for_status().content)) as bundle:
+            assert "explanation.json" in bundle.namelist()
+        too_large = asked.post(f"{PREFIX}/api/explanations", data={"model": "scenes-vit"}, files={"image": bytes(22_000_000)})
+        assert too_large.status_code == 413
+        assert asked.get(f"{PREFIX}/metrics").status_code == 200  # from this machine
+        assert asked.get(f"{PREFIX}/healthz").headers["strict-transport-security"]
+        from_elsewhere = asked.post(f"{PREFIX}/api/models", json={"name": "x"}, headers={"Origin": "https://evil.example"})
+        assert from_elsewhere.status_code == 403
+        over_http = asked.post(f"{PREFIX}/api/models", json={"name": "x"}, headers={"Origin": address.replace("https", "http") + "1"})
+        assert over_http.status_code == 403
+
+
+def test_every_page_events_and_exports_in_a_browser(address: str, tmp_path: Path) -> None:
+    failed: list[str] = []
+    with sync_playwright() as playwright, launched(playwright) as browser:
+        context = browser.new_context(ignore_https_errors=True, accept_downloads=True)
+        context.add_init_script(VISITED)
+        page = context.new_page()
+        page.on("response", lambda answer: failed.append(f"{answer.status} {answer.url}") if answer.status >= 400 else None)
+        page.on("requestfailed", lambda request: failed.append(f"{request.failure} {request.url}"))
+        page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
+        for path in PAGES:
+            page.goto(address + PREFIX + path)
+            page.wait_for_load_state("networkidle")
+        page.goto(f"{address}{PREFIX}/image?model=scenes-vit&more=shown&{FEW}")
+        wait_for_maps(page)
+        page.locator("#export .menu summary").click()
+        with page.expect_download() as download:
+            page.locator("#export").get_by_text("Bundle").click()
+        download.value.save_as(tmp_path / "bundle.zip")
+        assert zipfile.is_zipfile(tmp_path / "bundle.zip")
+        page.locator("header nav").get_by_role("link", name="Text").click()
+        expect(page.locator("#text")).to_be_visible()
+        wait_for_maps(page)
+        assert urlsplit(page.url).path == f"{PREFIX}/text"
+    assert [line for line in failed if "ERR_ABORTED" not in line] == []  # a page that is left asks no more
