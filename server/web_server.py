@@ -9,7 +9,7 @@ from collections.abc import Callable
 import uvicorn
 from fastapi import FastAPI
 
-from server.http.protocol import HeadLimitProtocol
+from server.http.protocol import BoundedProtocol
 from server.settings import Settings
 
 _GRACE = 4  # seconds: an open event stream would keep the server from stopping
@@ -24,8 +24,8 @@ class WebServer(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: Settings, on_start: Callable[[socket.socket], None] = lambda _: None) -> None:
         config = uvicorn.Config(
             app,
-            http=HeadLimitProtocol,
-            log_level=settings.log_level,
+            http=BoundedProtocol,
+            log_config=None,  # see server.log
             timeout_graceful_shutdown=_GRACE,
             access_log=False,
             proxy_headers=False,
