@@ -69,7 +69,7 @@ ATTACK = """async ([address, id]) => {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, GatedModels]]:
     """The address of a server, by the name that whoever runs it gave it, the id of what it has, and its models."""
     models = GatedModels()
-    with played(tmp_path_factory.mktemp("home"), models, allowed_hosts=OURS) as address:
+    with played(tmp_path_factory.mktemp("home"), models, allowed_hosts=OURS, visitors="together") as address:
         files = {"image": ("a.png", png())}
         made = HTTP.post(f"{address}/api/explanations?wait=1", data={"model": "scenes-vit"}, files=files).raise_for_status().json()
         yield f"http://{OURS}:{urlsplit(address).port}", made["id"], models
