@@ -159,7 +159,7 @@ def _measured(
                     figure = figures[_spec(row, source.model)]
                     cells[place, row.title, measure.head] = replace(_cell(figure), tied=figure["tied"] and batch.has_all_rows)
             words = protocol_in_words(report["plan"], report["kind"], report.get("removal"))
-            what = ", ".join(measure.head for measure in batch.measures)
+            what = ", ".join(measure.head for measure in batch.measures) + _rows_in_words(batch, protocol)
             statements.append(f"{' on '.join(source.titles)}, {report['inputs']} inputs ({what}): {' '.join(words)}")
     heads = [
         (place, source, measure)
@@ -174,6 +174,14 @@ def _measured(
     rows = [Row(row.title, row.spec, tuple(cells[place, row.title, measure.head] for place, _, measure in heads)) for row in protocol.rows]
     table = Table(f"{protocol.title} ({protocol.place} of {protocol.paper.short})", (), columns, tuple(rows), levels=LEVELS)
     return _with_best(table), list(dict.fromkeys(statements))
+
+
+def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
+    """Of which rows a batch is, where others of the table have other options."""
+    if batch.has_all_rows:
+        return ""
+    titles = [row.title for row in batch.rows]
+    return f"; {', '.join(titles)}" if len(titles) <= len(protocol.rows) / 2 else "; all other rows"
 
 
 def _batches(
