@@ -89,6 +89,7 @@ class Dataset:
     unread   files that lie in its folder and are not read, relative to it
     folder   where its files lie, of one that has any; :func:`open_dataset` fills it in
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
+    lacks    what others of its form give of their inputs and it does not, as a folder without masks
     """
 
     name: str
@@ -100,6 +101,7 @@ class Dataset:
     unread: tuple[str, ...] = ()
     folder: Path | None = field(default=None, repr=False)
     gives: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.length

@@ -181,4 +181,5 @@ def pictures(data: Folder) -> Dataset:
             objects = (AnnotatedObject(label=labels[0] if labels else None, mask=shown),)
         return Sample(name=short.as_posix(), image=data.image(file), labels=labels, objects=objects)
 
-    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), unread=unread, read=read)
+    lacks = tuple(fact for fact, is_there in (("class", folders), ("mask", read_masks)) if not is_there)
+    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), unread=unread, lacks=lacks, read=read)

@@ -69,7 +69,8 @@ class DatasetEntry:
         files = Folder(self, Path() if folder is None else folder, split)
         if self.layout and not files.path.exists():
             raise ExplainerError(f"There is no {files.path}, where {self.title} should be. {self.where}")
-        return replace(self.opener(files), gives=self.gives, folder=folder)
+        opened = self.opener(files)
+        return replace(opened, gives=tuple(fact for fact in self.gives if fact not in opened.lacks), folder=folder)
 
     @property
     def where(self) -> str:

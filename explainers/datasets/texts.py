@@ -151,4 +151,6 @@ def texts(data: Folder) -> Dataset:
             pair_rationale=marks(number, "pair_rationale", pair),
         )
 
-    return Dataset(name="texts", kind="text", length=len(rows), read=read)
+    columns = {"class": ("label",), "rationale": ("rationale", "pair_rationale")}
+    lacks = tuple(fact for fact, keys in columns.items() if not any(row.get(key) for row in rows for key in keys))
+    return Dataset(name="texts", kind="text", length=len(rows), lacks=lacks, read=read)

@@ -48,7 +48,20 @@ _GIVEN_BY = {
     "rationale": "rationale",
     "passages": "rationale",
 }
-_WAYS = {"image": ("removed", "zeroed", "painted", "black"), "text": ("removed", "masked", "unknown")}
+#: In which ways tokens are taken away, by the kind of the inputs.
+WAYS: dict[str, dict[str, str]] = {
+    "image": {
+        "removed": "the model does not see them at all",
+        "zeroed": "their embeddings become zero",
+        "painted": "their patches get the mean colour",
+        "black": "their patches turn black",
+    },
+    "text": {
+        "removed": "the model does not see them at all",
+        "masked": "they become [MASK]",
+        "unknown": "they become [UNK]",
+    },
+}
 MOST_STEPS = 100
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
@@ -162,8 +175,8 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
     limit, how, long_texts, steps = (options[name] for name in ("limit", "how", "long_texts", "steps"))
     if limit is not None and limit < 1:
         raise ExplainerError("The limit must be at least 1 input.")
-    if how is not None and how not in _WAYS[data.kind]:
-        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(_WAYS[data.kind])}.")
+    if how is not None and how not in WAYS[data.kind]:
+        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(WAYS[data.kind])}.")
     if long_texts is not None and long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     for name, choices in CHOICES.items():
@@ -171,10 +184,17 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
             raise ExplainerError(f"{name}={options[name]!r}: choose one of {', '.join(choices)}.")
     if not MOST_STEPS >= steps >= 2:
         raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MOST_STEPS} steps.")
-    if options["target"] in ("gold", "each") and "class" not in data.gives:
-        raise ExplainerError(f"{data.name} names no classes, so only those that the model says can be explained: choose target=predicted.")
+    if (reason := reason_against_target(options["target"], data)) is not None:
+        raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:
         resized(model, options["resize"])  # which refuses what cannot be resized
+
+
+def reason_against_target(target: str, data: Dataset) -> str | None:
+    """Why a class cannot be explained on a data set; None where it can."""
+    if target in ("gold", "each") and "class" not in data.gives:
+        return f"{data.name} names no classes, so only those that the model says can be explained"
+    return None
 
 
 def asks_anew(metrics: Sequence[Metric]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.model import Model
 
@@ -17,6 +18,15 @@ RESIZES: dict[Resize, str] = {
 }
 
 
+def reason_against_resize(model: Model) -> str | None:
+    """Why the pictures of a model cannot be brought to its size in another way; None where they can."""
+    try:
+        _recipe_of(model)
+    except ExplainerError as problem:
+        return str(problem)
+    return None
+
+
 def resized(model: Model, resize: Resize) -> Model:
     """The same model, whose pictures are brought to its size in this way; how they are scaled and normalised stays.
 
@@ -25,11 +35,17 @@ def resized(model: Model, resize: Resize) -> Model:
     """
     if resize not in RESIZES:
         raise ExplainerError(f"resize={resize!r}: choose one of {', '.join(RESIZES)}.")
+    recipe = _recipe_of(model)
+    return model.made_anew(
+        preprocess=replace(recipe, resize=recipe.size, fit="squash" if resize == "squashed" else "cover", crop=recipe.size)
+    )
+
+
+def _recipe_of(model: Model) -> Preprocessing:
+    """How a model prepares pictures, of a size of its own."""
     if model.kind == "text":
         raise ExplainerError(f"{model.name} reads texts, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
     if recipe is None or recipe.size is None:
         raise ExplainerError(f"{model.name} takes pictures as they are, in no size of its own: leave out resize.")
-    return model.made_anew(
-        preprocess=replace(recipe, resize=recipe.size, fit="squash" if resize == "squashed" else "cover", crop=recipe.size)
-    )
+    return recipe
