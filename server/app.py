@@ -40,14 +40,17 @@ from server.http.openapi import complete_openapi
 from server.http.problems import add_handlers
 from server.http.uploads import forbid_bombs
 from server.http.visitors import VisitorSecrets
+from server.jobs.data_sources import DataCatalogue
 from server.jobs.host_process import HostProcess
 from server.jobs.host_thread import HostThread
+from server.jobs.measurable import Measurable
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.model_source import ModelSource
 from server.jobs.own_models import OwnModels
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
+from server.jobs.sent_data import SentData
 from server.jobs.store import Store
 from server.jobs.worker import MakeHost, Worker
 from server.log import set_up_log
@@ -115,9 +118,11 @@ def create_app(
         registry = ModelRegistry(source.catalogue, settings.max_hub_models, may_load)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
         decoders = anyio.CapacityLimiter(_DECODERS)
-        run_controller = RunController(registry, worker, settings.home)
+        run_controller, sent_data = _runs_of(settings, registry, worker)
         own_models = OwnModels(settings.home, settings.max_model_bytes)
-        app.state.services = Services(settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models)
+        app.state.services = Services(
+            settings, registry, store, worker, metrics, known_samples, decoders, run_controller, own_models, sent_data
+        )
         worker.start()
         try:
             for name in (entry.name for entry in registry.all() if entry.embedded):
@@ -125,6 +130,8 @@ def create_app(
             for name in settings.models:
                 registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
             await run_in_threadpool(resume_unfinished, store, registry, worker)
+            await run_in_threadpool(sent_data.sweep)
+            await run_in_threadpool(run_controller.measurable.catalogue.check)
             yield
         finally:
             await run_in_threadpool(worker.stop)
@@ -157,6 +164,16 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
     taken = {path.split("/")[1] for route in app.routes if (path := getattr(route, "path", ""))} - {""}
     if first and first[0] in taken:
         raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
+
+
+def _runs_of(settings: Settings, registry: ModelRegistry, worker: Worker) -> tuple[RunController, SentData]:
+    """What begins runs, and the data sets that are sent for them, which know of each other."""
+    sent_data = SentData(settings.home, settings)
+    catalogue = DataCatalogue(settings.dataset_folders, sent_data.find)
+    measurable = Measurable(registry, catalogue, settings.max_run_inputs)
+    run_controller = RunController(measurable, worker, settings.home, sent_data.forget)
+    sent_data.states_on = run_controller.states_on
+    return run_controller, sent_data
 
 
 def _ways_of(name: str, settings: Settings) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from server.http.problems import Problem
 from server.http.visitors import Visitor, not_yours
 from server.jobs.intake import QuestionInput, input_asked
 from server.jobs.store import QUESTION
+from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from server.services import Services
 
@@ -38,6 +39,15 @@ def check_theirs(explanation_id: str, visitor: Visitor, services: Services) -> N
     if not is_theirs(explanation_id, visitor, services):
         find_document(explanation_id, services)
         raise not_yours(explanation_id)
+
+
+def run_reports(visitor: Visitor, services: Services) -> tuple[list[RunReport], list[str]]:
+    """The runs on the leaderboard of a visitor: those that ship, those of the folders that the operator named, and their own; and what is
+    wrong with those that cannot be read.
+    """
+    begun = services.runs.folder
+    runs, wrong = read_run_reports(folders_of_runs(services.settings.runs, begun), begun)
+    return [run for run in runs if not run.begun_here or services.runs.is_for(run.folder.name, visitor)], wrong
 
 
 def find_document(explanation_id: str, services: Services) -> dict[str, Any]:

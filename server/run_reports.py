@@ -24,12 +24,13 @@ _ID = re.compile(r"[^a-z0-9-]+")
 
 @dataclass(frozen=True)
 class RunReport:
-    """One report; ``shipped`` says whether it came with Vitrine."""
+    """One report; ``shipped`` says whether it came with Vitrine, ``begun_here`` whether it was begun on the page."""
 
     id: str
     folder: Path
     report: dict[str, Any]
     shipped: bool
+    begun_here: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The report without the comparison of every pair of methods. A figure is ``tied`` where it is marked as the best; a metric says
@@ -46,7 +47,7 @@ class RunReport:
             {**method, "readout": split_spec(method["spec"])[0], "control": is_control(method["spec"])} for method in self.report["methods"]
         ]
         protocol = protocol_in_words(self.report["plan"], self.report["kind"], self.report.get("removal"))
-        about = {"protocol": protocol, "id": self.id, "shipped": self.shipped, "shows_inputs": self.shows_inputs}
+        about = {"protocol": protocol, "id": self.id} | {name: getattr(self, name) for name in ("shipped", "begun_here", "shows_inputs")}
         return {**about, **document, "methods": methods, "metrics": metrics, "results": results}
 
     @property
@@ -142,8 +143,10 @@ def _report_of(path: Path, changed: int) -> dict[str, Any]:
     return check_report(parsed_json(path.read_bytes(), mend=True), path)
 
 
-def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]]:
-    """The results that ship and those in ``folders``, each a run or a folder of runs; and what is wrong with those that cannot be read."""
+def read_run_reports(folders: Iterable[str], begun: Path | None = None) -> tuple[list[RunReport], list[str]]:
+    """The results that ship and those in ``folders``, each a run or a folder of runs, ``begun`` that of the runs of the page; and what is
+    wrong with those that cannot be read.
+    """
     runs: list[RunReport] = []
     wrong: list[str] = []
     shipped = shipped_folder()
@@ -160,5 +163,6 @@ def read_run_reports(folders: Iterable[str]) -> tuple[list[RunReport], list[str]
                 continue
             name = _ID.sub("-", path.parent.resolve().name.lower()).strip("-") or "run"
             number = sum(run.id == name or run.id.startswith(f"{name}.") for run in runs)
-            runs.append(RunReport(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped))
+            is_begun = begun is not None and root == begun
+            runs.append(RunReport(f"{name}.{number + 1}" if number else name, path.parent, report, is_shipped, is_begun))
     return runs, wrong

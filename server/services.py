@@ -13,6 +13,7 @@ from server.http.queries import refuse_unknown_parameters
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
+from server.jobs.sent_data import SentData
 from server.jobs.store import Store
 from server.jobs.worker import Worker
 from server.samples import SampleInput
@@ -32,6 +33,7 @@ class Services:
     decoders: anyio.CapacityLimiter
     runs: RunController
     own_models: OwnModels
+    sent_data: SentData
 
 
 def _services(request: Request) -> Services:

@@ -82,6 +82,15 @@ class Settings:
     runs: tuple[str, ...] = _setting(
         (), "Folders of runs of `vitrine evaluate` that the leaderboard shows beside those that ship, separated by commas."
     )
+    datasets: tuple[str, ...] = _setting(
+        (),
+        "Data sets that runs of the page are measured on besides those that ship, each with its folder (or file), as "
+        "`imagenet=DIR,imagenet-s=DIR2`; `vitrine evaluate --list` has the names. Visitors see no paths.",
+    )
+    max_run_inputs: int = _setting(2000, "Most inputs of one run that is begun on the page, and of a data set that is sent for it.", 2)
+    max_data_mb: float = _setting(
+        200.0, "Largest data set that is sent for a run of the page, in megabytes (10^6 bytes), packed and unpacked.", 0.001
+    )
     embed: tuple[str, ...] = _setting(
         (), "Sites whose pages may show finished explanations in a frame, as `https://school.example`, separated by commas; `*` for all."
     )
@@ -140,6 +149,7 @@ class Settings:
             if (value := getattr(self, name)) not in choices:
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
         self._check_who_comes_in()
+        self.dataset_folders  # noqa: B018  (which says what is wrong with them)
 
     def _check_bounds(self) -> None:
         for setting in fields(self):
@@ -178,6 +188,24 @@ class Settings:
     def max_model_bytes(self) -> int:
         """The limit of an uploaded model in bytes."""
         return int(self.max_model_mb * 1_000_000)
+
+    @property
+    def max_data_bytes(self) -> int:
+        """The limit of a data set that is sent, in bytes."""
+        return int(self.max_data_mb * 1_000_000)
+
+    @property
+    def dataset_folders(self) -> dict[str, Path]:
+        """The folder of each data set that is named. Raises ValueError for one that is not written as name=DIR, or named twice."""
+        folders: dict[str, Path] = {}
+        for entry in self.datasets:
+            name, _, folder = (part.strip() for part in entry.partition("="))
+            if not name or not folder:
+                raise ValueError(f"datasets has {entry!r}; it must list data sets with their folders, as imagenet=DIR")
+            if name in folders:
+                raise ValueError(f"datasets names {name} twice; each data set has one folder")
+            folders[name] = Path(folder).expanduser()
+        return folders
 
     @property
     def max_pixels(self) -> int:

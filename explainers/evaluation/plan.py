@@ -62,6 +62,8 @@ WAYS: dict[str, dict[str, str]] = {
         "unknown": "they become [UNK]",
     },
 }
+#: What becomes of texts that are longer than the model takes.
+LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}
 MOST_STEPS = 100
 _SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
 
@@ -222,13 +224,18 @@ def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
     return chosen_metrics
 
 
+def facts_needed(metric: Metric) -> list[str]:
+    """What a data set has to give for a metric: keys of ``explainers.datasets.registry.GIVES``."""
+    return sorted({_GIVEN_BY[need] for need in metric.needs if need in _GIVEN_BY})
+
+
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
     """Why a metric cannot be measured on a data set; None where it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(metric.kinds)}s, and {data.name} holds {data.kind}s"
-    for need in sorted(metric.needs):
-        if need in _GIVEN_BY and _GIVEN_BY[need] not in data.gives:
-            return f"{data.name} gives no {_GIVEN_BY[need]}"
+    for fact in facts_needed(metric):
+        if fact not in data.gives:
+            return f"{data.name} gives no {fact}"
     if metric.name in _SEVERAL and methods < 2:
         return "it compares several methods"
     return None

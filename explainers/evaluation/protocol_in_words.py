@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.evaluation.plan import CHOICES
+from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS
 from explainers.metrics import METRICS
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import RESIZES
 
-_LONG_TEXTS = {
-    "windows": "Texts longer than the model takes are read in windows.",
-    "cut": "Texts longer than the model takes are cut to what it reads.",
-}
 _BY_LABELS = {"gold", "answer"}  # what metrics take that go by the labels of the data set
 _AS_TRAINED = "as the model was trained"
 
@@ -36,7 +32,7 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
     if any(metric.needs & _BY_LABELS for metric in metrics):
         sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
     if kind == "text":
-        sentences.append(_LONG_TEXTS[plan.get("long_texts") or "windows"])
+        sentences.append(f"Texts longer than the model takes are {LONG_TEXTS_IN_WORDS[plan.get('long_texts') or 'windows']}.")
     sentences.append(f"Drawn with seed {plan['seed']}.")
     return sentences
 

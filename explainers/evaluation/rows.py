@@ -20,6 +20,13 @@ from explainers.metrics import Metric
 
 RUN, ROWS, COSTS, PARTS = "run.json", "rows.parquet", "costs.parquet", "parts"
 
+_MOST_PARTS = 500  # files of a run, about, while it runs
+
+
+def inputs_in_part(inputs: int) -> int:
+    """How many inputs of a run of so many are in each of its parts but the last."""
+    return max(1, inputs // _MOST_PARTS)
+
 
 def _arrow() -> Any:
     import pyarrow

@@ -19,7 +19,7 @@ from explainers.evaluation.broken_inputs import BROKEN, sort_rows
 from explainers.evaluation.curve_logits import usual_removal
 from explainers.evaluation.measuring import REPORT_CURVES, EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan, run_folder_of
-from explainers.evaluation.rows import RUN, RowFile, lock_folder, schema_of, write_json
+from explainers.evaluation.rows import RUN, RowFile, inputs_in_part, lock_folder, schema_of, write_json
 from explainers.evaluation.run_engines import RunEngine, local
 from explainers.evaluation.tokens_per_pass import tokens_at_once
 from explainers.models.model import Model
@@ -29,7 +29,6 @@ from explainers.records.session import Cancelled
 __all__ = ["EvaluationRun", "run"]
 
 FORMAT = 1
-PARTS = 500  # files of a run at most, while it runs
 AT_ONCE_FIELD = "tokens_at_once"  # of forward passes, in run.json
 REMOVAL = "removal"  # the way in which tokens were taken away, in run.json, where the plan names none
 DATA = "data_digest"  # of the first inputs, in run.json
@@ -76,7 +75,7 @@ def run(
     """
     setup = EvaluationSetup(model, data, plan, cancelled, skip_broken=skip_broken)
     indices = data.choose(plan.limit, plan.seed)
-    many = max(1, len(indices) // PARTS)
+    many = inputs_in_part(len(indices))
     parts = [indices[start : start + many] for start in range(0, len(indices), many)]
     about = {
         "format": FORMAT,

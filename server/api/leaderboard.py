@@ -13,8 +13,10 @@ from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem, suggestion
+from server.http.visitors import Visitor, Who
+from server.lookup import run_reports
 from server.method_ranking import REFERENCE_MODELS, ranking_for
-from server.run_reports import RunReport, folders_of_runs, read_run_reports
+from server.run_reports import RunReport
 from server.schemas.leaderboard import Examples, Leaderboard
 from server.services import Services, Use
 from server.verdicts import in_words
@@ -22,13 +24,9 @@ from server.verdicts import in_words
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
 
-def _run_reports(services: Services) -> tuple[list[RunReport], list[str]]:
-    return read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
-
-
-def find_run_report(run_id: str, services: Services) -> RunReport:
+def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunReport:
     """The run of this id."""
-    runs, _ = _run_reports(services)
+    runs, _ = run_reports(visitor, services)
     for run in runs:
         if run.id == run_id:
             return run
@@ -39,12 +37,12 @@ def find_run_report(run_id: str, services: Services) -> RunReport:
 
 
 @router.get("", response_model=Leaderboard)
-def leaderboard(services: Use) -> DocumentResponse:
+def leaderboard(services: Use, visitor: Who) -> DocumentResponse:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
     told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``rankings`` says in words, by the
     kind of input, what those runs found; ``problems`` which of the folders cannot be read.
     """
-    runs, problems = _run_reports(services)
+    runs, problems = run_reports(visitor, services)
     references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
     ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
@@ -53,11 +51,11 @@ def leaderboard(services: Use) -> DocumentResponse:
 
 
 @router.get("/{id}/examples", response_model=Examples)
-def examples(id: str, metric: str, method: str, services: Use) -> DocumentResponse:  # noqa: A002  (the name in the address)
+def examples(id: str, metric: str, method: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002  (the name in the address)
     """The inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture (``image``), or
     the words of the text with their scores from -1 to 1.
     """
-    run = find_run_report(id, services)
+    run = find_run_report(id, services, visitor)
     stored = run.examples()
     ends = stored["chosen"].get(metric, {}).get(method)
     if ends is None:
@@ -78,9 +76,9 @@ def examples(id: str, metric: str, method: str, services: Use) -> DocumentRespon
 
 
 @router.get("/{id}/map.png", response_class=Response, responses=file_of("image/png"))
-def picture(id: str, method: str, place: int, services: Use) -> Response:  # noqa: A002  (the name in the address)
+def picture(id: str, method: str, place: int, services: Use, visitor: Who) -> Response:  # noqa: A002  (the name in the address)
     """The map of a method on one of the examples of a run, as a picture."""
-    run = find_run_report(id, services)
+    run = find_run_report(id, services, visitor)
     signed = {row["spec"]: row["signed"] for row in run.report["methods"]}
     try:
         return Response(draw_example(run.examples(), method, place, signed[method]), media_type="image/png")

@@ -19,7 +19,8 @@ from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
-from server.run_reports import folders_of_runs, read_run_reports
+from server.http.visitors import Visitor, Who
+from server.lookup import run_reports
 from server.schemas.tables import RunTable, TableChoices
 from server.services import Services, Use
 
@@ -61,9 +62,9 @@ def _selection(
 Selected = Annotated[Selection, Depends(_selection)]
 
 
-def _runs(services: Services) -> list[NamedReport]:
+def _runs(services: Services, visitor: Visitor) -> list[NamedReport]:
     """All runs but trials."""
-    runs, _ = read_run_reports(folders_of_runs(services.settings.runs, services.runs.folder))
+    runs, _ = run_reports(visitor, services)
     return [NamedReport(run.id, run.report) for run in runs if run.report["inputs"] >= FEW]
 
 
@@ -78,29 +79,29 @@ def _table(runs: list[NamedReport], selection: Selection) -> Table:
 
 
 @router.get("/table", response_model=RunTable)
-def table(selection: Selected, services: Use) -> DocumentResponse:
+def table(selection: Selected, services: Use, visitor: Who) -> DocumentResponse:
     """The runs of five inputs or more in one table: each figure as it is printed and as a number, its interval, whether it is the best of
     its run or cannot be told from it; mean ranks over models and data sets where methods are the rows.
     """
-    return DocumentResponse(_document(_table(_runs(services), selection)))
+    return DocumentResponse(_document(_table(_runs(services, visitor), selection)))
 
 
 @router.get("/choices", response_model=TableChoices)
-def choices(services: Use) -> DocumentResponse:
+def choices(services: Use, visitor: Who) -> DocumentResponse:
     """What can be selected for the table."""
-    return DocumentResponse(_choices(_runs(services)))
+    return DocumentResponse(_choices(_runs(services, visitor)))
 
 
 @router.get("/table.csv", response_class=Response, responses=file_of("text/csv"))
-def csv(selection: Selected, services: Use) -> Response:
+def csv(selection: Selected, services: Use, visitor: Who) -> Response:
     """The same, a line a cell, with all digits."""
-    return _file(to_csv(_table(_runs(services), selection)), "text/csv", "csv")
+    return _file(to_csv(_table(_runs(services, visitor), selection)), "text/csv", "csv")
 
 
 @router.get("/table.tex", response_class=Response, responses=file_of("application/x-tex"))
-def latex(selection: Selected, services: Use) -> Response:
+def latex(selection: Selected, services: Use, visitor: Who) -> Response:
     """The same for the LaTeX package booktabs."""
-    return _file(to_latex(_table(_runs(services), selection)), "application/x-tex", "tex")
+    return _file(to_latex(_table(_runs(services, visitor), selection)), "application/x-tex", "tex")
 
 
 def _file(text: str, media_type: str, ending: str) -> Response:

@@ -1,32 +1,96 @@
-"""What a run of the page measures: the data sets for a kind of model, and the run itself."""
+"""What a run of the page measures: which choices a model and a data set leave, and the run itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import explainers
+from explainers.errors import ExplainerError
+from server.jobs.data_sources import source_from_json, without_paths
+from server.jobs.model_facts import ModelFacts
+
+if TYPE_CHECKING:
+    from explainers.datasets import Dataset
+
+#: What a plan takes of a request.
+PLANNED = ("limit", "target", "explains", "resize", "how", "right", "steps", "seed", "long_texts")
+_UNSET = {"resize": "as the model was trained", "how": "as suits the model", "long_texts": "as the metrics need"}
+_MANY = 2  # methods: a metric that compares several is offered
 
 
-def measurable(kind: str) -> list[dict[str, Any]]:
-    """The data sets that need no download and suit models of this ``kind``, each with the metrics that can be measured on it."""
-    from explainers.datasets import DATASETS  # these load scikit-learn and SciPy, which nothing else here needs
-    from explainers.evaluation.plan import reason_against_metric
+def reason_against_dataset(kind: str, data: Dataset) -> str | None:
+    """Why a model of this ``kind`` cannot be measured on a data set; None where it can."""
+    reads = "text" if kind == "text" else "image"
+    if data.kind != reads:
+        return f"it holds {data.kind}s, and the model reads {reads}s"
+    if kind == "clip" and not data.classes:
+        return "it names no classes, which the model needs to compare pictures with"
+    return None
+
+
+def given_in_words(data: Dataset) -> list[str]:
+    """What is known of the inputs of a data set."""
+    from explainers.datasets.registry import GIVES
+
+    return [GIVES[fact] for fact in data.gives]
+
+
+def metric_choices(data: Dataset) -> list[dict[str, Any]]:
+    """The metrics for inputs of this kind, each with what it needs of a data set, and the reason where this one does not give it."""
+    from explainers.datasets.registry import GIVES
+    from explainers.evaluation.plan import facts_needed, reason_against_metric
     from explainers.metrics import METRICS
 
-    listed = []
-    for entry in DATASETS.values():
-        if entry.layout or entry.kind != ("text" if kind == "text" else "image"):
-            continue
-        data = entry.open()
-        if kind == "clip" and not data.classes:
-            continue
-        metrics = [
-            {"name": name, "title": metric.title} for name, metric in METRICS.items() if reason_against_metric(metric, data, 2) is None
-        ]
-        listed.append({"name": entry.name, "title": entry.title, "inputs": len(data), "metrics": metrics})
-    return listed
+    return [
+        {
+            "name": metric.name,
+            "title": metric.title,
+            "family": metric.family,
+            "needs": [GIVES[fact] for fact in facts_needed(metric)],
+            "reason": reason_against_metric(metric, data, _MANY),
+        }
+        for metric in METRICS.values()
+        if data.kind in metric.kinds
+    ]
+
+
+def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str, Any]]]:
+    """The values of each option for inputs of this kind, in words, each with the reason where it cannot be chosen."""
+    from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, WAYS, reason_against_target
+    from explainers.models.resizing import RESIZES
+
+    words: dict[str, Mapping[str, str]] = {**CHOICES, "how": WAYS[data.kind]}
+    reasons: dict[str, Callable[[str], str | None]] = {"target": lambda value: reason_against_target(value, data)}
+    if data.kind == "image":
+        words["resize"] = {str(name): text for name, text in RESIZES.items()}
+        reasons["resize"] = lambda value: facts.reason_against_resize
+    else:
+        words["long_texts"] = LONG_TEXTS_IN_WORDS
+    options = {}
+    for name, values in words.items():
+        reason = reasons.get(name, _no_reason)
+        unset = [{"value": None, "title": _UNSET[name], "reason": None}] if name in _UNSET else []
+        options[name] = unset + [{"value": value, "title": title, "reason": reason(value)} for value, title in values.items()]
+    return options
+
+
+def _no_reason(value: str) -> None:
+    """Every value can be chosen."""
+
+
+def check(model: explainers.Model, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of what is ``wanted``, as plain data. Raises ExplainerError, which names no path, for what cannot be measured."""
+    from explainers.evaluation.plan import make_plan
+
+    source = source_from_json(wanted["source"])
+    data = source.open()
+    try:
+        plan = make_plan(model, data, wanted["methods"], wanted["metrics"], **{name: wanted[name] for name in PLANNED})
+    except ExplainerError as problem:
+        raise without_paths(problem, source.folder) from None
+    return plan.to_json()
 
 
 def evaluate(
@@ -36,19 +100,23 @@ def evaluate(
     tell: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> bool:
-    """Measure what is ``wanted`` (model, dataset, methods, metrics, limit) in ``folder``, and write its reports; False where it was
-    stopped before its end.
+    """Measure what is ``wanted`` (a request, and the ``source`` of its data) in ``folder``, and write its reports; False where it was
+    stopped before its end. Raises ExplainerError, which names no path, for what cannot be measured.
     """
-    from explainers.datasets import open_dataset
     from explainers.evaluation.measuring import EvaluationSetup
     from explainers.evaluation.plan import make_plan
     from explainers.evaluation.reporting import write_reports
     from explainers.evaluation.running import run
 
-    data = open_dataset(wanted["dataset"])
-    plan = make_plan(model, data, wanted["methods"], wanted["metrics"], limit=wanted["limit"])
-    finished = run(model, data, plan, folder, progress=tell, cancelled=cancelled)
-    if finished is None:
-        return False
-    write_reports(finished, EvaluationSetup(model, data, plan))
+    source = source_from_json(wanted["source"])
+    data = source.open()
+    try:
+        plan = make_plan(model, data, wanted["methods"], wanted["metrics"], **{name: wanted[name] for name in PLANNED})
+        skip = wanted["skip_broken"]
+        finished = run(model, data, plan, folder, progress=tell, cancelled=cancelled, skip_broken=skip)
+        if finished is None:
+            return False
+        write_reports(finished, EvaluationSetup(model, data, plan, skip_broken=skip), with_examples=wanted["examples"])
+    except ExplainerError as problem:
+        raise without_paths(problem, source.folder, folder) from None
     return True

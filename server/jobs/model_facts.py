@@ -10,6 +10,7 @@ from typing import Any
 from explainers.errors import ExplainerError
 from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
+from explainers.models.resizing import reason_against_resize
 from server.json_text import NotJsonError, json_text
 from server.registries import default_methods, methods, variants
 
@@ -33,6 +34,7 @@ class ModelFacts:
     synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
     calibration: Calibration = UNCALIBRATED
     report: Mapping[str, Any] | None = None  # what was found and checked when it was opened
+    reason_against_resize: str | None = None  # why its pictures cannot be brought to its size in another way
 
 
 def facts_of(model: Any) -> ModelFacts:
@@ -61,6 +63,7 @@ def _facts_of_side(model: Any) -> ModelFacts:
         synonyms=model.synonyms,
         calibration=model.calibration,
         report=None if model.report is None else model.report.to_json(),
+        reason_against_resize=reason_against_resize(model),
     )
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import stat
 import threading
 import time
-import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import anyio
 
 from server.http.problems import Problem
 from server.http.visitors import Visitor
+from server.jobs.archives import safe_path, unpack_zip
 
 #: What is kept of an upload: weights, and what lies beside them as data. Code is left out: nothing of it is ever run.
 _KINDS = (
@@ -26,7 +25,6 @@ _MOST_FILES = 2000
 _MOST_UPLOADS = 8
 _OLD = 3600.0  # seconds after which an upload that was never opened makes room
 _MOST_SECONDS = 900.0  # that the files of one upload may take to arrive
-_CHUNK = 1 << 20
 _SEND_FILES = "Send weights (.safetensors, .pth, .pt, .ckpt, .tar) and the .json and .txt files beside them, or a .zip of the folder."
 
 
@@ -89,7 +87,7 @@ class OwnModels:
 
     async def receive(self, upload: Upload, name: str, body: AsyncIterator[bytes]) -> None:
         """Write one file of an upload as it arrives. Raises Problem 422 for a name that leads elsewhere and 413 over the limits."""
-        place = safe_path(name)
+        place = safe_path(name, _SEND_FILES)
         if place.suffix.lower() not in _KINDS:
             upload.left_out.append(place.name)
             async for _ in body:
@@ -112,32 +110,20 @@ class OwnModels:
     def unpack(self, upload: Upload) -> None:
         """Unpack the zips of an upload, each into its own place. Raises Problem 422 for one that leads elsewhere, 413 over the limits."""
         for path in [path for path in upload.folder.rglob("*.zip") if path.is_file()]:
-            try:
-                with zipfile.ZipFile(path) as archive:
-                    self._unpack(upload, archive, path.parent)
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-                raise Problem(422, "broken-zip", f"The zip cannot be read: {error}.", send="Pack it again, without a password.") from None
+            upload.left_out += unpack_zip(
+                path,
+                path.parent,
+                is_wanted=lambda place: place.suffix.lower() in _KINDS and place.suffix.lower() != ".zip",
+                on_file=lambda: self._count(upload),
+                on_bytes=lambda many: self._grow(upload, many),
+                send=_SEND_FILES,
+            )
             path.unlink()
 
-    def _unpack(self, upload: Upload, archive: zipfile.ZipFile, folder: Path) -> None:
-        for member in archive.infolist():
-            if member.is_dir():
-                continue
-            place = safe_path(member.filename)
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise Problem(422, "zip-with-links", f"The zip holds a link, {place.name!r}.", send="Pack the files themselves.")
-            if place.suffix.lower() not in _KINDS or place.suffix.lower() == ".zip" or "__MACOSX" in place.parts:
-                upload.left_out.append(place.name)
-                continue
-            self._count(upload)
-            path = folder.joinpath(*place.parts)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with archive.open(member) as packed, path.open("wb") as file:
-                while chunk := packed.read(_CHUNK):  # counted as it comes: what the zip says of sizes may be wrong
-                    upload.size += len(chunk)
-                    if upload.size > self.most_bytes:
-                        raise self._too_large()
-                    file.write(chunk)
+    def _grow(self, upload: Upload, many: int) -> None:
+        upload.size += many
+        if upload.size > self.most_bytes:
+            raise self._too_large()
 
     def _count(self, upload: Upload) -> None:
         upload.files += 1
@@ -147,12 +133,3 @@ class OwnModels:
     def _too_large(self) -> Problem:
         size = f"{self.most_bytes / 1e6:g} MB"
         return Problem(413, "model-too-large", f"The files are larger than {size}.", send="Paste their path, or open them in Python.")
-
-
-def safe_path(name: str) -> PurePosixPath:
-    """``name`` as a path inside a folder. Raises Problem 422 for one that leads out of it."""
-    place = PurePosixPath(name.replace("\\", "/"))
-    parts = [part for part in place.parts if part != "."]
-    if not parts or place.is_absolute() or any(part == ".." or ":" in part or "\0" in part or len(part) > 200 for part in parts):
-        raise Problem(422, "unsafe-name", f"{name[:100]!r} is no name of a file inside a folder.", send=_SEND_FILES)
-    return PurePosixPath(*parts)

@@ -1,101 +1,44 @@
-"""Measuring methods on a data set from the page: one run at a time, behind people's questions, its rows kept where it is stopped."""
+"""Measuring methods on a data set from the page: runs take turns behind people's questions, and their rows are kept where they stop."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import re
+import shutil
 import threading
-import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from server.http.problems import Problem, suggestion
-from server.jobs.feed import Feed, event
+from server.http.problems import Problem
+from server.http.visitors import Visitor
+from server.jobs.data_sources import DataSource
 from server.jobs.fingerprint import fingerprint
-from server.jobs.measuring import evaluate, measurable
-from server.jobs.model_registry import ModelRegistry
+from server.jobs.measurable import Measurable
+from server.jobs.measuring import check, evaluate
+from server.jobs.model_registry import ModelEntry
+from server.jobs.run_state import RunState, run_from_record
 from server.jobs.tasks import BACKGROUND, Study, TellAnswers
 from server.jobs.worker import Worker
-from server.schemas.leaderboard import RunRequest
+from server.schemas.runs import RunRequest
 
+log = logging.getLogger(__name__)
 FOLDER = "runs"  # of the runs that were begun here, in the server's home
-_SEND_STOP = "Wait for it, or stop it with DELETE /api/runs/current."
+TURN_SECONDS = 30.0  # after which a run lets another one go on
+_MOST_KEPT = 200
 
 
 def folder_name(request: RunRequest, *measured_with: str) -> str:
     """The same for the same wishes and what they are ``measured_with``: who asks again for a run that was stopped goes on with it."""
     digest = hashlib.sha256(json.dumps([request.model_dump(), *measured_with], sort_keys=True).encode()).hexdigest()
-    return f"{request.model}-on-{request.dataset}-{digest[:8]}"
-
-
-@dataclass
-class RunState:
-    """A run: what is measured, and how far it is. ``feed`` has the events ``progress`` and, once, ``ended``, each with :meth:`to_json`."""
-
-    id: str
-    request: RunRequest
-    study: Study
-    done: int = 0
-    total: int = 0
-    began: float | None = None  # when the first input was begun, and how many were done then
-    done_before: int = 0
-    feed: Feed = field(default_factory=Feed)
-
-    @property
-    def state(self) -> str:
-        """One of waiting, running, done, stopped, failed."""
-        future = self.study.future
-        if not future.done():
-            return "waiting" if self.began is None else "running"
-        if future.cancelled():
-            return "stopped"
-        if future.exception() is not None:
-            return "failed"
-        return "done" if future.result()["finished"] else "stopped"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.study.future.done()
-
-    def tell(self, done: int, total: int) -> None:
-        """So many inputs of so many are measured."""
-        if self.began is None:
-            self.began, self.done_before = time.monotonic(), done
-        self.done, self.total = done, total
-        self.feed.publish(event(done, "progress", self.to_json()))
-
-    def end(self) -> None:
-        """Tell the followers, once the study is over."""
-        self.feed.publish(event(self.total + 1, "ended", self.to_json()))
-        self.feed.close()
-
-    def seconds_left(self) -> float | None:
-        """About how long it will take still; None where that is not known."""
-        measured = self.done - self.done_before
-        if self.is_over or self.began is None or measured == 0:
-            return None
-        return (time.monotonic() - self.began) / measured * (self.total - self.done)
-
-    def to_json(self) -> dict[str, Any]:
-        """As the page reads it."""
-        left, state = self.seconds_left(), self.state
-        document = {
-            "id": self.id,
-            **self.request.model_dump(),
-            "state": state,
-            "done": self.done,
-            "total": self.total,
-            "seconds_left": None if left is None else round(left, 1),
-        }
-        if state == "failed":
-            problem = self.study.future.exception()
-            assert isinstance(problem, Problem)  # a study ends with none other
-            document["problem"] = problem.to_json()
-        return document
+    name = f"{request.model}-on-{request.dataset}".replace("/", "-").lower()
+    return f"{re.sub(r'[^a-z0-9-]+', '-', name).strip('-')[:80]}-{digest[:8]}"
 
 
 def _measure(
@@ -109,72 +52,192 @@ def _measure(
     return {"finished": evaluate(model, wanted, folder, tell, cancelled)}
 
 
+def _check(wanted: Mapping[str, Any], model: Any, cancelled: Callable[[], bool], tell: TellAnswers) -> dict[str, Any]:
+    """What a run is refused for, found where the model is."""
+    return check(model, wanted)
+
+
 @dataclass
 class RunController:
-    """Begins, follows and stops runs. Any thread may call."""
+    """Begins, follows, stops and removes runs. Any thread may call.
 
-    registry: ModelRegistry
+    measurable   what can be measured
+    forget_data  is told the name of a data set that somebody sent, once no run needs it
+    """
+
+    measurable: Measurable
     worker: Worker
     home: Path
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _current: RunState | None = None
+    forget_data: Callable[[str], None]
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _runs: dict[str, RunState] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for place in sorted(self.folder.glob("*.json")):
+            try:
+                self._runs[place.stem] = run_from_record(place, json.loads(place.read_text("utf-8")))
+            except (OSError, ValueError, KeyError, TypeError) as problem:
+                log.warning("the record %s of a run cannot be read: %s", place, problem)
 
     @property
     def folder(self) -> Path:
         """Where the runs are kept."""
         return self.home / FOLDER
 
-    def current(self) -> RunState | None:
-        """The run that goes on, or the one that ended last."""
+    def all(self, visitor: Visitor) -> list[RunState]:
+        """The runs that a visitor began here, the last first."""
         with self._lock:
-            return self._current
+            own = [run for run in self._runs.values() if visitor.owns(run.visitor.owner)]
+        return sorted(own, key=lambda run: run.created, reverse=True)
 
-    def choices(self) -> list[dict[str, Any]]:
-        """For each embedded model its data sets that need no download, each with the metrics that can be measured on it."""
-        embedded = [entry for entry in self.registry.all() if entry.embedded]
-        return [{"name": entry.name, "title": entry.title, "datasets": measurable(entry.kind)} for entry in embedded if entry.kind]
+    def is_for(self, run_id: str, visitor: Visitor) -> bool:
+        """Whether a run of this id that was begun here is a visitor's. One of before the server knew whose it was is nobody's."""
+        run = self._runs.get(run_id)
+        return visitor.owns("" if run is None else run.visitor.owner)
 
-    def begin(self, request: RunRequest) -> RunState:
-        """Queue a run. Raises Problem 409 where one goes on, 404 for an unknown model, 422 for what cannot be measured, 429 where too
-        many studies wait.
+    def find(self, run_id: str, visitor: Visitor) -> RunState:
+        """The run of this id. Raises Problem 404 where the visitor has none."""
+        with self._lock:
+            if run_id in self._runs and self.is_for(run_id, visitor):
+                return self._runs[run_id]
+        raise Problem(404, "no-run", f"There is no run {run_id[:100]!r}.", send="GET /api/runs lists those that were begun here.")
+
+    def states_on(self, dataset: str) -> set[str]:
+        """The states of the runs on this data set."""
+        with self._lock:
+            return {run.state for run in self._runs.values() if run.request.dataset == dataset}
+
+    def begin(self, request: RunRequest, visitor: Visitor) -> RunState:
+        """Queue a run; the same wishes again go on with it. Raises Problem 404 for an unknown model or data set, 409 where a run of the
+        visitor goes on, 422 for what cannot be measured, 429 where too many studies wait or runs are kept.
         """
-        self._check(request)
-        entry = self.registry.ask(request.model, self.worker.load)
-        weights = entry.facts.weights_digest if entry.facts is not None else ""
-        folder = self.folder / folder_name(request, fingerprint(), weights)
-
-        work = partial(_measure, request.model_dump(), folder)
+        entry, facts = self.measurable.model(request.model, visitor)
+        source = self.measurable.source(request.dataset, facts)
+        if request.limit > (most := self.measurable.most):
+            raise Problem(422, "too-many-inputs", f"A run here has at most {most} inputs.", send="Larger ones: vitrine evaluate.")
+        self._refuse_second(visitor)
+        checking = Study(entry, partial(_check, self._wanted(request, source)), visitor=visitor)
+        self.worker.study(checking)
+        checking.future.result()  # which raises what it is refused for
+        run_id = folder_name(request, fingerprint(), facts.weights_digest, visitor.owner)
         with self._lock:
-            if self._current is not None and not self._current.is_over:
-                raise Problem(409, "run-going", f"The run {self._current.id} goes on, and there is one at a time.", send=_SEND_STOP)
-            study = Study(entry, work, is_long=True, weight=BACKGROUND)
-            run = RunState(folder.name, request, study)
-            study.on_progress = run.tell
-            self.worker.study(study)
-            self._current = run
-        study.future.add_done_callback(lambda _: run.end())
+            if (run := self._runs.get(run_id)) is None:
+                if len(self._runs) >= _MOST_KEPT:
+                    raise Problem(429, "too-many-runs", f"{len(self._runs)} runs are kept here.", send="Delete one first.")
+                self.folder.mkdir(parents=True, exist_ok=True)
+                created = datetime.now(UTC).isoformat(timespec="milliseconds")
+                run = RunState(run_id, request, source.title, visitor, created, self.folder / f"{run_id}.json")
+        return self._queue(run, entry, source)
+
+    def go_on(self, run_id: str, visitor: Visitor) -> RunState:
+        """Queue a run that was stopped or has failed: it goes on where it was. Raises Problem as :meth:`begin`, and 409 where the weights
+        or the engine have changed since.
+        """
+        run = self.find(run_id, visitor)
+        registry = self.measurable.registry
+        entry = registry.ask(registry.find(run.request.model, visitor).name, self.worker.load, visitor=visitor)
+        if (facts := entry.facts) is None:
+            raise Problem(409, "model-loading", f"The model {entry.name} is not there yet: it loads now.", send="Ask again in a moment.")
+        source = self.measurable.source(run.request.dataset, facts)
+        if folder_name(run.request, fingerprint(), facts.weights_digest, run.visitor.owner) != run_id:
+            detail = (
+                "The model's weights or Vitrine have changed since this run was begun, so its other inputs would not be measured alike."
+            )
+            raise Problem(409, "run-outdated", detail, send="Begin it anew with POST /api/runs, and delete this one.")
+        self._refuse_second(visitor)
+        run.visitor = visitor
+        return self._queue(run, entry, source)
+
+    def _refuse_second(self, visitor: Visitor) -> None:
+        for run in self.all(visitor):
+            if run.ended is None:
+                send = f"Wait for it, or stop it with POST /api/runs/{run.id}/stop."
+                raise Problem(409, "run-going", f"Your run {run.id} goes on, and there is one at a time.", send=send)
+
+    def stop(self, run_id: str, visitor: Visitor) -> None:
+        """Stop a run that waits or goes on; what it measured is kept. Raises Problem 409 where it does neither."""
+        run = self.find(run_id, visitor)
+        with self._lock:
+            if run.ended is not None or run.study is None:
+                raise Problem(409, "run-over", f"The run {run_id} is {run.ended}.", send="GET /api/runs tells how each run stands.")
+            run.is_stopped = True
+            study = run.study
+        study.cancel()
+
+    def remove(self, run_id: str, visitor: Visitor) -> None:
+        """Remove a run, its figures and its data; one that goes on is stopped first, and removed at its end."""
+        run = self.find(run_id, visitor)
+        with self._lock:
+            run.is_unwanted = True
+            is_over = run.ended is not None
+        if is_over:
+            self._remove(run)
+        else:
+            self.stop(run_id, visitor)
+
+    def _remove(self, run: RunState) -> None:
+        with self._lock:
+            self._runs.pop(run.id, None)
+            run.place.unlink(missing_ok=True)
+            shutil.rmtree(run.folder, ignore_errors=True)
+        self._drop_data(run.request.dataset)
+
+    def _drop_data(self, dataset: str) -> None:
+        if not self.states_on(dataset) - {"done"}:
+            self.forget_data(dataset)
+
+    def _wanted(self, request: RunRequest, source: DataSource) -> dict[str, Any]:
+        """What is measured, as it goes to the process of the model."""
+        shows = source.folder is None if request.examples is None else request.examples
+        return {**request.model_dump(), "examples": shows, "source": source.to_json()}
+
+    def _queue(self, run: RunState, entry: ModelEntry, source: DataSource) -> RunState:
+        with self._lock:
+            if run.id in self._runs and run.ended is None:
+                raise Problem(409, "run-going", f"The run {run.id} goes on.", send=f"GET /api/runs/{run.id} tells how far it is.")
+            run.begin()
+            self._runs[run.id] = run
+            try:
+                self._take_turn(run, entry, self._wanted(run.request, source))
+            except Problem:
+                run.end("stopped")
+                raise
         return run
 
-    def stop(self) -> RunState | None:
-        """Stop the run that goes on; what it measured is kept. None where none does."""
-        run = self.current()
-        if run is None or run.is_over:
-            return None
-        run.study.cancel()
-        return run
+    def _take_turn(self, run: RunState, entry: ModelEntry, wanted: Mapping[str, Any]) -> None:
+        """Let it wait for a turn: it then goes on where it was."""
+        study = Study(entry, partial(_measure, wanted, run.folder), is_long=True, weight=BACKGROUND, visitor=run.visitor)
 
-    def _check(self, request: RunRequest) -> None:
-        models = {choice["name"]: choice for choice in self.choices()}
-        if request.model not in models:
-            send = f"{suggestion(request.model, models)}Embedded models: {', '.join(models)}. Others are measured with vitrine evaluate."
-            raise Problem(404, "unknown-model", f"There is no embedded model {request.model!r}.", send=send)
-        datasets: Mapping[str, Any] = {dataset["name"]: dataset for dataset in models[request.model]["datasets"]}
-        if request.dataset not in datasets:
-            here = f"For {request.model}: {', '.join(datasets)}. Others are measured with vitrine evaluate."
-            send = f"{suggestion(request.dataset, datasets)}{here}"
-            raise Problem(422, "unknown-dataset", f"{request.model} is not measured on {request.dataset!r} here.", send=send)
-        known = [metric["name"] for metric in datasets[request.dataset]["metrics"]]
-        for name in request.metrics:
-            if name not in known:
-                send = f"{suggestion(name, known)}On {request.dataset}: {', '.join(known)}."
-                raise Problem(422, "unknown-metric", f"{name!r} cannot be measured on {request.dataset}.", send=send)
+        def tell(done: int, total: int) -> None:
+            run.tell(done, total)
+            if run.turn_seconds > TURN_SECONDS and run.loses_nothing and self._others_wait(run):
+                study.cancelled.set()
+
+        study.on_progress = tell
+        run.study = study
+        self.worker.study(study)
+        study.future.add_done_callback(partial(self._end_turn, run, entry, wanted))
+
+    def _others_wait(self, run: RunState) -> bool:
+        with self._lock:
+            return any(other.state == "waiting" for other in self._runs.values() if other is not run)
+
+    def _end_turn(self, run: RunState, entry: ModelEntry, wanted: Mapping[str, Any], future: Future[dict[str, Any]]) -> None:
+        with self._lock:
+            run.end_turn()
+            problem = None if future.cancelled() else future.exception()
+            if problem is None and not future.cancelled() and future.result()["finished"]:
+                run.end("done")
+            elif isinstance(problem, Problem) and problem.slug != "interrupted" and not run.is_stopped:
+                run.end("failed", problem)
+            elif run.is_stopped or problem is not None or self.worker.stopping:
+                run.end("stopped")
+            else:  # it has let another one go on
+                try:
+                    self._take_turn(run, entry, wanted)
+                except Problem:
+                    run.end("stopped")
+        if run.is_unwanted:
+            self._remove(run)
+        elif run.ended == "done":
+            self._drop_data(run.request.dataset)

@@ -1,15 +1,13 @@
-"""Runs that measure methods on a data set: what they found, and one that goes on."""
+"""Runs that measured methods on a data set: what they found."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, Json
+from pydantic import Field
 
-from server.schemas.base import Message, ProblemDocument, Schema, absent
-from server.schemas.methods import FirstMetric, Place, Preset, RankingMetric
-
-MOST_INPUTS = 100
+from server.schemas.base import Schema, absent
+from server.schemas.methods import FirstMetric, Place, RankingMetric
 
 
 class Source(Schema):
@@ -150,6 +148,7 @@ class RunReport(Schema):
 
     id: str
     shipped: bool
+    begun_here: bool = Field(description="Whether it was begun on the page.")
     shows_inputs: bool
     protocol: list[str] = Field(description="How was measured, a sentence each.")
     removal: str = absent("In which way tokens were taken away, where the plan names none.")
@@ -239,79 +238,3 @@ class Examples(Schema):
     method: str
     best: list[Example]
     worst: list[Example]
-
-
-class RunRequest(Schema):
-    """What is measured."""
-
-    model: str = Field(description="An embedded model.")
-    dataset: str = Field(description="A data set that needs no download; GET /api/runs lists those of each model.")
-    methods: list[str] = Field(["default"], min_length=1, max_length=256, description="Specs, or sets of methods: default, quick, ...")
-    metrics: list[str] = Field(["mif", "lif", "srg"], min_length=1, max_length=64, description="Names of metrics.")
-    limit: int = Field(20, ge=2, le=MOST_INPUTS, description="How many inputs, drawn with a fixed seed.")
-
-
-class Run(Schema):
-    """A run, and how far it is."""
-
-    id: str
-    model: str
-    dataset: str
-    methods: list[str]
-    metrics: list[str]
-    limit: int
-    state: Literal["waiting", "running", "done", "stopped", "failed"]
-    done: int
-    total: int
-    seconds_left: float | None
-    problem: ProblemDocument = absent("Why it failed.")
-
-
-class MeasurableMetric(Schema):
-    """A metric that can be measured on a data set."""
-
-    name: str
-    title: str
-
-
-class MeasurableDataset(Schema):
-    """A data set that needs no download."""
-
-    name: str
-    title: str
-    inputs: int
-    metrics: list[MeasurableMetric]
-
-
-class MeasurableModel(Schema):
-    """A model and the data sets that it can be measured on."""
-
-    name: str
-    title: str
-    datasets: list[MeasurableDataset]
-
-
-class Runs(Schema):
-    """What can be measured here, and the run that goes on or ended last."""
-
-    models: list[MeasurableModel]
-    sets: list[Preset]
-    most: int
-    current: Run | None
-
-
-class RunProgressEvent(Message):
-    """The run goes on."""
-
-    event: Literal["progress"]
-    data: Json[Run]
-
-
-class RunEndedEvent(Message):
-    """The run is over."""
-
-    event: Literal["ended"]
-    data: Json[Run]
-
-
-RunEvent = Annotated[RunProgressEvent | RunEndedEvent, Field(discriminator="event")]

@@ -309,6 +309,16 @@ export async function sendJSON(path, body, signal, method = "POST") {
 }
 
 /**
+ * Send the bytes of a file.
+ * @param {string} path
+ * @param {Blob} file
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<any>}
+ */
+export const sendBytes = async (path, file, signal) =>
+  (await answer(path, { method: "POST", body: file, signal })).json();
+
+/**
  * Have the server load a model.
  * @param {string} name
  * @returns {Promise<{name: string, state: string, events: string}>}

@@ -670,21 +670,31 @@ export interface MapPrecision {
   rounding: number | null;
 }
 
-/** A data set that needs no download. */
+/** A data set, and whether a model can be measured on it. */
 export interface MeasurableDataset {
   name: string;
   title: string;
   inputs: number;
-  metrics: MeasurableMetric[];
+  /** What is known of its inputs, in words. */
+  gives: string[];
+  /** Whether it comes with Vitrine. */
+  shipped: boolean;
+  /** Why the model cannot be measured on it. */
+  reason: string | null;
 }
 
-/** A metric that can be measured on a data set. */
+/** A metric, and whether it can be measured. */
 export interface MeasurableMetric {
   name: string;
   title: string;
+  family: string;
+  /** What a data set has to give, in words. */
+  needs: string[];
+  /** Why it cannot be measured here. */
+  reason: string | null;
 }
 
-/** A model and the data sets that it can be measured on. */
+/** A model that is loaded, and the data sets. */
 export interface MeasurableModel {
   name: string;
   title: string;
@@ -1188,6 +1198,20 @@ export interface PromptSet {
   prompts: string[];
 }
 
+/** A protocol of a paper as a run here follows it. */
+export interface ProtocolForm {
+  name: string;
+  title: string;
+  methods: string[];
+  metrics: string[];
+  limit: number;
+  options: RunOptions;
+  /** What of it cannot be measured here, and why. */
+  left_out: string[];
+  /** What differs from the paper or its code. */
+  notes: string[];
+}
+
 /** What can be looked at in the heads of a model. */
 export interface Quantities {
   quantities: Quantity[];
@@ -1384,18 +1408,52 @@ export interface Rules {
 
 /** A run, and how far it is. */
 export interface Run {
-  id: string;
+  /** Which class is explained. */
+  target?: "predicted" | "second" | "gold" | "each";
+  /** Which number of it. */
+  explains?: "logit" | "probability";
+  /** How pictures are brought to the model's size; null: as it was trained. */
+  resize?: "squashed" | "cropped" | null;
+  /** In which way tokens are taken away. */
+  how?: string | null;
+  /** Which labels of an input count as right. */
+  right?: "any" | "first";
+  /** In how many equal steps tokens are taken away. */
+  steps?: number;
+  /** How texts are read that are longer than the model takes. */
+  long_texts?: "windows" | "cut" | null;
+  /** A model that is loaded. */
   model: string;
+  /** A data set of GET /api/runs, or the name that POST /api/runs/data gave. */
   dataset: string;
-  methods: string[];
-  metrics: string[];
-  limit: number;
+  /** Specs, or sets of methods: default, quick, ... */
+  methods?: string[];
+  /** Names of metrics. */
+  metrics?: string[];
+  /** How many inputs, drawn with the seed. */
+  limit?: number;
+  seed?: number;
+  /** Leave out inputs that cannot be read. */
+  skip_broken?: boolean;
+  /** Show the best and worst inputs with the figures; null: those of data sets that ship with Vitrine. */
+  examples?: boolean | null;
+  id: string;
+  /** That of its data set. */
+  title: string;
+  created: string;
   state: "waiting" | "running" | "done" | "stopped" | "failed";
   done: number;
   total: number;
   seconds_left: number | null;
   /** Why it failed. */
   problem?: ProblemDocument;
+}
+
+/** What a run of a model on a data set may be asked, each with the reason where it may not. */
+export interface RunChoices {
+  metrics: MeasurableMetric[];
+  options: { [name: string]: RunOptionValue[] };
+  protocols: ProtocolForm[];
 }
 
 /** What a map costs. */
@@ -1470,6 +1528,32 @@ export interface RunMetric {
   cannot_tell: string | null;
 }
 
+/** A value of an option of a run. */
+export interface RunOptionValue {
+  value: string | null;
+  title: string;
+  /** Why it cannot be chosen here. */
+  reason: string | null;
+}
+
+/** How a run measures, as ``vitrine evaluate`` takes it. Null: as suits the model. */
+export interface RunOptions {
+  /** Which class is explained. */
+  target?: "predicted" | "second" | "gold" | "each";
+  /** Which number of it. */
+  explains?: "logit" | "probability";
+  /** How pictures are brought to the model's size; null: as it was trained. */
+  resize?: "squashed" | "cropped" | null;
+  /** In which way tokens are taken away. */
+  how?: string | null;
+  /** Which labels of an input count as right. */
+  right?: "any" | "first";
+  /** In how many equal steps tokens are taken away. */
+  steps?: number;
+  /** How texts are read that are longer than the model takes. */
+  long_texts?: "windows" | "cut" | null;
+}
+
 /** What a run measured. */
 export interface RunPlan {
   model: string;
@@ -1499,6 +1583,8 @@ export interface RunProgressEvent {
 export interface RunReport {
   id: string;
   shipped: boolean;
+  /** Whether it was begun on the page. */
+  begun_here: boolean;
   shows_inputs: boolean;
   /** How was measured, a sentence each. */
   protocol: string[];
@@ -1534,16 +1620,35 @@ export interface RunReport {
 
 /** What is measured. */
 export interface RunRequest {
-  /** An embedded model. */
+  /** Which class is explained. */
+  target?: "predicted" | "second" | "gold" | "each";
+  /** Which number of it. */
+  explains?: "logit" | "probability";
+  /** How pictures are brought to the model's size; null: as it was trained. */
+  resize?: "squashed" | "cropped" | null;
+  /** In which way tokens are taken away. */
+  how?: string | null;
+  /** Which labels of an input count as right. */
+  right?: "any" | "first";
+  /** In how many equal steps tokens are taken away. */
+  steps?: number;
+  /** How texts are read that are longer than the model takes. */
+  long_texts?: "windows" | "cut" | null;
+  /** A model that is loaded. */
   model: string;
-  /** A data set that needs no download; GET /api/runs lists those of each model. */
+  /** A data set of GET /api/runs, or the name that POST /api/runs/data gave. */
   dataset: string;
   /** Specs, or sets of methods: default, quick, ... */
   methods?: string[];
   /** Names of metrics. */
   metrics?: string[];
-  /** How many inputs, drawn with a fixed seed. */
+  /** How many inputs, drawn with the seed. */
   limit?: number;
+  seed?: number;
+  /** Leave out inputs that cannot be read. */
+  skip_broken?: boolean;
+  /** Show the best and worst inputs with the figures; null: those of data sets that ship with Vitrine. */
+  examples?: boolean | null;
 }
 
 /** Runs in one table. */
@@ -1561,12 +1666,15 @@ export interface RunTable {
   numbered_notes: string[];
 }
 
-/** What can be measured here, and the run that goes on or ended last. */
+/** What can be measured here, and the runs that were begun here, the last first. */
 export interface Runs {
   models: MeasurableModel[];
   sets: Preset[];
+  /** Inputs of a run, and of a data set that is sent. */
   most: number;
-  current: Run | null;
+  /** Megabytes of a data set that is sent. */
+  most_mb: number;
+  runs: Run[];
 }
 
 /** An input to try. */

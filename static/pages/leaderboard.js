@@ -161,8 +161,9 @@ async function load(wanted) {
   };
   /** @type {[string, RunReport[]][]} */
   const parts = [
-    ["Runs", runs.filter((run) => run.inputs >= FEW)],
-    ["Trials of a few inputs, too few to rank anything", runs.filter((run) => run.inputs < FEW)],
+    ["Measured here", runs.filter((run) => run.begun_here)],
+    ["Runs", runs.filter((run) => !run.begun_here && run.inputs >= FEW)],
+    ["Trials of a few inputs, too few to rank anything", runs.filter((run) => !run.begun_here && run.inputs < FEW)],
   ];
   const options = parts
     .filter(([, members]) => members.length)
@@ -180,8 +181,8 @@ async function load(wanted) {
 }
 
 /**
- * A run that was begun here has ended: show its figures.
- * @param {string} id
+ * A run that was begun here has ended, or is gone: show its figures, or those of the first.
+ * @param {string | null} id
  */
 async function showNew(id) {
   remember({ sort: null, order: null, metric: null, method: null, x: null, y: null });

@@ -1,52 +1,64 @@
-// On the Leaderboard page: begin a run on this server, watch it, stop it.
+// On the Leaderboard page: the form of a run on this server. What a model or a data set does not allow, the server says.
 
-import { follow, getJSON, sendJSON, send } from "../core/api.js";
-import { byId, count, el } from "../core/dom.js";
+import { getJSON, sendJSON } from "../core/api.js";
+import { byId, count, el, whole } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
+import { OptionFields } from "./measureoptions.js";
+import { RunList } from "./runlist.js";
+import { SentFile } from "./sentfile.js";
 
-/** @import { MeasurableModel, Run, Runs } from "../core/schemas.js" */
+/** @import { MeasurableDataset, MeasurableModel, ProtocolForm, RunChoices, Runs } from "../core/schemas.js" */
 
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;
-
-/**
- * "about 3 minutes left": no more exact than it is known.
- * @param {number | null} seconds
- */
-function left(seconds) {
-  if (seconds === null) return "";
-  if (seconds < 50) return ", less than a minute left";
-  return `, about ${count(Math.round(seconds / 60) || 1, "minute")} left`;
-}
-
-/** @param {{name: string, title: string}} entry */
-const option = ({ name, title }) => el("option", { value: name }, title);
+const SENT = "a file of one's own"; // values of selects that are no names
+const THESE = "these methods";
 
 /**
  * @param {string} label
- * @param {HTMLSelectElement | HTMLInputElement} control
+ * @param {HTMLElement} control
  */
-function field(label, control) {
-  control.id = `wanted-${control.name}`;
+export function field(label, control) {
+  const name = /** @type {any} */ (control).name;
+  control.id = `wanted-${name}`;
   return el("div", { class: "field" }, el("label", { for: control.id }, label), control);
 }
+
+/** @param {string[]} needs of a metric */
+const inNeed = (needs) => (needs.length ? `needs ${needs.join(" and ")}` : "");
 
 /** A run that measures methods on a data set, from the page. */
 export class Measuring {
   /**
-   * `onDone(id)` is called once a run that was watched has ended whole.
-   * @param {(id: string) => void} onDone
+   * `onDone(id)` is called once a run that was watched has ended whole, and with null where one is gone.
+   * @param {(id: string | null) => void} onDone
    */
   constructor(onDone) {
-    this.onDone = onDone;
     /** @type {Map<string, MeasurableModel>} */
     this.models = new Map();
+    /** @type {RunChoices | null} */
+    this.choices = null;
+    this.turn = 0; // goes up with each question about choices: what an earlier one answers is dropped
+    const offer = () => void this.#offerChoices();
     this.model = el("select", { name: "model", on: { change: () => this.#offerDatasets() } });
-    this.dataset = el("select", { name: "dataset", on: { change: () => this.#offerMetrics() } });
-    this.methods = el("select", { name: "methods" });
+    this.dataset = el("select", { name: "dataset", on: { change: offer } });
+    this.sent = new SentFile(offer);
+    this.protocol = el("select", { name: "protocol", on: { change: () => this.#follow() } });
+    this.notes = el("div", { class: "notes quiet" });
+    this.methods = el("select", { name: "methods", on: { change: () => this.#showSpecs() } });
+    this.specs = el("textarea", {
+      name: "specs",
+      rows: 3,
+      spellcheck: false,
+      placeholder: "rollout fullgrad_plus:libra",
+    });
+    this.specsField = field("Specs of these methods, with spaces between them", this.specs);
+    this.specsField.classList.add("wide");
     this.limit = el("input", { name: "limit", type: "number", min: 2, required: true, value: INPUTS });
     this.metrics = el("fieldset", { class: "boxes" });
+    this.options = new OptionFields();
     this.begin = el("button", { type: "submit", class: "act" }, "Begin the run");
+    this.runs = new RunList(byId("run-list"), onDone);
   }
 
   /**
@@ -55,124 +67,171 @@ export class Measuring {
    */
   async show() {
     /** @type {Runs} */
-    const { models, sets, most, current } = await getJSON("/api/runs");
+    const { models, sets, most, most_mb: mostMb, runs } = await getJSON("/api/runs");
     if (!models.length) return; // who asks may not measure here
     this.models = new Map(models.map((model) => [model.name, model]));
-    this.model.append(...models.map(option));
-    this.methods.append(...sets.map(({ name, title, says }) => el("option", { value: name, title: says }, title)));
+    this.model.append(...models.map(({ name, title }) => el("option", { value: name }, title)));
+    this.methods.append(
+      ...sets.map(({ name, title, says }) => el("option", { value: name, title: says }, title)),
+      el("option", { value: THESE }, "These methods:"),
+    );
     this.limit.max = String(most);
+    this.sent.limits(most, mostMb);
     byId("most").textContent = most;
     const form = byId("wanted");
     form.append(
       field("Model", this.model),
       field("Data set", this.dataset),
+      this.sent.place,
+      field("As in", this.protocol),
       field("Methods", this.methods),
       field("Inputs", this.limit),
+      this.specsField,
+      this.notes,
       this.metrics,
+      this.options.place,
       this.begin,
     );
     form.addEventListener("submit", (/** @type {Event} */ event) => {
       event.preventDefault();
       void this.#submit();
     });
+    this.#showSpecs();
     this.#offerDatasets();
     byId("measure").hidden = false;
-    if (current?.state === "waiting" || current?.state === "running") this.#watch(current);
-    else if (current) this.#draw(current);
+    this.runs.show(runs);
   }
 
-  /** Those that the chosen model can be measured on. */
-  get #datasets() {
-    return this.models.get(this.model.value)?.datasets ?? [];
+  /** The data set that is chosen; empty where a file of one's own is, and none was sent yet. */
+  get #datasetName() {
+    return this.dataset.value === SENT ? (this.sent.about?.name ?? "") : this.dataset.value;
+  }
+
+  /** @returns {MeasurableDataset | undefined} */
+  get #about() {
+    if (this.dataset.value === SENT) return this.sent.about ?? undefined;
+    return this.models.get(this.model.value)?.datasets.find(({ name }) => name === this.dataset.value);
   }
 
   #offerDatasets() {
-    this.dataset.replaceChildren(...this.#datasets.map(option));
-    this.#offerMetrics();
+    const datasets = this.models.get(this.model.value)?.datasets ?? [];
+    const wanted = this.dataset.value;
+    const options = datasets.map(({ name, title, inputs, reason }) => {
+      const text = reason ? `${title} (${reason})` : `${title}, ${whole(inputs)} inputs`;
+      return el("option", { value: name, disabled: Boolean(reason) }, text);
+    });
+    const own = el("option", { value: SENT }, "A file of yours ...");
+    this.dataset.replaceChildren(...options, own);
+    const kept = [...options, own].find((option) => option.value === wanted && !option.disabled);
+    this.dataset.value = (kept ?? options.find((option) => !option.disabled) ?? own).value;
+    void this.#offerChoices();
   }
 
-  #offerMetrics() {
-    const { metrics = [] } = this.#datasets.find(({ name }) => name === this.dataset.value) ?? {};
-    const boxes = metrics.map(({ name, title }) => {
-      const box = el("input", { type: "checkbox", name: "metrics", value: name, checked: CHECKED.includes(name) });
-      return el("label", {}, box, ` ${title}`);
-    });
-    this.metrics.replaceChildren(el("legend", {}, "Metrics"), ...boxes);
+  async #offerChoices() {
+    const mine = ++this.turn;
+    this.sent.place.hidden = this.dataset.value !== SENT;
+    this.choices = null;
+    if (this.#datasetName) {
+      const address = `/api/runs/choices?model=${encodeURIComponent(this.model.value)}&dataset=${encodeURIComponent(this.#datasetName)}`;
+      try {
+        const choices = await getJSON(address);
+        if (mine !== this.turn) return;
+        this.choices = choices;
+        showProblem(byId("run-wrong"), null);
+      } catch (problem) {
+        if (mine === this.turn) showProblem(byId("run-wrong"), problem);
+      }
+    }
+    if (mine !== this.turn) return;
+    this.begin.disabled = !this.choices;
+    const chosen = this.protocol.value;
+    this.protocol.replaceChildren(
+      el("option", { value: "" }, "no protocol: as chosen below"),
+      ...(this.choices?.protocols ?? []).map(({ name, title }) => el("option", { value: name }, title)),
+    );
+    if (this.choices?.protocols.some(({ name }) => name === chosen)) this.protocol.value = chosen;
+    this.#offerMetrics(CHECKED);
+    this.options.offer(this.choices?.options ?? {}, this.#about?.shipped ?? false);
+    this.#follow();
+  }
+
+  /** @param {string[]} checked */
+  #offerMetrics(checked) {
+    const metrics = this.choices?.metrics ?? [];
+    const boxes = metrics
+      .filter(({ reason }) => !reason)
+      .map(({ name, title, needs }) => {
+        const box = el("input", { type: "checkbox", name: "metrics", value: name, checked: checked.includes(name) });
+        return el("label", { title: inNeed(needs) }, box, ` ${title}`);
+      });
+    const others = metrics.filter(({ reason }) => reason);
+    const rest = others.map(({ title, needs, reason }) => el("li", {}, `${title} ${inNeed(needs)}: ${reason}`));
+    const summary = `${count(others.length, "other metric")}, and why not`;
+    this.metrics.replaceChildren(
+      el("legend", {}, "Metrics"),
+      ...boxes,
+      ...(rest.length ? [el("details", {}, el("summary", {}, summary), el("ul", {}, rest))] : []),
+    );
+    this.metrics.hidden = !metrics.length;
+  }
+
+  #showSpecs() {
+    this.specsField.hidden = this.methods.value !== THESE;
+    this.specs.required = this.methods.value === THESE;
+  }
+
+  /** Fill the fields as the chosen protocol has them; they may be changed then. */
+  #follow() {
+    /** @type {ProtocolForm | undefined} */
+    const form = this.choices?.protocols.find(({ name }) => name === this.protocol.value);
+    this.notes.replaceChildren();
+    if (!form) return;
+    this.methods.value = THESE;
+    this.specs.value = form.methods.join(" ");
+    this.#showSpecs();
+    this.limit.value = String(Math.max(2, form.limit));
+    this.#offerMetrics(form.metrics);
+    this.options.fill(form.options);
+    this.notes.append(
+      ...form.left_out.map((line) => el("p", {}, `Left out. ${line}`)),
+      ...form.notes.map((line) => el("p", {}, line)),
+    );
+  }
+
+  /** What the form asks for. */
+  get #wanted() {
+    const boxes = [...this.metrics.querySelectorAll("input")];
+    const specs = this.specs.value.split(/\s+/).filter(Boolean);
+    return {
+      model: this.model.value,
+      dataset: this.#datasetName,
+      methods: this.methods.value === THESE ? specs : [this.methods.value],
+      metrics: boxes.flatMap(({ checked, value }) => (checked ? value : [])),
+      limit: Number(this.limit.value),
+      ...this.options.values,
+    };
   }
 
   async #submit() {
-    const metrics = [...this.metrics.querySelectorAll("input")].flatMap(({ checked, value }) => (checked ? value : []));
-    showProblem(
-      byId("run-wrong"),
-      metrics.length ? null : { title: "No metric is ticked", detail: "Tick one or more." },
-    );
-    if (!metrics.length) return;
+    const isEmpty = !this.#wanted.metrics.length;
+    showProblem(byId("run-wrong"), isEmpty ? { title: "No metric is ticked", detail: "Tick one or more." } : null);
+    if (isEmpty) return;
     this.begin.disabled = true;
-    const wanted = {
-      model: this.model.value,
-      dataset: this.dataset.value,
-      methods: [this.methods.value],
-      metrics,
-      limit: Number(this.limit.value),
-    };
     try {
-      this.#watch(await sendJSON("/api/runs", wanted));
+      this.runs.add(await this.#beginRun());
     } catch (problem) {
-      this.begin.disabled = false;
       showProblem(byId("run-wrong"), problem);
     }
+    this.begin.disabled = false;
   }
 
-  /** @param {Run} run */
-  #watch(run) {
-    this.begin.disabled = true;
-    this.#draw(run);
-    const ended = (/** @type {Run} */ last) => {
-      this.begin.disabled = false;
-      this.#draw(last);
-      if (last.state === "done") this.onDone(last.id);
-    };
-    follow("/api/runs/current/events", { progress: (now) => this.#draw(now), ended }, ["ended"], (problem) => {
-      showProblem(byId("run-wrong"), problem);
-    });
-  }
-
-  /** @param {Run} run */
-  #draw(run) {
-    const place = byId("run-state");
-    const of = `${run.model} on ${run.dataset}`;
-    showProblem(byId("run-wrong"), run.problem ?? null);
-    if (run.state === "failed") return void place.replaceChildren();
-    if (run.state === "done")
-      return void place.replaceChildren(
-        el("p", { role: "status" }, `${of}: measured. Its figures are in the table above.`),
-      );
-    if (run.state === "stopped") {
-      const kept = run.total ? ` after ${run.done} of ${run.total} inputs` : "";
-      const text = `${of}: stopped${kept}. The same choice goes on from there.`;
-      return void place.replaceChildren(el("p", { role: "status" }, text));
-    }
-    const waits = run.state === "waiting";
-    const text = waits
-      ? `${of}: waiting for its turn`
-      : `${of}: ${run.done} of ${run.total} inputs${left(run.seconds_left)}`;
-    if (!place.querySelector("progress")) {
-      const stop = el("button", { type: "button", class: "act plain", on: { click: () => this.#stop(stop) } }, "Stop");
-      place.replaceChildren(el("p", { role: "status" }), el("progress", { "aria-label": "Inputs measured" }), stop);
-    }
-    place.querySelector("p").textContent = text;
-    const bar = place.querySelector("progress");
-    if (waits) bar.removeAttribute("value");
-    else Object.assign(bar, { max: run.total, value: run.done });
-  }
-
-  /** @param {HTMLButtonElement} button */
-  async #stop(button) {
-    button.disabled = true;
+  /** Begin it; a file that the server has dropped after an earlier run is sent again. */
+  async #beginRun() {
     try {
-      await send("/api/runs/current", "DELETE");
+      return await sendJSON("/api/runs", this.#wanted);
     } catch (problem) {
-      if (!problem.isOf("no-run")) showProblem(byId("run-wrong"), problem); // else it has ended meanwhile
+      if (!problem.isOf?.("data-gone") || !(await this.sent.again())) throw problem;
+      return sendJSON("/api/runs", this.#wanted);
     }
   }
 }

@@ -61,3 +61,11 @@ def test_a_name_that_is_none_is_not_passed_over(logged: list[logging.LogRecord])
         load_settings(overrides, {})
     load_settings(environ={"VITRINE_PROT": "1"})
     assert any("VITRINE_PROT" in record.getMessage() for record in logged)
+
+
+def test_the_folders_of_data_sets() -> None:
+    settings = load_settings({}, {"VITRINE_DATASETS": "imagenet=~/imagenet, imagenet-s = /data/s"})
+    assert settings.dataset_folders == {"imagenet": Path("~/imagenet").expanduser(), "imagenet-s": Path("/data/s")}
+    for wrong, says in (("imagenet", "imagenet=DIR"), ("imagenet=", "imagenet=DIR"), ("a=b,a=c", "a twice")):
+        with pytest.raises(ValueError, match=says):
+            load_settings({"datasets": wrong}, {})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
@@ -298,54 +298,73 @@ def measured(browser: Browser, tmp_path: Path) -> Iterator[tuple[Visit, GatedMod
             yield desk, models
 
 
-def with_steps(route: Route) -> None:
-    """Offer the first of the tests' own methods beside the sets."""
-    if route.request.method != "GET":
-        route.continue_()
-        return
-    answer = route.fetch()
-    runs = answer.json()
-    step = {"name": STEPS[0], "title": "Step one", "says": "", "specs": STEPS[:1]}
-    route.fulfill(response=answer, json={**runs, "sets": [*runs["sets"], step]})
-
-
 def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, GatedModels]) -> None:
     desk, models = measured
     gate = models.gate(f"{STEPS[0]} 1")
-    desk.page.route("**/api/runs", with_steps)
     page = desk.open("/leaderboard", maps=False)
-    page.get_by_label("Inputs", exact=True).fill("3")
-    page.get_by_label("Model", exact=True).select_option("scenes-vit")
-    page.get_by_label("Methods", exact=True).select_option(STEPS[0])
+    form, run = page.locator("#wanted"), page.locator("#run-list li")
+    expect(form.get_by_label("Segmentation AP")).to_be_checked()
+    form.get_by_label("Model", exact=True).select_option("scenes-vit")
+    form.get_by_label("As in").select_option("chefer-table1-2")
+    expect(form.get_by_label("Explained class")).to_have_value("gold")
+    expect(form.get_by_label("Pictures")).to_have_value("squashed")
+    assert "transformer_attribution?start_layer=1" in form.get_by_label("Specs of these methods").input_value()
+    form.get_by_label("Specs of these methods").fill(STEPS[0])
+    form.get_by_label("Explained class").select_option("predicted")
+    form.get_by_label("Inputs", exact=True).fill("3")
+    form.get_by_label("Equal steps").fill("5")
     page.get_by_role("button", name="Begin the run").click()
-    bar, state = page.locator("#run-state progress"), page.locator("#run-state")
-    expect(bar).to_have_js_property("value", 1)
-    expect(state).to_contain_text("1 of 3 inputs")
+    expect(run.locator("progress")).to_have_js_property("value", 1)
+    expect(run).to_contain_text("1 of 3 inputs")
     gate.wait()
     page.reload()
-    expect(state).to_contain_text("1 of 3 inputs")  # whoever comes later sees it too
-    expect(page.get_by_role("button", name="Begin the run")).to_be_disabled()
-    with page.expect_response(lambda response: response.request.method == "DELETE"):
-        page.get_by_role("button", name="Stop").click()
+    expect(run).to_contain_text("1 of 3 inputs")  # whoever comes later sees it too
+    wanted = desk.get("/api/runs")["runs"][0]
+    assert (wanted["target"], wanted["resize"], wanted["steps"], wanted["right"]) == ("predicted", "squashed", 5, "first")
+    with page.expect_response(lambda response: response.url.endswith("/stop")):
+        run.get_by_role("button", name="Stop").click()
     gate.open()
-    expect(state).to_contain_text("stopped after 1 of 3 inputs")
-    page.get_by_label("Inputs", exact=True).fill("3")
-    page.get_by_label("Methods", exact=True).select_option(STEPS[0])
-    page.get_by_role("button", name="Begin the run").click()
-    expect(state).to_contain_text("measured")
+    expect(run).to_contain_text("stopped after 1 of 3 inputs")
+    run.get_by_role("button", name="Go on").click()
+    expect(run).to_contain_text("3 inputs measured")
     assert models.calls.count(STEPS[0]) == 4  # the first input once; the second, in whose midst it was stopped, again
+    expect(page.locator("#run optgroup").first).to_have_attribute("label", "Measured here")
     expect(page.locator("#run option:checked")).to_contain_text("scenes-vit-on-scenes")
     expect(page.locator("#figures tbody tr")).to_have_count(1)
+    run.get_by_role("button", name="Delete").click()
+    expect(run).to_have_count(0)
+    expect(page.locator("#run option:checked")).not_to_contain_text("scenes-vit-on-scenes")
 
 
-def test_only_what_a_model_can_be_measured_on_is_offered(measured: tuple[Visit, GatedModels]) -> None:
+def test_a_file_of_ones_own_is_sent_and_what_it_lacks_is_said(measured: tuple[Visit, GatedModels]) -> None:
     desk, _ = measured
     page = desk.open("/leaderboard", maps=False)
-    expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_be_checked()
-    page.get_by_label("Model", exact=True).select_option("reviews-bert")
-    expect(page.get_by_label("Data set").locator("option")).to_have_text(["Sample reviews"])
-    expect(page.locator("#wanted").get_by_label("Segmentation AP")).to_have_count(0)
-    while page.locator("#wanted input:checked").count():
-        page.locator("#wanted input:checked").first.uncheck()
+    form = page.locator("#wanted")
+    form.get_by_label("Model", exact=True).select_option("reviews-bert")
+    expect(form.get_by_label("Data set").locator("option:enabled")).to_have_text(["Sample reviews, 6 inputs", "A file of yours ..."])
+    expect(form.get_by_label("Segmentation AP")).to_have_count(0)
+    form.get_by_label("Data set").select_option(label="A file of yours ...")
+    expect(page.get_by_role("button", name="Begin the run")).to_be_disabled()
+    form.get_by_label("File").set_input_files({"name": "films.txt", "mimeType": "text/plain", "buffer": b"A fine film"})
+    expect(form.get_by_role("alert")).to_contain_text(".csv or .jsonl of texts")
+    form.get_by_label("File").set_input_files({"name": "films.csv", "mimeType": "text/csv", "buffer": b"text\nA fine film\nA bad film\n"})
+    expect(form.get_by_role("status")).to_have_text("2 inputs, without classes.")
+    form.get_by_text("and why not").click()
+    expect(form).to_contain_text("needs words that people marked: texts gives no rationale")
+    form.get_by_text("How it is measured").click()
+    expect(form.get_by_label("Explained class").locator("option[value=gold]")).to_be_disabled()
+    expect(form.get_by_label("show the best and worst inputs")).not_to_be_checked()
+    no_violation(page)
+    form.get_by_label("Methods", exact=True).select_option(label="These methods:")
+    form.get_by_label("Specs of these methods").fill("random")
+    for _ in range(2):  # the second time the server has dropped the file, and it is sent again
+        with page.expect_response(lambda response: response.url.endswith("/api/runs") and response.status == 202):
+            page.get_by_role("button", name="Begin the run").click()
+        expect(page.locator("#run-list li")).to_contain_text("2 inputs measured")
+    assert len(desk.complaints) == 2  # of the browser, about the two refusals
+    desk.complaints.clear()
+    page.get_by_role("button", name="Delete").click()
+    while page.locator("#wanted [name=metrics]:checked").count():
+        page.locator("#wanted [name=metrics]:checked").first.uncheck()
     page.get_by_role("button", name="Begin the run").click()
     expect(page.get_by_role("alert")).to_contain_text("No metric is ticked")

@@ -248,6 +248,17 @@ def test_a_mask_may_be_any_picture_and_one_without_its_picture_is_named(tmp_path
     assert data.unread == ("list.txt", "masks/tabby cat/oen.bmp")
 
 
+def test_what_a_data_set_of_ones_own_gives_is_seen_from_its_files(tmp_path: Path) -> None:
+    folder = made_up("pictures", tmp_path)
+    assert open_dataset("pictures", folder).gives == ("class", "mask")
+    shutil.rmtree(folder / "masks")
+    assert open_dataset("pictures", folder).gives == ("class",)
+    assert open_dataset("pictures", folder / "tabby cat").gives == ()  # no folder says what they are
+    assert of_texts(tmp_path, "text,label\nGood,positive\nOdd,\n").gives == ("class",)
+    assert of_texts(tmp_path, "text,label\nGood,\n").gives == ()
+    assert of_texts(tmp_path, '{"text": "Good", "rationale": [[0, 4]]}', ".jsonl").gives == ("rationale",)
+
+
 def test_reviews_that_are_not_read_are_named(tmp_path: Path) -> None:
     folder = made_up("imdb", tmp_path)
     (folder / "aclImdb/test/neg/1_3.TXT").write_text("Bad.", "utf-8")

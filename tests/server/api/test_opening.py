@@ -16,8 +16,9 @@ from safetensors.torch import save
 
 from server.http.problems import Problem
 from server.http.visitors import Visitor
+from server.jobs.archives import safe_path
 from server.jobs.model_source import load_model
-from server.jobs.own_models import OwnModels, safe_path
+from server.jobs.own_models import OwnModels
 from tests.explainers.support.saved_models import save_timm
 from tests.server.conftest import Site, Sites
 from tests.server.support.gated_models import GatedModels
@@ -142,7 +143,7 @@ def test_who_may_bring_a_model(settings: Any, host: str, uploads: bool, paths: b
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "a/../../b.pth", "C:\\x.pth", "", ".", "a/..", "x\0.pth"])
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     with pytest.raises(Problem, match="is no name of a file inside a folder"):
-        safe_path(name)
+        safe_path(name, "Send files.")
 
 
 def test_a_zip_that_leads_elsewhere_or_grows_is_refused(tmp_path: Path) -> None:

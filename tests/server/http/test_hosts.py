@@ -38,7 +38,7 @@ def test_the_machine_itself_may(site: Site, host: str) -> None:
 def test_another_name_may_not(site: Site, refused: Check, host: str) -> None:
     """A site that points its own name at this machine: for the browser the page and the server are of one origin."""
     headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
-    calls = (("POST", "/api/explanations"), ("POST", "/api/runs"), ("PATCH", "/api/explanations/a"), ("DELETE", "/api/runs/current"))
+    calls = (("POST", "/api/explanations"), ("POST", "/api/runs"), ("PATCH", "/api/explanations/a"), ("DELETE", "/api/runs/a"))
     for method, path in calls:
         document = refused(site.client.request(method, path, headers=headers), 403, "unknown-host")
         assert "VITRINE_ALLOWED_HOSTS" in document["send"]

@@ -53,6 +53,18 @@ def posted(site: Site, path: str, **body: Any) -> Any:
     return answer.json()
 
 
+def measure(site: Site) -> None:
+    """Ask all that is asked of runs."""
+    site.get("/api/runs/choices?model=scenes-vit&dataset=scenes")
+    site.client.post("/api/runs/data?name=a.csv", content=b"text\nA film\n")
+    run = posted(site, "/api/runs", model="scenes-vit", dataset="scenes", methods=["random"], metrics=["mif"], limit=2)
+    site.events(f"/api/runs/{run['id']}/events")
+    site.client.post(f"/api/runs/{run['id']}/again")
+    site.events(f"/api/runs/{run['id']}/events")
+    site.get(f"/api/runs/{run['id']}")
+    site.get("/api/runs")
+
+
 def streamed(site: Site, path: str, **body: Any) -> list[dict[str, str]]:
     """The events of a study."""
     answer = site.client.post(path, json=body, headers={"Accept": "text/event-stream"})
@@ -140,10 +152,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
         site.get(path)
     bring_a_model(site)
     posted(site, "/api/models", name="clip")
-    posted(site, "/api/runs", model="scenes-vit", dataset="scenes", methods=["random"], metrics=["mif"], limit=2)
-    site.events("/api/runs/current/events")
-    site.get("/api/runs/current")
-    site.get("/api/runs")
+    measure(site)
 
     assert isinstance(site.client, CheckedClient)
     with_json = {(method, route.path) for route in ROUTES if route.response_model is not None for method in route.methods}

@@ -13,13 +13,13 @@ from pydantic import TypeAdapter
 from server.app import API
 from server.schemas.base import ProblemDocument
 from server.schemas.explanations import ExplanationEvent
-from server.schemas.leaderboard import RunEvent
 from server.schemas.models import LoadingEvent
+from server.schemas.runs import RunEvent
 
 EVENTS = {
     "/api/explanations/{id}/events": ExplanationEvent,
     "/api/models/events": LoadingEvent,
-    "/api/runs/current/events": RunEvent,
+    "/api/runs/{id}/events": RunEvent,
 }
 ROUTES = [route for module in API for route in module.router.routes if isinstance(route, APIRoute)]
 

@@ -1,0 +1,199 @@
+"""Data sets that people send for a run: a zip of pictures, a CSV or JSONL of texts, kept in the server's home until the run is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path, PurePosixPath
+
+import anyio
+from PIL import Image
+from starlette.concurrency import run_in_threadpool
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.images import is_picture_name
+from server.http.limits import limits
+from server.http.problems import Problem
+from server.jobs.archives import unpack_zip
+from server.jobs.data_sources import DataSource, without_paths
+from server.settings import Settings
+
+PREFIX = "sent/"  # of their names
+_ID = re.compile(r"sent/[0-9a-f]{16}")
+_ABOUT = "about.json"
+_MOST_KEPT = 8
+_OLD = 3600.0  # seconds after which one makes way that no run was begun on
+_MOST_SECONDS = 900.0  # that one may take to arrive
+_SEND = "Send a .zip of pictures in a folder for each class, with masks/ where there are any, or a .csv or .jsonl of texts."
+
+
+class SentData:
+    """What was sent, in ``home``; ``states_on`` gives the states of the runs on one of this name. Any thread may call."""
+
+    def __init__(self, home: Path, settings: Settings) -> None:
+        self._home, self._settings = home / "run-data", settings
+        self._lock = threading.Lock()
+        self.states_on: Callable[[str], set[str]] = lambda name: set()
+
+    def find(self, name: str) -> DataSource | None:
+        """The source of this name; None where there is none."""
+        folder = self._folder(name) if _ID.fullmatch(name) else None
+        try:
+            about = json.loads((folder / _ABOUT).read_text("utf-8")) if folder is not None else None
+        except (OSError, ValueError):
+            about = None
+        if folder is None or about is None:
+            return None
+        return DataSource(name, about["dataset"], folder / about["place"], about["title"], is_sent=True)
+
+    def forget(self, name: str) -> None:
+        """Remove one."""
+        if _ID.fullmatch(name):
+            shutil.rmtree(self._folder(name), ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what came an hour ago or more and no run needs, and what arrived by half."""
+        if not self._home.is_dir():
+            return
+        now = time.time()
+        for folder in self._home.iterdir():
+            if now - folder.stat().st_mtime > _OLD and not self.states_on(PREFIX + folder.name) - {"done"}:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    async def receive(self, name: str, body: AsyncIterator[bytes]) -> DataSource:
+        """Take one in. The same bytes have the same name, so that a run goes on whose data has made room meanwhile. Raises Problem 413 over
+        the limits, 415 for another kind of file, 422 for what cannot be read, 429 where all that is kept is in use.
+        """
+        suffix = PurePosixPath(name.replace("\\", "/")).suffix.lower()
+        if suffix not in (".zip", ".csv", ".jsonl"):
+            raise Problem(415, "unknown-data", f"{name[:100]!r} is no data set that can be measured.", send=_SEND)
+        self.sweep()
+        folder = self._home / f".{secrets.token_hex(8)}"
+        folder.mkdir(parents=True)
+        try:
+            digest = await self._write(folder / f"texts{suffix}", body)
+            return await run_in_threadpool(self._take_in, folder, suffix, digest, PurePosixPath(name.replace("\\", "/")).name[:100])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def _write(self, path: Path, body: AsyncIterator[bytes]) -> str:
+        digest, size, began = hashlib.sha256(), 0, time.monotonic()
+        async with await anyio.open_file(path, "wb") as file:
+            async for chunk in body:
+                size += len(chunk)
+                digest.update(chunk)
+                if size > self._settings.max_data_bytes:
+                    raise self._too_large()
+                if time.monotonic() - began > _MOST_SECONDS:
+                    raise Problem(408, "upload-too-slow", "The file took too long to arrive.", send="Send fewer inputs.")
+                await file.write(chunk)
+        if not size:
+            raise Problem(422, "empty-file", "The file is empty.", send=_SEND)
+        return digest.hexdigest()[:16]
+
+    def _take_in(self, folder: Path, suffix: str, digest: str, title: str) -> DataSource:
+        """Unpack and check what has arrived, and give it its place."""
+        source = DataSource(PREFIX + digest, "texts", folder / f"texts{suffix}", title, is_sent=True)
+        if suffix == ".zip":
+            source = DataSource(PREFIX + digest, "pictures", self._unpacked(folder / "texts.zip", folder / "pictures"), title, is_sent=True)
+        self._check(source)
+        assert source.folder is not None
+        about = {"dataset": source.dataset, "place": source.folder.relative_to(folder).as_posix(), "title": title}
+        (folder / _ABOUT).write_text(json.dumps(about), "utf-8")
+        with self._lock:
+            place = self._folder(source.name)
+            if not place.is_dir():
+                self._make_room()
+                folder.rename(place)
+            place.touch()
+        found = self.find(source.name)
+        assert found is not None
+        return found
+
+    def _unpacked(self, path: Path, folder: Path) -> Path:
+        """The folder of the pictures in a zip: of one that holds a single folder, that one."""
+        files = size = 0
+
+        def on_file() -> None:
+            nonlocal files
+            files += 1
+            if files > 2 * self._settings.max_run_inputs:  # each with a mask
+                raise self._too_many()
+
+        def on_bytes(many: int) -> None:
+            nonlocal size
+            size += many
+            if size > self._settings.max_data_bytes:
+                raise self._too_large()
+
+        folder.mkdir()
+        unpack_zip(path, folder, is_wanted=lambda place: is_picture_name(place.name), on_file=on_file, on_bytes=on_bytes, send=_SEND)
+        path.unlink()
+        if not files:
+            raise Problem(422, "no-pictures", "The zip holds no pictures.", send=_SEND)
+        inside = list(folder.iterdir())
+        if len(inside) == 1 and inside[0].is_dir():
+            below = list(inside[0].iterdir())
+            if all(path.is_dir() for path in below) or any(path.is_dir() and path.name == "masks" for path in below):
+                return inside[0]
+        return folder
+
+    def _check(self, source: DataSource) -> None:
+        """Raise Problem for a data set that cannot be measured: of texts each row is read, of pictures each size."""
+        try:
+            data = source.open()
+            if len(data) > self._settings.max_run_inputs:
+                raise self._too_many()
+            if source.dataset == "texts":
+                for sample in data:
+                    known = limits(self._settings)["text"]
+                    longest = max(len(sample.text or ""), len(sample.text_pair or ""))
+                    if longest > known.most:
+                        raise known.problem(longest)
+                return
+        except ExplainerError as problem:
+            raise Problem(422, "broken-data", str(without_paths(problem, source.folder)), send=_SEND) from None
+        assert source.folder is not None
+        for path in source.folder.rglob("*"):
+            if path.is_file():
+                self._check_picture(path)
+
+    def _check_picture(self, path: Path) -> None:
+        try:
+            with Image.open(path) as picture:
+                pixels = picture.width * picture.height
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise limits(self._settings)["pixels"].problem() from None
+        except Exception:
+            return  # a broken picture among many: the run says so, or leaves it out
+        if pixels > self._settings.max_pixels:
+            raise limits(self._settings)["pixels"].problem()
+
+    def _make_room(self) -> None:
+        kept = sorted((path for path in self._home.iterdir() if not path.name.startswith(".")), key=lambda path: path.stat().st_mtime)
+        if len(kept) < _MOST_KEPT:
+            return
+        by_state = [(self.states_on(PREFIX + path.name), path) for path in kept]
+        idle = [(bool(states - {"done"}), path) for states, path in by_state if not states & {"waiting", "running"}]
+        if not idle:
+            detail = f"{_MOST_KEPT} data sets are kept for runs that go on."
+            raise Problem(429, "too-much-data", detail, send="Wait until one is done.")
+        _, free = min(idle, key=lambda pair: pair[0])  # the first that no run needs, else that of a run that was stopped
+        shutil.rmtree(free, ignore_errors=True)
+
+    def _folder(self, name: str) -> Path:
+        return self._home / name.removeprefix(PREFIX)
+
+    def _too_large(self) -> Problem:
+        size = f"{self._settings.max_data_mb:g} MB"
+        return Problem(413, "data-too-large", f"The data set is larger than {size}.", send=f"Send at most {size}, packed and unpacked.")
+
+    def _too_many(self) -> Problem:
+        most = self._settings.max_run_inputs
+        return Problem(413, "too-many-inputs", f"The data set has more than {most} inputs.", send=f"Send at most {most}.")
