@@ -87,8 +87,8 @@ class RunController:
     def all(self, visitor: Visitor) -> list[RunState]:
         """The runs that a visitor began here, the last first."""
         with self._lock:
-            own = [run for run in self._runs.values() if visitor.owns(run.visitor.owner)]
-        return sorted(own, key=lambda run: run.created, reverse=True)
+            theirs = [run for run in self._runs.values() if visitor.owns(run.visitor.owner)]
+        return sorted(theirs, key=lambda run: run.created, reverse=True)
 
     def is_for(self, run_id: str, visitor: Visitor) -> bool:
         """Whether a run of this id that was begun here is a visitor's. One of before the server knew whose it was is nobody's."""

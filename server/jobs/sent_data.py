@@ -112,9 +112,9 @@ class SentData:
                 self._make_room()
                 folder.rename(place)
             place.touch()
-        found = self.find(source.name)
-        assert found is not None
-        return found
+        kept_source = self.find(source.name)
+        assert kept_source is not None
+        return kept_source
 
     def _unpacked(self, path: Path, folder: Path) -> Path:
         """The folder of the pictures in a zip: of one that holds a single folder, that one."""

@@ -1,4 +1,5 @@
-// On the Leaderboard page: the form of a run on this server. What a model or a data set does not allow, the server says.
+// On the Leaderboard page: the form of a run on this server.
+// What a model or a data set does not allow, the server says.
 
 import { getJSON, sendJSON } from "../core/api.js";
 import { byId, count, el, whole } from "../core/dom.js";

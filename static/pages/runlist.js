@@ -30,7 +30,8 @@ function inWords({ model, title, state, done, total, seconds_left: seconds }) {
 /** The list of runs. */
 export class RunList {
   /**
-   * `onDone(id)` is called once a run that was watched has ended whole or its figures are asked for, and with null where one is gone.
+   * `onDone(id)` is called once a run that was watched has ended whole or its figures are asked for, and with null where
+   * one is gone.
    * @param {HTMLElement} place
    * @param {(id: string | null) => void} onDone
    */
