@@ -227,6 +227,8 @@ class RunController:
             run.end_turn()
             problem = None if future.cancelled() else future.exception()
             if problem is None and not future.cancelled() and future.result()["finished"]:
+                run.ended = "done"
+                self._drop_data(run.request.dataset)  # whoever is told of the end finds it gone
                 run.end("done")
             elif isinstance(problem, Problem) and problem.slug != "interrupted" and not run.is_stopped:
                 run.end("failed", problem)
@@ -239,5 +241,3 @@ class RunController:
                     run.end("stopped")
         if run.is_unwanted:
             self._remove(run)
-        elif run.ended == "done":
-            self._drop_data(run.request.dataset)
