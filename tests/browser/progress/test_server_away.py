@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -120,10 +121,11 @@ def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> 
     expect(page.locator("#results-problem")).to_contain_text("before this was done")
     expect(page.locator("#overview")).not_to_contain_text("One moment")
     page.get_by_role("button", name="Ask again").click()
-    finished(page)
-    assert about(desk.document()) == asked
     expect(page.locator("#results-problem")).to_be_empty()
     expect(page.locator("#answer")).to_have_text("elephant")
+    finished(page)
+    expect(page).not_to_have_url(re.compile(str(waiting)))  # the answer has an address of its own
+    assert about(desk.document()) == asked
 
 
 def test_what_is_asked_while_it_is_away_is_answered_too(desk: Visit, stage: Stage) -> None:
