@@ -82,17 +82,22 @@ class RecordingMode(TorchFunctionMode):
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "out" in kwargs:
-            rest = {name: value for name, value in kwargs.items() if name != "out"}
-            into = kwargs["out"]
-            if into is None or isinstance(into, Tensor):
-                result = self._call(func, args, rest)
-                if into is None:
-                    return result
-                return self.recording.nodes.move(into.resize_(result.shape).copy_(result), result, role(self.recording, result))
+            out = kwargs["out"]
+            result = self._call(func, args, {name: value for name, value in kwargs.items() if name != "out"})
+            if isinstance(out, tuple | list):
+                return type(result)([self._write(into, each) for into, each in zip(out, result, strict=True)])
+            return result if out is None else self._write(out, result)
         handler = handler_of(func)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)
         return call_through(self.recording, func, args, kwargs)
+
+    def _write(self, into: Tensor, result: Tensor) -> Tensor:
+        """Have ``into`` hold ``result``, as torch does where it is told ``out=into``."""
+        self.recording.before_write(into)  # it may be an operand, too
+        if into.shape != result.shape:
+            into.resize_(result.shape)
+        return self.recording.nodes.move(into.copy_(result), result, role(self.recording, result))
 
 
 def doubled(value: Any) -> Any:

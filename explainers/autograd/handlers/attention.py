@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -149,10 +148,16 @@ def _multi_head(
     return (out.transpose(0, 1) if batched else out.squeeze(0)), shown
 
 
-@handles(F.softmax, torch.softmax, Tensor.softmax)
-def _softmax(
-    rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+@handles(F.softmax)
+def _softmax_of_modules(
+    rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
+    """Without ``dim`` over the first dimension of one or three, else over the second, as torch has it."""
+    return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
+
+
+@handles(torch.softmax, Tensor.softmax)
+def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
     if not rec.active(input):
         return torch.softmax(input, dim, dtype=dtype)
     return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)

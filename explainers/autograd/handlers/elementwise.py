@@ -27,13 +27,7 @@ def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gi
     """An element-wise function with act(0) = 0; ``gives`` is the role of what it gives, unless it curves scores."""
     if not rec.active(input):
         return func(input, *args, **kwargs)
-    in_place = writes_into_first(func, (input, *args), kwargs)
-    act, place = _OUT_OF_PLACE.get(func, func), place_of_inplace(func)
-    kwargs.pop("inplace", None)
-    args = args if place is None else args[: place - 1]  # it is the last of them
-    before = rec.nodes.move(input.clone(), input) if in_place else input
-    out = rec.run(op.Activation, before, lambda x: act(x, *args, **kwargs), False, role=_curved(rec, input) or gives)
-    return rec.nodes.move(input.copy_(out), out, role(rec, out)) if in_place else out
+    return rec.run(op.Activation, input, lambda x: func(x, *args, **kwargs), False, role=_curved(rec, input) or gives)
 
 
 def _curved(rec: Recorder, input: Tensor) -> Role | None:
@@ -41,37 +35,34 @@ def _curved(rec: Recorder, input: Tensor) -> Role | None:
     return Role.CURVED if role(rec, input) in (Role.SCORES, Role.CURVED) else None
 
 
-_OUT_OF_PLACE: dict[Any, Any] = {
-    torch.relu_: torch.relu,
-    Tensor.relu_: torch.relu,
-    F.relu_: torch.relu,
-    torch.tanh_: torch.tanh,
-    Tensor.tanh_: torch.tanh,
-}
-handles(
-    F.gelu,
-    F.silu,
-    F.relu,
-    F.relu6,
-    F.leaky_relu,
-    F.elu,
-    F.selu,
-    F.celu,
-    F.mish,
-    F.hardswish,
-    F.hardtanh,
-    F.softsign,
-    torch.relu,
-    Tensor.relu,
-    torch.relu_,
-    Tensor.relu_,
-    torch.selu,
-    torch.celu,
-    torch.nn.functional.rrelu,
-)(activation)
+def may_write(handler: Handler, beside: TorchFunction | None = None) -> Handler:
+    """The handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
+
+    ``handler`` computes beside that argument and is told nothing of ``inplace``; what it gives is written, so that everything else that
+    holds the argument sees the new value. ``beside`` is the function of another name that computes the same and writes nothing.
+    """
+
+    def handle(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not any(rec.active(a) for a in (input, *args, *kwargs.values())):
+            return func(input, *args, **kwargs)
+        writes, place = writes_into_first(func, (input, *args), kwargs), place_of_inplace(func)
+        kwargs.pop("inplace", None)
+        args = args if place is None else args[: place - 1]  # it is the last of them
+        if not writes:
+            return handler(rec, func, input, *args, **kwargs)
+        before = rec.nodes.move(input.clone(), input, role(rec, input))
+        out = handler(rec, beside or func, before, *args, **kwargs)
+        rec.before_write(input)  # it may be another operand, too
+        return rec.nodes.move(input.copy_(out), out, role(rec, out))
+
+    return handle
 
 
-@handles(F.prelu, torch.prelu)
+handles(F.gelu, F.softsign, torch.relu, Tensor.relu, torch.selu, torch.celu, torch.rrelu)(activation)
+handles(F.silu, F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.mish, F.hardswish, F.rrelu)(may_write(activation))
+
+
+@handles(F.prelu, torch.prelu, Tensor.prelu)
 def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) -> Tensor:
     if not (rec.is_own_code and weight.requires_grad):
         return activation(rec, func, input, weight)
@@ -81,7 +72,7 @@ def _prelu(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor) ->
     return rec.nodes.move(torch.where(input > 0, above, below), above)
 
 
-@handles(torch.tanh, Tensor.tanh, F.tanh, torch.tanh_, Tensor.tanh_, torch.erf, Tensor.erf)
+@handles(torch.tanh, Tensor.tanh, F.tanh, torch.erf, Tensor.erf)
 def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
     return activation(rec, func, input, gives=Role.GATE)
 
@@ -100,8 +91,11 @@ def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwar
     return call_through(rec, func, (input, *args), kwargs)
 
 
-@handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid, F.hardsigmoid)
-def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Tensor:
+handles(F.hardtanh)(may_write(_clamp))
+
+
+@handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
+def gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
     """A bounded gate."""
     if not rec.active(input):
         return func(input)
@@ -110,6 +104,9 @@ def gate(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Te
     if curved:  # AttnLRP has no rule for it
         rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
     return out
+
+
+handles(F.hardsigmoid)(may_write(gate))
 
 
 @handles(F.glu)
@@ -196,29 +193,25 @@ def _addcmul(rec: Recorder, func: TorchFunction, input: Tensor, tensor1: Tensor,
     return add(rec, torch.add, input, mul(rec, torch.mul, tensor1, tensor2), alpha=value)
 
 
-def _in_place(handler: Handler, func: TorchFunction) -> Handler:
-    """x.add_(y) and the like: compute beside x, then write into it, so that everything else that holds x sees the new value."""
-
-    def handle(rec: Recorder, function: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not any(rec.active(a) for a in (input, *args)):
-            return function(input, *args, **kwargs)
-        before = rec.nodes.move(input.clone(), input, role(rec, input))
-        out = handler(rec, func, before, *args, **kwargs)
-        rec.before_write(input)  # it may be another operand, too
-        return rec.nodes.move(input.copy_(out), out, role(rec, out))
-
-    return handle
-
-
-for _methods, _handler, _function in (
+for _names, _handler, _beside in (
     ((Tensor.add_, Tensor.__iadd__), add, torch.add),
-    ((Tensor.sub_, Tensor.__isub__), sub, torch.sub),
-    ((Tensor.mul_, Tensor.__imul__), mul, torch.mul),
-    ((Tensor.div_, Tensor.__itruediv__), div, torch.div),
+    ((Tensor.sub_, Tensor.subtract_, Tensor.__isub__), sub, torch.sub),
+    ((Tensor.mul_, Tensor.multiply_, Tensor.__imul__), mul, torch.mul),
+    ((Tensor.div_, Tensor.divide_, Tensor.true_divide_, Tensor.__itruediv__), div, torch.div),
+    ((torch.neg_, Tensor.neg_, torch.negative_, Tensor.negative_), _neg, torch.neg),
     ((Tensor.addcmul_,), _addcmul, torch.addcmul),
-    ((torch.clamp_, Tensor.clamp_), _clamp, torch.clamp),
+    ((torch.clamp_, Tensor.clamp_, torch.clip_, Tensor.clip_), _clamp, torch.clamp),
     ((torch.clamp_min_, Tensor.clamp_min_), _clamp, torch.clamp_min),
     ((torch.clamp_max_, Tensor.clamp_max_), _clamp, torch.clamp_max),
+    ((F.hardtanh_,), _clamp, F.hardtanh),
     ((torch.sigmoid_, Tensor.sigmoid_), gate, torch.sigmoid),
+    ((torch.tanh_, Tensor.tanh_), _odd_gate, torch.tanh),
+    ((torch.erf_, Tensor.erf_), _odd_gate, torch.erf),
+    ((torch.relu_, Tensor.relu_), activation, torch.relu),
+    ((F.leaky_relu_,), activation, F.leaky_relu),
+    ((F.elu_,), activation, F.elu),
+    ((torch.selu_,), activation, torch.selu),
+    ((torch.celu_,), activation, torch.celu),
+    ((torch.rrelu_,), activation, torch.rrelu),
 ):
-    handles(*_methods)(_in_place(_handler, _function))
+    handles(*_names)(may_write(_handler, _beside))

@@ -11,7 +11,7 @@ from torch.nn import grad
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, call_through, handles, role
-from explainers.autograd.handlers.elementwise import add, mul
+from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Role
 from explainers.autograd.products import factor, product_of
 from explainers.autograd.recorder import Recorder
@@ -90,8 +90,9 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     """a @ b: of two paths, or of a path and a constant."""
     other = kwargs.pop("mat2", other)
     assert other is not None
-    if not (rec.active(input) or rec.active(other)):
-        return func(input, other)
+    if kwargs or not (rec.active(input) or rec.active(other)):  # such as a type of its own for the sums
+        out: Tensor = call_through(rec, func, (input, other), kwargs)
+        return out
     if input.dim() < 2 or other.dim() < 2:  # a vector: give it the missing dimension, and take it away again
         left = rec.nodes.move(input.unsqueeze(0), input) if input.dim() == 1 else input
         right = rec.nodes.move(other.unsqueeze(-1), other) if other.dim() == 1 else other
@@ -115,6 +116,10 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
         return rec.run(op.LinearMap, input, other, None, torch.matmul, _unmatmul_left(input.shape), role_of(rec, input))
     turned = Role.TRANSPOSED if input.dim() == other.dim() == 2 else None
     return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
+
+
+handles(Tensor.addmm_)(may_write(_addmm, torch.addmm))
+handles(Tensor.baddbmm_)(may_write(_baddbmm, torch.baddbmm))
 
 
 def _differentiates_attention(rule: Rule) -> bool:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from explainers.autograd import operators as op
 from explainers.autograd.dispatch import TorchFunction, active, call_through, handles, make_scale, role
-from explainers.autograd.handlers.elementwise import mul
+from explainers.autograd.handlers.elementwise import may_write, mul
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
@@ -155,3 +155,13 @@ def _pow(rec: Recorder, func: TorchFunction, input: Any, exponent: Any = 2, **kw
         return make_scale(rec, torch.pow(input, exponent), "pow", input)
     curved = Role.CURVED if role(rec, input) == Role.CURVED else None
     return rec.run(op.Activation, input, lambda x: torch.pow(x, exponent), True, role=curved)
+
+
+for _names, _handler, _beside in (
+    ((torch.rsqrt_, Tensor.rsqrt_), _scale_maker, torch.rsqrt),
+    ((torch.sqrt_, Tensor.sqrt_), _scale_maker, torch.sqrt),
+    ((torch.reciprocal_, Tensor.reciprocal_), _scale_maker, torch.reciprocal),
+    ((Tensor.pow_, Tensor.__ipow__), _pow, torch.pow),
+    ((torch.square_, Tensor.square_), _pow, torch.square),
+):
+    handles(*_names)(may_write(_handler, _beside))

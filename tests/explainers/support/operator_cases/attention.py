@@ -189,6 +189,7 @@ CASES = [
     curved_attention("relu-attention", F.relu, lambda t, x: t.act(F.relu, x)),
     curved_attention("squared-attention", lambda x: leaky(x) ** 2, lambda t, x: t.power(t.act(leaky, x), 2)),
     with_positions("torch.baddbmm", lambda c, q, k: torch.baddbmm(c, q, k, beta=2, alpha=0.5)),
+    with_positions("baddbmm_", lambda c, q, k: (c * 1.0).expand(len(q), -1, -1).clone().baddbmm_(q, k, beta=2, alpha=0.5)),
     with_positions("method-baddbmm", lambda c, q, k: c.baddbmm(q, k, beta=2, alpha=0.5)),
     Case("talking-heads-convolution", lambda: seeded(TalkingHeads), talking_heads),
     linear_attention("linear-attention", "beside"),

@@ -77,9 +77,26 @@ ACTIVATIONS = [
     activation("method-clamp_", in_place(lambda y: y.clamp_(0, 6)), F.relu6),
     activation("method-clamp_min_", in_place(lambda y: y.clamp_min_(0)), F.relu),
     activation("method-clamp_max_", in_place(lambda y: y.clamp_max_(0.5)), lambda x: x - F.relu(x - 0.5)),
-    activation("torch.relu_", lambda x: torch.relu_(x * 1.0), F.relu),
-    activation("F.relu_", lambda x: F.relu_(x * 1.0), F.relu),
-    activation("torch.tanh_", lambda x: torch.tanh_(x * 1.0), torch.tanh),
+    activation("inplace-hardtanh", in_place(lambda y: F.hardtanh(y, -0.5, 0.7, inplace=True)), lambda x: x.clamp(-0.5, 0.7)),
+    *(
+        activation(name, in_place(function), beside)
+        for name, function, beside in (
+            ("torch.relu_", torch.relu_, torch.relu),
+            ("torch.tanh_", torch.tanh_, torch.tanh),
+            ("torch.erf_", torch.erf_, torch.erf),
+            ("method-erf_", lambda y: y.erf_(), torch.erf),
+            ("torch.celu_", torch.celu_, F.celu),
+            ("torch.selu_", torch.selu_, F.selu),
+            ("torch.rrelu_", torch.rrelu_, F.rrelu),
+            ("F.leaky_relu_", lambda y: F.leaky_relu_(y, 0.1), lambda x: F.leaky_relu(x, 0.1)),
+            ("F.elu_", F.elu_, F.elu),
+            ("F.hardtanh_", F.hardtanh_, F.hardtanh),
+            ("clip_", lambda y: torch.clip_(y, 0, 6), F.relu6),
+            ("method-clip_", lambda y: y.clip_(0, 6), F.relu6),
+        )
+    ),
+    activation("torch.rrelu", torch.rrelu),
+    activation("method-prelu", lambda x: x.prelu(torch.tensor([0.1], dtype=torch.float64)), lambda x: F.leaky_relu(x, 0.1)),
     *(
         Case(name, lambda f=function: f, lambda t, x, e=exponent: t.power(x, e))
         for name, exponent, function in (
@@ -88,6 +105,9 @@ ACTIVATIONS = [
             ("method-pow", 3, lambda x: x.pow(3)),
             ("torch.square", 2, torch.square),
             ("method-square", 2, lambda x: x.square()),
+            ("pow_", 3, in_place(lambda y: y.pow_(3))),
+            ("torch.square_", 2, in_place(torch.square_)),
+            ("method-square_", 2, in_place(lambda y: y.square_())),
         )
     ),
 ]
@@ -96,6 +116,7 @@ GATES = [
     gate("F.sigmoid", F.sigmoid),
     gate("method-sigmoid", lambda x: x.sigmoid()),
     gate("hardsigmoid", F.hardsigmoid),
+    Case("inplace-hardsigmoid", lambda: in_place(lambda y: F.hardsigmoid(y, inplace=True)), lambda t, x: t.gate(F.hardsigmoid, x)),
     gate("sigmoid_", lambda x: torch.sigmoid_(x * 1.0)),
     gate("method-sigmoid_", in_place(lambda y: y.sigmoid_())),
     Case("quick-gelu", lambda: lambda x: x * torch.sigmoid(1.702 * x), lambda t, x: t.gated(x, torch.sigmoid(1.702 * x))),

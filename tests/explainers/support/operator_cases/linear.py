@@ -43,6 +43,7 @@ CASES = [
     linear("conv3d", lambda: lambda x: F.conv3d(x[:, None, None], W[None, None, None, :3, :3]).flatten(1)),
     linear("addmm", lambda: With(lambda x, w, b: torch.addmm(b, x.flatten(0, 1), w).view(B, S, D), w=W, b=V)),
     linear("addmm-scaled", lambda: With(lambda x, w, b: torch.addmm(b, x.flatten(0, 1), w, beta=0.5, alpha=2).view(B, S, D), w=W, b=V)),
+    linear("addmm_", lambda: lambda x: C.repeat(B, 1).addmm_(x.flatten(0, 1), W).view(B, S, D)),
     linear("method-addmm", lambda: lambda x: C.repeat(B, 1).addmm(x.flatten(0, 1), W).view(B, S, D)),
     linear("matmul", lambda: With(torch.matmul, other=W)),
     linear("at", lambda: With(lambda x, w: x @ w, w=W)),

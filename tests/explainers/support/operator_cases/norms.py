@@ -134,6 +134,17 @@ CASES = [
     ),
     scale("method-rsqrt", lambda x: x * _power(x).rsqrt(), lambda x: _power(x) ** -0.5),
     scale("torch.reciprocal", lambda x: x * torch.reciprocal(_power(x)), lambda x: _power(x) ** -1),
+    *(
+        scale(name, lambda x, f=function: x * f(_power(x)), lambda x, e=exponent: _power(x) ** e)
+        for name, exponent, function in (
+            ("torch.rsqrt_", -0.5, torch.rsqrt_),
+            ("method-rsqrt_", -0.5, lambda y: y.rsqrt_()),
+            ("torch.sqrt_", 0.5, torch.sqrt_),
+            ("method-sqrt_", 0.5, lambda y: y.sqrt_()),
+            ("torch.reciprocal_", -1, torch.reciprocal_),
+            ("method-reciprocal_", -1, lambda y: y.reciprocal_()),
+        )
+    ),
     scale("torch.norm", lambda x: x / torch.norm(x, dim=-1, keepdim=True), lambda x: x.square().sum(-1, keepdim=True) ** -0.5),
     scale("linalg.norm", lambda x: x / torch.linalg.norm(x, dim=-1, keepdim=True), lambda x: x.square().sum(-1, keepdim=True) ** -0.5),
     scale("torch.var", lambda x: x / torch.var(x, -1, keepdim=True), lambda x: 1 / x.var(-1, keepdim=True)),
