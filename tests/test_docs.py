@@ -62,6 +62,19 @@ def test_what_people_are_told_to_import_is_public() -> None:
         assert set(names.split(", ")) <= set(importlib.import_module(module).__all__), f"from {module} import {names}"
 
 
+def test_snippets_import_explainers_and_do_so_before_what_it_makes_importable() -> None:
+    """timm and transformers fail beside a torchvision that was built for another torch, unless ``explainers`` is imported first."""
+    for page, text in DOCUMENTS.items():
+        is_imported = False
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            imports = re.findall(r"^(?:import|from) (\w+)", block, re.MULTILINE)
+            needing = [imports.index(name) for name in ("timm", "transformers", "torchvision") if name in imports]
+            if "explainers" in imports or needing:
+                assert "explainers" in imports[: min(needing, default=len(imports))], page
+            is_imported |= "explainers" in imports
+            assert is_imported or not re.search(r"\bexplainers\.\w", block), page
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_can_be_typed(command: str) -> None:
     build_parser().parse_args(shlex.split(command.partition(" | ")[0], comments=True)[1:])
