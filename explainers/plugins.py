@@ -1,4 +1,6 @@
-"""What installed packages add, each a module that an entry point names: rules, kinds of targets and of blocks, methods, metrics."""
+"""What installed packages add, each a module that an entry point names: rules, kinds of targets and of blocks, methods, metrics, data
+sets, architectures.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,11 @@ from pathlib import Path
 
 from explainers.errors import ExplainerError
 
-#: The groups of entry points, in the order in which their modules are imported: a method may name a rule.
-ENTRY_POINT_GROUPS = ("vitrine.rules", "vitrine.targets", "vitrine.block_kinds", "vitrine.methods", "vitrine.metrics")
+#: The groups whose modules are imported with ``explainers``, in this order: a method may name a rule.
+GROUPS_AT_START = ("vitrine.rules", "vitrine.targets", "vitrine.block_kinds", "vitrine.methods", "vitrine.metrics")
+#: Those whose modules are imported with ``explainers.datasets``, and where timm does not know an architecture.
+DATASET_GROUP, ARCHITECTURE_GROUP = "vitrine.datasets", "vitrine.architectures"
+ENTRY_POINT_GROUPS = (*GROUPS_AT_START, DATASET_GROUP, ARCHITECTURE_GROUP)
 
 
 @cache  # what is installed is looked through once: a package that comes later adds nothing to a process that runs
@@ -19,9 +24,13 @@ def _declared() -> tuple[EntryPoint, ...]:
     return tuple(entry for group in ENTRY_POINT_GROUPS for entry in installed.select(group=group))
 
 
-def load_plugins() -> None:
-    """Import the modules that installed packages name. Raises ExplainerError that says which of them fails, and whose it is."""
+def load_group(group: str) -> None:
+    """Import the modules that installed packages name in one group of entry points. Raises ExplainerError that says which of them fails,
+    and whose it is.
+    """
     for entry in _declared():
+        if entry.group != group:
+            continue
         try:
             entry.load()
         except Exception as error:
@@ -32,6 +41,12 @@ def load_plugins() -> None:
             ) from error
 
 
+def load_plugins() -> None:
+    """Import the modules that installed packages name, of :data:`GROUPS_AT_START`. Raises ExplainerError as :func:`load_group` does."""
+    for group in GROUPS_AT_START:
+        load_group(group)
+
+
 def plugin_versions() -> dict[str, str]:
     """The packages that add something, with their versions."""
     return {entry.dist.name: entry.dist.version for entry in _declared() if entry.dist is not None}
@@ -39,5 +54,13 @@ def plugin_versions() -> dict[str, str]:
 
 def plugin_sources() -> list[Path]:
     """The files of the modules that packages add."""
-    specs = {entry.module: find_spec(entry.module) for entry in _declared()}
-    return sorted({Path(spec.origin) for spec in specs.values() if spec is not None and spec.origin is not None})
+    return sorted({path for entry in _declared() if (path := _source(entry.module)) is not None})
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module; None where there is none, which :func:`load_group` says once it is needed."""
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:
+        return None
+    return None if spec is None or spec.origin is None else Path(spec.origin)

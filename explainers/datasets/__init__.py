@@ -5,14 +5,13 @@ declares data sets when it is imported; the scenes that Vitrine renders on the s
 """
 
 from importlib import import_module
-from importlib.metadata import entry_points
 
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset, open_dataset
+from explainers.plugins import DATASET_GROUP, load_group
 
 for _module in ("imagenet", "imagenet_masks", "pictures", "coco", "eraser", "texts"):
     import_module(f"explainers.datasets.{_module}")
-for _entry in entry_points(group="vitrine.datasets"):
-    _entry.load()
+load_group(DATASET_GROUP)
 
 __all__ = ["DATASETS", "AnnotatedObject", "Dataset", "DatasetEntry", "Folder", "Sample", "dataset", "open_dataset"]

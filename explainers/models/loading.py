@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,8 @@ from explainers.models.outputs import Output
 from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
 from explainers.models.prompt_words import read_prompt_words
 from explainers.models.wrapping import wrap
+from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
-#: Entry points of installed packages: modules that register architectures with timm when they are imported.
-_ARCHITECTURES = "vitrine.architectures"
 _LABELS = "labels.json"
 _FILES: dict[str, tuple[str, ...]] = {
     "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
@@ -251,8 +249,7 @@ def _registered(architecture: str) -> None:
     import timm
 
     if not timm.is_model(architecture):
-        for plugin in entry_points(group=_ARCHITECTURES):
-            plugin.load()
+        load_group(ARCHITECTURE_GROUP)
 
 
 def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,23 @@ from tests.explainers.support.saved_models import cache_folder, save_transformer
 
 # Nothing that only some metrics, figures or data sets use is imported with the package.
 SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")
+#: What packages of one's own are told to declare with, by names that ``import explainers`` alone has to give.
+TOLD = sorted(set(re.findall(r"`@?(explainers(?:\.\w+)+)\(?[^`/]*`", (ROOT / "docs" / "extending.md").read_text("utf-8").split("\n\n")[2])))
 SCRIPT = f"""
 import json
+from operator import attrgetter
 import sys
 
 sys.modules["torchvision"] = None
 
 import explainers
 
+absent = []
+for name in {TOLD!r}:
+    try:
+        attrgetter(name.removeprefix("explainers."))(explainers)
+    except AttributeError:
+        absent.append(name)
 imported = [name for name in {SLOW!r} if name in sys.modules]
 
 from PIL import Image
@@ -37,7 +47,7 @@ try:
     problem = explainers.load("hf/someone/other")
 except explainers.ExplainerError as error:
     problem = error
-print(json.dumps(dict(imported=imported, logits=list(logits.shape), labels=labels, problem=str(problem))))
+print(json.dumps(dict(imported=imported, absent=absent, logits=list(logits.shape), labels=labels, problem=str(problem))))
 """
 
 
@@ -50,6 +60,8 @@ def test_slow_packages_wait_and_models_need_neither_torchvision_nor_a_network(tm
     assert done.returncode == 0, done.stderr[-2000:]
     shown = json.loads(done.stdout)
     assert shown["imported"] == []
+    assert "explainers.add_choice" in TOLD
+    assert shown["absent"] == []
     assert shown["logits"] == [1, 2]
     assert shown["labels"] == ["bad", "middling", "good"]
     assert "someone/other is not in the local cache and offline mode is on (HF_HUB_OFFLINE)" in shown["problem"]
