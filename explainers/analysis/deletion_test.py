@@ -21,7 +21,8 @@ from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput
 from explainers.models.removal.input_removal import input_removal
-from explainers.models.removal.token_removal import BeforePass, How, TokenRemoval
+from explainers.models.removal.token_removal import BeforePass, TokenRemoval
+from explainers.models.removal.ways import How
 from explainers.records.result import Explanation
 from explainers.records.session import checker
 from explainers.rendering.plain import align

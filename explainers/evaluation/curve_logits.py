@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
-from explainers.errors import ExplainerError
 from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
-from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
-from explainers.models.removal.patches import patch_removal
-from explainers.models.removal.token_removal import How
+from explainers.models.removal.patches import black_picture, blackened, patch_removal
+from explainers.models.removal.token_removal import answer, repeated_to
+from explainers.models.removal.ways import How
 from explainers.models.removal.words import word_removal
 from explainers.records.session import checker
 
@@ -65,7 +63,7 @@ class CurveLogits:
         tensors: Mapping[str, Tensor],
         grid: tuple[int, int] | None,
         content: Tensor,
-        how: str | None,
+        how: How | None,
         cancelled: Callable[[], bool] | None = None,
         at_once: int | None = None,
     ) -> None:
@@ -76,7 +74,7 @@ class CurveLogits:
     def along(self, curves: Sequence[RemovalCurve], scores: Tensor) -> list[Tensor]:
         """Logits (M, steps, C) along each curve, of scores (M, N). What several curves or methods ask alike is asked once."""
         logits: dict[int, Tensor] = {}
-        numbers_by_way: dict[str | None, list[int]] = {}
+        numbers_by_way: dict[How | None, list[int]] = {}
         for number, curve in enumerate(curves):
             if curve.pixels:
                 logits[number] = self._pixel_logits(curve, scores)
@@ -90,21 +88,13 @@ class CurveLogits:
                 logits[number] = part.unflatten(0, keep.shape[:2])
         return [logits[number] for number in range(len(curves))]
 
-    def _removal(self, how: str | None) -> tuple[int, Callable[[Tensor], Tensor]]:
+    def _removal(self, how: How | None) -> tuple[int, Callable[[Tensor], Tensor]]:
         """How many tokens must stay, and a function from those that do, bool (K, N), to logits (K, C)."""
-        if how == "black":
-            return 0, self._black_patches
-        way: How | None = how  # type: ignore[assignment]
         if self.grid is not None:
-            removal = patch_removal(self.model, self.tensors, self.grid, way, self.at_once)
+            removal = patch_removal(self.model, self.tensors, self.grid, how, self.at_once)
         else:
-            removal = word_removal(self.model, self.tensors, self.content, way or "removed", self.at_once)
+            removal = word_removal(self.model, self.tensors, self.content, how or "removed", self.at_once)
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
-
-    def _black_patches(self, keep: Tensor) -> Tensor:
-        assert self.grid is not None
-        rows, inverse = keep.unique(dim=0, return_inverse=True)
-        return self._logits_with_black(rows.unflatten(1, self.grid))[inverse]
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
         """Logits (M, steps, C) while single pixels turn black, in the order of the maps enlarged bilinearly."""
@@ -119,24 +109,11 @@ class CurveLogits:
         return _PICTURES if self.at_once is None else max(1, min(_PICTURES, self.at_once // len(self.content)))
 
     def _logits_with_black(self, keep: Tensor) -> Tensor:
-        """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
-        pixels = self.tensors["pixel_values"]
-        height, width = pixels.shape[-2:]
-        black = self.model.prepare(Image.new("RGB", (width, height))).tensors["pixel_values"]
-        if black.shape != pixels.shape:
-            raise ExplainerError(f"{self.model.name} prepares a black picture in another shape, so pixels cannot be set to black.")
-        answers = []
+        """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of pixels, is False."""
+        black, answers = black_picture(self.model, self.tensors), []
         for part in keep.split(self._pictures()):
             self._check()
-            is_kept = F.interpolate(part[:, None].to(pixels), size=(height, width), mode="nearest") > 0.5
-            tensors = {
-                name: torch.where(is_kept, tensor, black)
-                if name == "pixel_values"
-                else tensor.expand(len(part), *tensor.shape[1:])
-                if self.model.is_sample(name)
-                else tensor
-                for name, tensor in self.tensors.items()
-            }
-            with torch.no_grad(), evaluating(self.model.module):
-                answers.append(self.model.forward(tensors).float().cpu())
+            repeated = repeated_to(self.model, self.tensors, len(part))
+            pixels = blackened(repeated["pixel_values"], part, black)
+            answers.append(answer(self.model, {**repeated, "pixel_values": pixels}).float().cpu())
         return torch.cat(answers)

@@ -19,6 +19,7 @@ from explainers.methods.requirements import for_probability, variants
 from explainers.metrics import METRICS, Metric, find_metrics
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.model import Model
+from explainers.models.removal.ways import How, ways_for
 from explainers.models.resizing import Resize, resized
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 
@@ -47,20 +48,6 @@ _GIVEN_BY = {
     "cell": "cell",
     "rationale": "rationale",
     "passages": "rationale",
-}
-#: In which ways tokens are taken away, by the kind of the inputs.
-WAYS: dict[str, dict[str, str]] = {
-    "image": {
-        "removed": "the model does not see them at all",
-        "zeroed": "their embeddings become zero",
-        "painted": "their patches get the mean colour",
-        "black": "their patches turn black",
-    },
-    "text": {
-        "removed": "the model does not see them at all",
-        "masked": "they become [MASK]",
-        "unknown": "they become [UNK]",
-    },
 }
 #: What becomes of texts that are longer than the model takes.
 LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}
@@ -93,7 +80,7 @@ class Plan:
     target: ExplainedTarget = "predicted"
     explains: Explains = "logit"
     resize: Resize | None = None
-    how: str | None = None
+    how: How | None = None
     right: RightLabels = "any"
     steps: int = TENTHS_OF_ALL
     seed: int = 0
@@ -124,7 +111,7 @@ def make_plan(
     target: ExplainedTarget = "predicted",
     explains: Explains = "logit",
     resize: Resize | None = None,
-    how: str | None = None,
+    how: How | None = None,
     right: RightLabels = "any",
     steps: int = TENTHS_OF_ALL,
     seed: int = 0,
@@ -177,8 +164,8 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
     limit, how, long_texts, steps = (options[name] for name in ("limit", "how", "long_texts", "steps"))
     if limit is not None and limit < 1:
         raise ExplainerError("The limit must be at least 1 input.")
-    if how is not None and how not in WAYS[data.kind]:
-        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(WAYS[data.kind])}.")
+    if how is not None and how not in ways_for(data.kind):
+        raise ExplainerError(f"how={how!r} is no way to take tokens from {data.kind}s: choose {', '.join(ways_for(data.kind))}.")
     if long_texts is not None and long_texts not in LONG_TEXTS:
         raise ExplainerError(f"long_texts={long_texts!r}: choose one of {', '.join(LONG_TEXTS)}.")
     for name, choices in CHOICES.items():

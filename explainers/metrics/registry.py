@@ -12,6 +12,7 @@ from torch import Tensor
 
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.models.removal.ways import How
 
 Direction = Literal["higher", "lower"]
 Unit = Literal["share", "number"]
@@ -73,7 +74,7 @@ class RemovalCurve:
     order: Literal["most", "least", "smallest"] = "most"
     keeps_first: bool = False
     rounding: Literal["down", "up"] = "down"
-    how: str | None = None
+    how: How | None = None
     pixels: bool = False
     of: Literal["probabilities", "logits"] = "probabilities"
     special: bool = False

@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--draws", type=int, default=5, help="random orders that the random baseline is the mean of (default 5)")
     parser.add_argument(
         "--how",
-        choices=("removed", "painted", "zeroed", "masked", "unknown"),
-        help="in which way tokens go (default: removed where the model allows it)",
+        metavar="HOW",
+        help="in which way tokens go, such as removed or painted (default: removed where the model allows it)",
     )
     parser.add_argument("--out", metavar="FILE", type=Path, help=f"write the figure or the numbers: a file ending in {', '.join(FIGURES)}")
     parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
@@ -42,7 +42,10 @@ def run(args: argparse.Namespace) -> None:
     """Explain one input, test its maps, and print, or write, what came out."""
     check_out_file(args.out, FIGURES)
     from explainers.analysis.deletion_test import check_draws, deletion_test, even_shares
+    from explainers.models.removal.ways import REMOVAL_WAYS, check_how
 
+    if args.how is not None:
+        check_how(args.how, tuple(REMOVAL_WAYS), "tokens")
     shares = even_shares(args.steps)
     check_draws(args.draws)
     model, result = explained(args)

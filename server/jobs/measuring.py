@@ -58,10 +58,11 @@ def metric_choices(data: Dataset) -> list[dict[str, Any]]:
 
 def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str, Any]]]:
     """The values of each option for inputs of this kind, in words, each with the reason where it cannot be chosen."""
-    from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, WAYS, reason_against_target
+    from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, reason_against_target
+    from explainers.models.removal.ways import REMOVAL_WAYS, ways_for
     from explainers.models.resizing import RESIZES
 
-    words: dict[str, Mapping[str, str]] = {**CHOICES, "how": WAYS[data.kind]}
+    words: dict[str, Mapping[str, str]] = {**CHOICES, "how": {way: REMOVAL_WAYS[way].words for way in ways_for(data.kind)}}
     reasons: dict[str, Callable[[str], str | None]] = {"target": lambda value: reason_against_target(value, data)}
     if data.kind == "image":
         words["resize"] = {str(name): text for name, text in RESIZES.items()}

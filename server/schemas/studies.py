@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
+from explainers.models.removal.ways import HowOfPages
 from server.schemas.base import Grid, Schema, absent
 from server.schemas.explanations import Map, ModelInput, Target
 
@@ -46,7 +47,7 @@ class DeletionQuestion(Schema):
     replace: dict[int, Annotated[str, Field(max_length=200)]] | None = Field(
         None, min_length=1, max_length=1000, description="One answer, texts: words in place of others, by their index in input.words."
     )
-    how: Literal["removed", "painted"] | None = Field(
+    how: HowOfPages | None = Field(
         None,
         description="One answer, images: patches are taken out (removed) or painted in the mean colour (painted); none: taken out where "
         "the model allows it.",
@@ -62,7 +63,6 @@ class ScoresToTest(Schema):
     target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
 
 
-How = Literal["removed", "painted"]
 NumberName = Literal["probability", "logit", "value"]
 
 

@@ -15,7 +15,8 @@ from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, removal_counts, removal_order
 from explainers.models.inputs.types import TextPair, Windows
 from explainers.models.removal.input_removal import input_removal
-from explainers.models.removal.token_removal import How, TokenRemoval
+from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.ways import How
 from server.http.problems import Problem
 from server.schemas.studies import FRACTIONS
 from server.studies.rewriting import find_again, rewrite

@@ -8,7 +8,7 @@ import { outline, patchName } from "../maps/mapcanvas.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
- * @import { EditedAnswer, ImageInput, Target } from "../core/schemas.js"
+ * @import { DeletionQuestion, EditedAnswer, ImageInput, Target } from "../core/schemas.js"
  * @import { Grid, Started } from "../core/types.js"
  * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
@@ -17,9 +17,10 @@ import { ChangeTable } from "./answerchange.js";
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
 /** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-/** @type {{[how: string]: string}} */
+/** @typedef {NonNullable<DeletionQuestion["how"]>} How */
+/** @type {Record<How, string> & {[how: string]: string}} */
 const WAYS = { removed: "taken out", painted: "painted grey" };
-/** @type {{[how: string]: string}} */
+/** @type {Record<How, string> & {[how: string]: string}} */
 const HOW = {
   removed: "Hidden patches are taken out: the model gets fewer tokens, and nothing in their place.",
   painted: "Hidden patches are painted grey, in the mean colour: the model gets as many tokens as before.",

@@ -7,6 +7,7 @@ How they are taken away is an option, ``how``. The default:
   Where the model does know (windows, relative positions, mixing over tokens), patches are ``painted`` in the mean colour.
 * word pieces, of texts and of prompts, are ``removed``: left out of ``input_ids``, and the text closes up.
 
-The others: ``zeroed`` sets the embedded tokens of patches to zero (LibraGrad, for models that cannot drop tokens); ``masked`` puts the
-tokenizer's mask token in the place of a word piece, ``unknown`` its token for unknown words (Ali et al. 2022); positions stay.
+The others: ``zeroed`` sets the embedded tokens of patches to zero (LibraGrad, for models that cannot drop tokens); ``black`` paints the
+patches black; ``masked`` puts the tokenizer's mask token in the place of a word piece, ``unknown`` its token for unknown words (Ali et al.
+2022); positions stay. ``ways.py`` has them all.
 """

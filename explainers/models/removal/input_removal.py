@@ -11,7 +11,8 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
-from explainers.models.removal.token_removal import How, TokenRemoval
+from explainers.models.removal.token_removal import TokenRemoval
+from explainers.models.removal.ways import How
 from explainers.models.removal.words import prompt_removal, window_removal, word_removal
 
 

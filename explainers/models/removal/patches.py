@@ -1,4 +1,4 @@
-"""Take patches of an image away: their tokens dropped or zeroed, or the patches painted in the mean colour."""
+"""Take patches of an image away: their tokens dropped or zeroed, or the patches painted in the mean colour or black."""
 
 from __future__ import annotations
 
@@ -6,25 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
-from explainers.models.removal.token_removal import (
-    OF_PATCHES,
-    REFUSALS,
-    Hook,
-    How,
-    TokenRemoval,
-    agree,
-    answer,
-    check_how,
-    fewest_tokens,
-    most_tokens,
-    repeated_to,
-)
+from explainers.models.removal.token_removal import REFUSALS, Hook, TokenRemoval, agree, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.ways import OF_PATCHES, How, check_how
 
 
 def patch_removal(
@@ -33,8 +23,8 @@ def patch_removal(
     """An image, a batch of one, and its ``grid`` of (rows, columns) of patches, in raster order.
 
     ``tokens`` is how many may go through one forward pass; None: as suits the device.
-    ``how`` is "removed", "zeroed" or "painted"; None removes them where the model allows it, and paints them elsewhere.
-    Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
+    ``how`` is one of :data:`explainers.models.removal.ways.OF_PATCHES`; None removes them where the model allows it, and paints them
+    elsewhere. Raises ExplainerError for another one, and for "removed" where the model counts on all of its patches.
     """
     if how is not None:
         check_how(how, OF_PATCHES, "patches")
@@ -45,6 +35,13 @@ def patch_removal(
         repeated = repeated_to(model, tensors, len(keep))
         return answer(model, {**repeated, "pixel_values": painted(repeated["pixel_values"], keep, grid)})
 
+    def blacken(keep: Tensor) -> Tensor:
+        repeated = repeated_to(model, tensors, len(keep))
+        return answer(model, {**repeated, "pixel_values": blackened(repeated["pixel_values"], keep.unflatten(1, grid), black)})
+
+    if how == "black":
+        black = black_picture(model, tensors)
+        return TokenRemoval("black", count, 0, blacken, most)
     refused = model.block_kind.no_removal
     if how in ("removed", "zeroed") and refused is not None:
         raise ExplainerError(f"{refused.format(name=model.name)}: choose how=painted.")
@@ -85,6 +82,24 @@ def painted(pixels: Tensor, keep: Tensor, grid: tuple[int, int]) -> Tensor:
     """Pixels (K, C, height, width), normalised, times how much of each patch is kept (K, N) in 0..1: 0 is the mean colour."""
     shown = F.interpolate(keep.to(pixels).unflatten(1, grid)[:, None], size=pixels.shape[-2:], mode="nearest")
     return pixels * shown
+
+
+def black_picture(model: Model, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Pixels (1, C, height, width) of a black picture, as the model is given it in the place of ``tensors``. Raises ExplainerError where
+    its preparation changes their shape.
+    """
+    pixels = tensors["pixel_values"]
+    height, width = pixels.shape[-2:]
+    black = model.prepare(Image.new("RGB", (width, height))).tensors["pixel_values"]
+    if black.shape != pixels.shape:
+        raise ExplainerError(f"{model.name} prepares a black picture in another shape, so pixels cannot be set to black.")
+    return black
+
+
+def blackened(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
+    """Pixels (K, C, height, width), ``black`` where ``keep`` bool (K, rows, columns), of patches or pixels, is False."""
+    is_kept = F.interpolate(keep[:, None].to(pixels), size=pixels.shape[-2:], mode="nearest") > 0.5
+    return torch.where(is_kept, pixels, black)
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:

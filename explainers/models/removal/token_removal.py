@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,9 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.eval_mode import evaluating
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
+from explainers.models.removal.ways import How
 from explainers.models.structure.hooks import hooked, in_this_thread
 
-How = Literal["removed", "painted", "zeroed", "masked", "unknown"]
-#: In which ways patches are taken away, and in which word pieces.
-OF_PATCHES: tuple[How, ...] = ("removed", "zeroed", "painted")
-OF_WORDS: tuple[How, ...] = ("removed", "masked", "unknown")
 BATCH = 64  # inputs in one forward pass
 TOKENS = 2000  # in one forward pass on a CPU: longer passes are no faster a token, and others are let in between two passes
 #: Called before every forward pass with how many inputs are answered, and how many there are; it may raise to stop.
@@ -29,15 +26,6 @@ BeforePass = Callable[[int, int], None]
 Hook = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], tuple[Any, Any] | None]
 #: What a model may raise that counts on something which is not there; memory that runs out is another matter.
 REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
-
-
-def check_how(how: str, ways: Sequence[How], kind: str) -> None:
-    """Raise ExplainerError unless ``how`` is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces") are taken."""
-    if how in ways:
-        return
-    known = how in OF_PATCHES or how in OF_WORDS
-    wrong = f"is for {'images' if ways is OF_WORDS else 'texts'}" if known else f"is no way to take {kind} away"
-    raise ExplainerError(f"how={how!r} {wrong}: {kind} are {', '.join(ways[:-1])} or {ways[-1]}.")
 
 
 def _nothing(done: int, total: int) -> None:

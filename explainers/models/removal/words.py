@@ -10,16 +10,8 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
-from explainers.models.removal.token_removal import (
-    OF_WORDS,
-    How,
-    TokenRemoval,
-    answer,
-    check_how,
-    fewest_tokens,
-    most_tokens,
-    repeated_to,
-)
+from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
+from explainers.models.removal.ways import OF_WORDS, How, check_how
 
 
 def word_removal(

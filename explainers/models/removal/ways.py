@@ -1,0 +1,56 @@
+"""The ways in which tokens are taken away: what they are called, what they are for, and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from explainers.errors import ExplainerError
+
+How = Literal["removed", "zeroed", "painted", "black", "masked", "unknown"]
+#: Those that one answer about an image can be asked for over HTTP and on the pages.
+HowOfPages = Literal["removed", "painted"]
+
+
+@dataclass(frozen=True)
+class RemovalWay:
+    """One way: its ``name``, the ``kinds`` of inputs that it is for, and what becomes of the tokens, in words."""
+
+    name: How
+    kinds: tuple[Literal["image", "text"], ...]
+    words: str
+
+
+#: Every way by its name, those that suit most models first.
+REMOVAL_WAYS: dict[How, RemovalWay] = {
+    way.name: way
+    for way in (
+        RemovalWay("removed", ("image", "text"), "the model does not see them at all"),
+        RemovalWay("zeroed", ("image",), "their embeddings become zero"),
+        RemovalWay("painted", ("image",), "their patches get the mean colour"),
+        RemovalWay("black", ("image",), "their patches turn black"),
+        RemovalWay("masked", ("text",), "they become [MASK]"),
+        RemovalWay("unknown", ("text",), "they become [UNK]"),
+    )
+}
+
+
+def ways_for(kind: str) -> tuple[How, ...]:
+    """In which ways tokens of an "image" or a "text" are taken away."""
+    return tuple(name for name, way in REMOVAL_WAYS.items() if kind in way.kinds)
+
+
+#: In which ways patches are taken away, and in which word pieces.
+OF_PATCHES, OF_WORDS = ways_for("image"), ways_for("text")
+
+
+def check_how(how: str, ways: Sequence[How], kind: str) -> How:
+    """The way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces")
+    are taken away.
+    """
+    for way in ways:
+        if way == how:
+            return way
+    wrong = f"is for {'images' if ways is OF_WORDS else 'texts'}" if how in REMOVAL_WAYS else f"is no way to take {kind} away"
+    raise ExplainerError(f"how={how!r} {wrong}: {kind} are {', '.join(ways[:-1])} or {ways[-1]}.")
