@@ -39,7 +39,8 @@ class Loss:
     @property
     def words(self) -> str:
         """Kind and places in words."""
-        others = f" and {len(self.places) - 1} more places" if len(self.places) > 1 else ""
+        more = len(self.places) - 1
+        others = f" and {more} more place{'s' if more > 1 else ''}" if more > 0 else ""
         return self.title + (f" in {self.places[0]}{others}" if self.places and self.places[0] else "")
 
 

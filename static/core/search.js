@@ -46,7 +46,10 @@ export const anyOf = (group) => ANY + group;
 function rank(word, text) {
   const lower = word.toLowerCase();
   const at = lower.indexOf(text);
-  return at <= 0 ? at : /[^\p{L}\p{N}]/u.test(lower[at - 1]) ? 1 : 2;
+  if (at <= 0) return at;
+  for (let next = at; next > 0; next = lower.indexOf(text, next + 1))
+    if (/[^\p{L}\p{N}]/u.test(lower[next - 1])) return 1;
+  return 2;
 }
 
 const EXACT = 0,

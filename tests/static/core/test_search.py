@@ -31,9 +31,10 @@ def test_labels_synonyms_and_groups_are_found() -> None:
 
 
 def test_what_begins_with_it_comes_before_what_has_it_inside() -> None:
-    classes = [{"label": label} for label in ("polecat", "wild cat", "cat", "tomcat", "caterpillar")]
+    labels = ("polecat", "wild cat", "cat", "tomcat", "caterpillar", "bobcat, wild cat")
+    classes = [{"label": label} for label in labels]
     (found,) = compute_all(FOUND, [[classes, "cat"]])
-    assert [line.split(" | ")[0] for line in found] == ["cat", "caterpillar", "wild cat", "polecat", "tomcat"]
+    assert [line.split(" | ")[0] for line in found] == [*("cat", "caterpillar", "wild cat", "bobcat, wild cat", "polecat", "tomcat")]
 
 
 def test_a_list_ends_after_sixty() -> None:
