@@ -93,6 +93,23 @@ def test_files_that_are_linked_exist() -> None:
         assert not [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()], page
 
 
+#: Files that a page shows how to add, whole.
+ADDED_BY_RECIPES = {"static/tools/meanscore.js", "static/styles/tools/meanscore.css", "vitrine_example.py"}
+
+
+@pytest.mark.parametrize("page", [*DOCUMENTS, "CONTRIBUTING.md"])
+def test_paths_of_the_tree_that_are_named_exist(page: str) -> None:
+    """Every `path/of/the/tree`, and every script and module that is named alone."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
+    folders = ("explainers", "server", "static", "templates", "tests", "tools", "embedded", "experiments", "benchmarks", "docs", "deploy")
+    files = {file.name for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".js", ".css")}
+    named = set(re.findall(r"`([\w./-]+)`", text)) - ADDED_BY_RECIPES
+    paths = [path for path in named if re.match(rf"({'|'.join(folders)})/[\w./-]+$", path)]
+    alone = [name for name in named if re.fullmatch(r"[\w-]+\.(py|js|css)", name)]
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    assert not [name for name in alone if name not in files]
+
+
 def test_the_readme_is_short_and_leads_to_every_document() -> None:
     """What is generated or long stands in ``docs``, one click away, or two."""
     assert len(README.splitlines()) <= 130

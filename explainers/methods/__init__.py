@@ -11,7 +11,7 @@ from explainers.methods.registry import METHOD_NEEDS, METHODS, method
 from explainers.methods.requests import Request, parse
 from explainers.methods.variants import Variant, all_variants_of, count_methods, variants_of
 
-for _family in (
+for _module in (
     "attention",
     "relevance",
     "positions",
@@ -25,7 +25,7 @@ for _family in (
     "own_masks",
     "control",
 ):
-    import_module(f"explainers.methods.implementations.{_family}")
+    import_module(f"explainers.methods.implementations.{_module}")
 
 __all__ = [
     "METHODS",

@@ -102,8 +102,8 @@ def explain(
     precision  ``auto``: maps of relevance are computed in the model's own precision, and in float64 where their estimated rounding error
               is too large (over a thousandth of the largest score: docs/precision.md); ``double``: all of them in float64. Each says which
               it was, and why
-    next_method  asked before each method, with the specs that are left, which of them comes next; None of its own: no more, and what is
-              left is not computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
+    next_method  asked before each method, with the specs that are left, which of them comes next. If it returns None, no further method is
+              computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
               the methods of the same rule come with it: they share its passes. None: all of ``methods`` in their order
 
     The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
@@ -189,8 +189,8 @@ def _explain(
             for session_target, owners in targets_and_owners:
                 for request in group:
                     check()
-                    read_maps = partial(_run_method, request, session.samples)
-                    maps = compute_maps(session, session_target, request.rule, request.read, read_maps)
+                    make_maps = partial(_maps_of_samples, request, session.samples)
+                    maps = compute_maps(session, session_target, request.rule, request.read, make_maps)
                     for owner, attribution in zip(owners, maps, strict=True):
                         explanations[owner].maps.append(attribution)
                         if observer is not None:
@@ -318,10 +318,10 @@ def _make_completeness(
     return _Completeness(model, tensors, labels, [target.only(sample) for target in targets])
 
 
-def _run_method(
+def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
-    """Run one method, unless what it finds is known already, and cut them into one attribution a sample."""
+    """One map a sample of what a method gives for all of them; ``output`` is that, where it is known already."""
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
     scores, is_difference = output.scores.detach(), trace.chosen.halves is not None

@@ -45,7 +45,7 @@ class MethodOutput:
     rest    (B, S): what that sum has of no block
     sizes   (B, S): of a score that is a sum of terms, the sum of their absolute values, which says what rounding may have done to it
     seed_correlations  for each sample how much its map would correlate with that of another seed (None: not known), of a method that
-            draws at random: see :mod:`explainers.methods.implementations.seeds`
+            draws at random: see :mod:`explainers.methods.seed_correlations`
     notes   for each sample what people must know of its map alone; empty where there is nothing. What holds for all: ``trace.note``
     """
 

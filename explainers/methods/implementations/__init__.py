@@ -1,1 +1,1 @@
-"""The methods: from a trace to one score a token. Each module holds one family."""
+"""The methods: from a trace to one score a token. A module holds methods that compute alike; its family each method declares itself."""

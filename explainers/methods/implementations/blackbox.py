@@ -18,8 +18,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
-from explainers.methods.implementations.seeds import add_seed_correlations, group_of
 from explainers.methods.registry import method
+from explainers.methods.seed_correlations import add_seed_correlations, group_of
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.removal.patches import painted, patch_removal

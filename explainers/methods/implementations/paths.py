@@ -15,8 +15,8 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.declaration import Promise
 from explainers.methods.implementations.gradients import AT
-from explainers.methods.implementations.seeds import add_seed_correlations, group_of
 from explainers.methods.registry import GRADIENT_ALSO, method
+from explainers.methods.seed_correlations import add_seed_correlations, group_of
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels
 

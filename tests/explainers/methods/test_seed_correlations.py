@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import explainers
-from explainers.methods.implementations.seeds import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.methods.registry import METHODS
+from explainers.methods.seed_correlations import SAMPLE_GROUPS, group_of, samples_for, seed_correlation
 from explainers.records.notes import kind_of
 from tests.explainers.support.explained import TEXT, text_model
 from tests.explainers.support.pair import TARGET
