@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from explainers.evaluation.html import rank_methods
 from explainers.evaluation.marks import best_methods
+from explainers.evaluation.statistics import rank_methods
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.variants import Variant
 from server.run_reports import CONTROL, RunReport, read_run_reports

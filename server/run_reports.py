@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.evaluation.html import format_value, rank_methods
+from explainers.evaluation.html import format_value
 from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.reporting import EXAMPLES, REPORT, check_report
+from explainers.evaluation.statistics import rank_methods
 from explainers.methods.registry import is_control
 from explainers.methods.specs import split_spec
 from server.http.problems import Problem

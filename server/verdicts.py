@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explainers.evaluation.html import rank_methods
+from explainers.evaluation.statistics import rank_methods
 from explainers.methods.specs import split_spec
 from server.method_ranking import MethodRanking
 from server.run_reports import CONTROL, RunReport

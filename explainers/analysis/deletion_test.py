@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from explainers.analysis.target_output import ExplainedNumber, TargetOutput, target_output
+from explainers.analysis.target_output import FollowedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput
@@ -103,7 +103,7 @@ class DeletionTest:
     """
 
     target: str
-    explains: ExplainedNumber
+    explains: FollowedNumber
     how: How
     tokens: int
     fractions: tuple[float, ...]
@@ -115,7 +115,7 @@ class DeletionTest:
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def read(self) -> ExplainedNumber:
+    def read(self) -> FollowedNumber:
         """What ``explains`` was called in 0.1."""
         return self.explains
 

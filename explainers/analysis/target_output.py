@@ -13,7 +13,8 @@ from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.records.targets import Classes, ResolvedTarget, resolve, target_from_json
 
-ExplainedNumber = Literal["probability", "logit", "value"]
+#: The number that is followed while an input changes: ``value`` where a model predicts a number and no class.
+FollowedNumber = Literal["probability", "logit", "value"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TargetOutput:
 
     label: str
     resolved: ResolvedTarget
-    explains: ExplainedNumber = "probability"
+    explains: FollowedNumber = "probability"
 
     @property
     def kind(self) -> Output:
@@ -59,5 +60,5 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     kind = target_from_json(target, None if model.kind == "clip" else labels)
     resolved = resolve(kind, Classes.of(model, labels), torch.zeros(1, len(labels)))
     by_logit = not kind.has_probability or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
-    explains: ExplainedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
+    explains: FollowedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     return TargetOutput(target["label"], resolved, explains)

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 from explainers.evaluation.examples import draw_example, unpack_scores
 from explainers.evaluation.marks import best_methods, cannot_tell
 from explainers.evaluation.protocol_in_words import protocol_in_words
+from explainers.evaluation.statistics import rank_methods
 from explainers.methods.registry import is_control
 
 _CASES = 3  # metrics, at most, of which cases are shown, one of each family first
@@ -105,13 +106,6 @@ def format_value(value: float | None, unit: str) -> str:
     if value is None:
         return "–"
     return f"{100 * value:.1f}" if unit == "share" else f"{value:.3g}"
-
-
-def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
-    """The methods that have a value, best first; by falling value where neither end is better."""
-    results = report["results"][metric["name"]]
-    sign = 1 if metric["direction"] == "lower" else -1
-    return sorted((spec for spec in results if results[spec]["value"] is not None), key=lambda spec: sign * results[spec]["value"])
 
 
 def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]]:

@@ -22,11 +22,11 @@ from explainers.models.model import Model
 from explainers.models.removal.ways import How, ways_for
 from explainers.models.resizing import Resize, resized
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
+from explainers.records.targets.target import ExplainedNumber
 
 __all__ = ["Plan", "make_plan"]
 
 ExplainedTarget = Literal["predicted", "second", "gold", "each"]
-Explains = Literal["logit", "probability"]
 RightLabels = Literal["any", "first"]
 #: What each choice of a protocol means, by the option's name: for messages, reports and help.
 CHOICES: dict[str, dict[str, str]] = {
@@ -78,7 +78,7 @@ class Plan:
     metrics: tuple[str, ...]
     limit: int | None = None
     target: ExplainedTarget = "predicted"
-    explains: Explains = "logit"
+    explains: ExplainedNumber = "logit"
     resize: Resize | None = None
     how: How | None = None
     right: RightLabels = "any"
@@ -109,7 +109,7 @@ def make_plan(
     *,
     limit: int | None = None,
     target: ExplainedTarget = "predicted",
-    explains: Explains = "logit",
+    explains: ExplainedNumber = "logit",
     resize: Resize | None = None,
     how: How | None = None,
     right: RightLabels = "any",

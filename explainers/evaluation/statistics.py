@@ -40,6 +40,13 @@ class Estimates:
         return find_ties(self.values, self.p_of_pairs, direction)
 
 
+def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
+    """The methods that have a value, best first; by falling value where neither end is better."""
+    results = report["results"][metric["name"]]
+    sign = 1 if metric["direction"] == "lower" else -1
+    return sorted((spec for spec in results if results[spec]["value"] is not None), key=lambda spec: sign * results[spec]["value"])
+
+
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
     """Which of M methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
     of them; none is where neither end of the metric is better.

@@ -227,8 +227,8 @@ def table(report: dict[str, Any]) -> str:
         has_counts,
         inputs_in_words,
         lacks_values,
-        rank_methods,
     )
+    from explainers.evaluation.statistics import rank_methods
 
     metrics = report["metrics"]
     first = rank_methods(report, metrics[0])

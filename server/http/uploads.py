@@ -27,11 +27,6 @@ def _too_large(settings: Settings) -> Problem:
     return limits(settings)["upload"].problem()
 
 
-def open_image(data: bytes, settings: Settings) -> Image.Image:
-    """As :func:`open_picture`, RGB with 8 bits: greys of more are shown through the window of their file or of their range."""
-    return to_rgb(open_picture(data, settings))
-
-
 def open_picture(data: bytes, settings: Settings) -> Image.Image:
     """The first frame of an image file, or a slice of DICOM, upright; RGB, transparency on white, but for greys of more than 8 bits.
 

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from server.http.problems import Problem, suggestion
 from server.http.visitors import Visitor
 from server.jobs.feed import Feed, event
 from server.jobs.model_facts import ModelFacts
+from server.schemas.models import ModelState
 from server.settings import environment_name
 
-State = Literal["available", "loading", "loaded", "failed"]
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
 _MOST_FAILED = 20
 #: Whoever runs the server, and the server itself, know of all models.
@@ -44,7 +44,7 @@ class ModelEntry:
     owner: str = ""  # whose it is; "" is everybody's
     failure_report: str | None = None  # where it could not be opened, to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
-    state: State = "available"
+    state: ModelState = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None
     feed: Feed = field(default_factory=Feed)

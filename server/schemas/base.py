@@ -18,7 +18,6 @@ def absent(says: str | None = None) -> Any:
     return Field(default_factory=lambda: None, description=says)
 
 
-ExplainedNumber = Literal["logit", "probability"]
 OptionValue = bool | int | float | str  # of an option of a method
 Grid = tuple[int, int]  # rows, columns
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1

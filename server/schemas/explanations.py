@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from explainers.models.outputs import Output
-from server.schemas.base import Box, CitationFields, ExplainedNumber, Grid, Message, OptionValue, ProblemDocument, Schema, absent
+from explainers.records.targets.target import ExplainedNumber
+from server.schemas.base import Box, CitationFields, Grid, Message, OptionValue, ProblemDocument, Schema, absent
 from server.schemas.question import ExplainOptions
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]

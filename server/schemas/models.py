@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Json
 
+from explainers.models.inputs.types import ModelKind
 from server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
 from server.schemas.methods import Variant
 
-Kind = Literal["image", "clip", "text"]
 ModelState = Literal["available", "loading", "loaded", "failed"]
 
 
@@ -61,7 +61,7 @@ class Model(Schema):
     """A model of the list."""
 
     name: str
-    kind: Kind | None = Field(description="null where it is not known yet.")
+    kind: ModelKind | None = Field(description="null where it is not known yet.")
     title: str
     description: str
     embedded: bool

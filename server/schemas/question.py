@@ -6,7 +6,7 @@ uses it reads it of the :class:`Question`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, get_args
 
 from fastapi import UploadFile
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -15,15 +15,16 @@ from typing_extensions import TypeAliasType
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import GreyWindow
+from explainers.models.inputs.types import Side
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.session import Precision
-from server.schemas.base import Box, ExplainedNumber, Schema
+from explainers.records.targets.target import ExplainedNumber
+from server.schemas.base import Box, Schema
 
 # FastAPI takes a tuple for a field that is sent several times, and the name of a type for one value
 CropBox = TypeAliasType("CropBox", Box)
 GreyLevels = TypeAliasType("GreyLevels", tuple[float, float])  # level, width
-Side = Literal["image", "text"]
-READS: tuple[ExplainedNumber, ...] = ("logit", "probability")
+READS: tuple[ExplainedNumber, ...] = get_args(ExplainedNumber)
 
 
 def wrong(slug: str, detail: str, send: str) -> PydanticCustomError:

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Json
 
-from explainers.evaluation.plan import MOST_STEPS, ExplainedTarget, Explains, RightLabels
+from explainers.evaluation.plan import MOST_STEPS, ExplainedTarget, RightLabels
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import Resize
 from explainers.pipeline.long_texts import LongTexts
+from explainers.records.targets.target import ExplainedNumber
 from server.schemas.base import Message, ProblemDocument, Schema, absent
 from server.schemas.methods import Preset
 
@@ -18,7 +19,7 @@ class RunOptions(Schema):
     """How a run measures, as ``vitrine evaluate`` takes it. Null: as suits the model."""
 
     target: ExplainedTarget = Field("predicted", description="Which class is explained.")
-    explains: Explains = Field("logit", description="Which number of it.")
+    explains: ExplainedNumber = Field("logit", description="Which number of it.")
     resize: Resize | None = Field(None, description="How pictures are brought to the model's size; null: as it was trained.")
     how: str | None = Field(None, max_length=40, description="In which way tokens are taken away.")
     right: RightLabels = Field("any", description="Which labels of an input count as right.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from explainers.models.inputs.types import ModelKind
 from server.schemas.base import Schema, absent
-from server.schemas.models import Kind
 
 
 class PromptSet(Schema):
@@ -17,7 +17,7 @@ class Sample(Schema):
     """An input to try."""
 
     id: str
-    kind: Kind
+    kind: ModelKind
     model: str
     title: str
     note: str = absent()

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
+from explainers.analysis.target_output import FollowedNumber
 from explainers.models.removal.ways import HowOfPages
 from server.schemas.base import Grid, Schema, absent
 from server.schemas.explanations import Map, ModelInput, Target
@@ -63,9 +64,6 @@ class ScoresToTest(Schema):
     target: str | None = Field(None, max_length=2000, description="The label of one of the explained targets; none: the first.")
 
 
-NumberName = Literal["probability", "logit", "value"]
-
-
 class Curve(Schema):
     """What the model says while tokens are taken away: ``area`` is that under the number that ``read`` names."""
 
@@ -103,7 +101,7 @@ class DeletionCurves(Study):
     """The deletion test of the maps of a target."""
 
     target: str
-    read: NumberName = Field(description="What areas and ranks are made of.")
+    read: FollowedNumber = Field(description="What areas and ranks are made of.")
     how: str
     tokens: int
     fractions: list[float]
@@ -117,7 +115,7 @@ class EditedAnswer(Study):
     """What the model says with exactly these tokens gone."""
 
     target: str
-    read: NumberName
+    read: FollowedNumber
     how: str
     tokens: int
     removed: list[int]
@@ -131,7 +129,7 @@ class EditedAnswer(Study):
 class DeletionScore(Study):
     """How well scores name what the model needs."""
 
-    read: NumberName
+    read: FollowedNumber
     area: float = Field(description="Under the curve while tokens go most important first: the lower, the better.")
     how: str
     tokens: int

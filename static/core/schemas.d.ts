@@ -838,7 +838,7 @@ export interface MixedRule {
 export interface Model {
   name: string;
   /** null where it is not known yet. */
-  kind: "image" | "clip" | "text" | null;
+  kind: "image" | "text" | "clip" | null;
   title: string;
   description: string;
   embedded: boolean;
@@ -863,7 +863,7 @@ export interface Model {
 export interface ModelDetail {
   name: string;
   /** null where it is not known yet. */
-  kind: "image" | "clip" | "text" | null;
+  kind: "image" | "text" | "clip" | null;
   title: string;
   description: string;
   embedded: boolean;
@@ -1680,7 +1680,7 @@ export interface Runs {
 /** An input to try. */
 export interface Sample {
   id: string;
-  kind: "image" | "clip" | "text";
+  kind: "image" | "text" | "clip";
   model: string;
   title: string;
   note?: string;

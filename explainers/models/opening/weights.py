@@ -6,7 +6,7 @@ import argparse
 import pathlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,6 @@ class Weights:
     architecture: str | None = None
     labels: Any = None
     stored: str = "float32"
-    clues: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -14,6 +14,8 @@ from explainers.citation import Citation
 from explainers.models.outputs import probabilities
 from explainers.records.targets.names import Classes
 
+#: Which number of the output is explained.
+ExplainedNumber = Literal["logit", "probability"]
 #: The name of a class as it is shown, or as it is written.
 NameOf = Callable[[Any], str]
 #: A class name from its text: a label, an index, or a set of classes such as ``any:dog``.
@@ -76,7 +78,7 @@ class Target(ABC):
     """
 
     kind: ClassVar[str]
-    explains: ClassVar[Literal["logit", "probability"]] = "logit"
+    explains: ClassVar[ExplainedNumber] = "logit"
     has_prefix: ClassVar[bool] = True
     has_probability: ClassVar[bool] = False
     note: ClassVar[str | None] = None

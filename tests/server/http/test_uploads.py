@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from explainers.models.inputs.images import to_rgb
 from server.http.problems import Problem
-from server.http.uploads import encoded, forbid_bombs, open_image
+from server.http.uploads import encoded, forbid_bombs, open_picture
 from server.settings import Settings, load_settings
 from tests.server.conftest import picture
 
@@ -50,7 +51,7 @@ def smooth() -> Image.Image:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF"])
 def test_every_format_is_read(kind: str, settings: Settings) -> None:
-    image = open_image(file(smooth(), kind), settings)
+    image = open_picture(file(smooth(), kind), settings)
     assert (image.mode, image.size) == ("RGB", (64, 48))
     difference = np.abs(np.asarray(image, float) - np.asarray(smooth(), float))
     assert difference.max() < 12
@@ -60,7 +61,7 @@ def test_every_format_is_read(kind: str, settings: Settings) -> None:
 def test_a_photo_is_turned_upright(kind: str, settings: Settings) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by a quarter to the right
-    image = open_image(file(smooth(), kind, exif=exif if kind == "TIFF" else exif.tobytes()), settings)
+    image = open_picture(file(smooth(), kind, exif=exif if kind == "TIFF" else exif.tobytes()), settings)
     assert image.size == (48, 64)
     values = np.asarray(image.convert("L"), float)
     assert values[0].mean() < 20
@@ -68,7 +69,7 @@ def test_a_photo_is_turned_upright(kind: str, settings: Settings) -> None:
 
 
 def test_cmyk_is_read(settings: Settings) -> None:
-    image = open_image(file(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG"), settings)
+    image = open_picture(file(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG"), settings)
     red, green, blue = image.getpixel((4, 4))  # type: ignore[misc]
     assert red > 200
     assert max(green, blue) < 60
@@ -76,18 +77,18 @@ def test_cmyk_is_read(settings: Settings) -> None:
 
 def test_sixteen_bits_are_scaled_not_clipped(settings: Settings) -> None:
     values = np.linspace(0, 65535, 64, dtype=np.uint16).reshape(8, 8)
-    image = open_image(file(Image.fromarray(values), "PNG"), settings)
+    image = to_rgb(open_picture(file(Image.fromarray(values), "PNG"), settings))
     assert np.abs(np.asarray(image)[..., 0] - values / 257).max() <= 1
 
 
 def test_transparency_is_white(settings: Settings) -> None:
-    image = open_image(file(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "PNG"), settings)
+    image = open_picture(file(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), "PNG"), settings)
     assert image.getpixel((0, 0)) == (255, 255, 255)
 
 
 def test_an_animation_gives_its_first_frame(settings: Settings) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
-    image = open_image(file(frames[0], "GIF", save_all=True, append_images=frames[1:]), settings)
+    image = open_picture(file(frames[0], "GIF", save_all=True, append_images=frames[1:]), settings)
     assert image.getpixel((0, 0)) == (255, 0, 0)
 
 
@@ -125,7 +126,7 @@ def test_what_cannot_be_taken_is_refused(what: str) -> None:
     made, chosen, status, kind = REFUSED[what]
     data, settings = made(), load_settings(SETTINGS[chosen], {})
     with pytest.raises(Problem) as caught:
-        open_image(data, settings)
+        open_picture(data, settings)
     assert (caught.value.status, caught.value.slug) == (status, kind)
     assert caught.value.send
     if status == 413:
@@ -139,7 +140,7 @@ def test_pixels_are_counted_before_they_are_decoded(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
     with pytest.raises(Problem, match="megapixels"):
-        open_image(giant_png(1001, 1000), settings)
+        open_picture(giant_png(1001, 1000), settings)
 
 
 def test_a_fresh_encoding_carries_nothing_along() -> None:
