@@ -30,7 +30,8 @@ PLACE = 0.2
 _TOP, _FEW = 0.1, 3
 _STRONGEST = 20  # of more words, to be among them says nothing
 #: A word is named that at least this share of the methods have among their strongest, and that chance names in one text of twenty.
-_MOST, _CHANCE = 2 / 3, 0.05
+_LEAST_SHARE = 2 / 3  # of the methods, at least, that have to name the words
+_CHANCE = 0.05  # at most, that as many would name them at random
 _NAMED = 3  # words
 _MINUS = "\N{MINUS SIGN}"
 _LEAST_TOKENS = 10  # ranks of fewer say little: chance alone gives a correlation of 0.8 once in 200
@@ -228,7 +229,7 @@ def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]
     keys = [
         key
         for key, voters in sorted(votes.items(), key=lambda item: -len(item[1]))
-        if len(voters) >= _MOST * len(maps) and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _CHANCE
+        if len(voters) >= _LEAST_SHARE * len(maps) and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _CHANCE
     ][:_NAMED]
     if not keys:
         return ""

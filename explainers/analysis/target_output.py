@@ -57,8 +57,8 @@ def target_output(model: Model, labels: Sequence[str], target: Mapping[str, Any]
     A lone prompt is read by its logit, as its probability is 1 whatever is shown; so is a prompt whose own words go, as they make its own
     similarity and not that of the others.
     """
-    kind = target_from_json(target, None if model.kind == "clip" else labels)
-    resolved = resolve(kind, Classes.of(model, labels), torch.zeros(1, len(labels)))
-    by_logit = not kind.has_probability or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
+    explained = target_from_json(target, None if model.kind == "clip" else labels)
+    resolved = resolve(explained, Classes.of(model, labels), torch.zeros(1, len(labels)))
+    by_logit = not explained.has_probability or (model.output == "softmax" and len(labels) == 1) or model.side == "text"
     explains: FollowedNumber = "value" if model.output == "regression" else "logit" if by_logit else "probability"
     return TargetOutput(target["label"], resolved, explains)

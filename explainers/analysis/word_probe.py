@@ -60,7 +60,7 @@ class WordProbe:
 
     model     its name
     target    the class, or group of classes, whose numbers are read
-    method    the map of the first text; the others are by the same method
+    attribution  the map of the first text; the others are by the same method
     texts     one for each word, in the order of the groups
     notes     what a reader should know, such as words that the model does not know
     """
@@ -68,9 +68,14 @@ class WordProbe:
     model: str
     target: str
     template: str
-    method: Attribution
+    attribution: Attribution
     texts: tuple[FilledText, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> Attribution:
+        """The name of ``attribution`` in 0.2."""
+        return self.attribution
 
     @property
     def groups(self) -> list[dict[str, Any]]:
@@ -93,7 +98,7 @@ class WordProbe:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as ``POST /api/probes`` gives it."""
-        method = self.method
+        method = self.attribution
         return {
             "model": self.model,
             "target": self.target,
@@ -112,14 +117,14 @@ class WordProbe:
         rows += [[group["name"], f"mean of {group['words']}", *(f"{group[key]:.4f}" for key in keys)] for group in self.groups]
         if self.difference is not None:
             rows.append([" - ".join(self.difference["between"]), "", *(f"{self.difference[key]:+.4f}" for key in keys)])
-        head = f"{self.target} by {self.model}: {self.template}; relevance by {self.method.method}"
+        head = f"{self.target} by {self.model}: {self.template}; relevance by {self.attribution.method}"
         return "\n".join([head, *align(rows, left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
         """The table and the map of the first text: what a notebook shows."""
         from explainers.rendering.notebook import map_html, text_html
 
-        return text_html(str(self), map_html(self.method, None))
+        return text_html(str(self), map_html(self.attribution, None))
 
     def save(self, path: Path | str) -> None:
         """Write the numbers as ``.json``. Raises ExplainerError for another ending."""

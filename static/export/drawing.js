@@ -17,9 +17,9 @@ import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
  * @import { Drawable, MapPlate } from "../maps/types.js"
  */
 
-const LINE = 27;
+const LINE_HEIGHT = 27;
 const WIDTH = { picture: 220, alone: 448, text: 440 };
-const MIX = 0.48; // of a word's ground at full score, as on the page
+const FULL_SCORE_OPACITY = 0.48; // of the colour behind a word, as on the page
 
 /** @param {number[]} colour */
 const rgb = (colour) => `rgb(${colour.map(Math.round).join(",")})`;
@@ -140,10 +140,10 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
   for (const { text, t, struck } of segments) {
     for (const piece of text.split(/(\s+)/).filter(Boolean)) {
       const long = widthOf(piece, font);
-      if (/\n/.test(piece)) [x, y] = [0, y + LINE];
+      if (/\n/.test(piece)) [x, y] = [0, y + LINE_HEIGHT];
       else if (!piece.trim()) x += x ? long : 0;
       else {
-        if (x && x + long > width) [x, y] = [0, y + LINE];
+        if (x && x + long > width) [x, y] = [0, y + LINE_HEIGHT];
         const fill = rgb(hue(t, signed, view));
         const thick = Math.round(4 * Math.abs(t));
         if (t)
@@ -154,7 +154,7 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
               width: round(long),
               height: 20,
               fill,
-              "fill-opacity": round(MIX * Math.abs(t)),
+              "fill-opacity": round(FULL_SCORE_OPACITY * Math.abs(t)),
             }),
           );
         if (thick)

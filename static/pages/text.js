@@ -23,7 +23,7 @@ let longText = null; // once a text is long
 let submitted = null; // what was sent last: it is asked before the answer begins
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 /** @type {Started | null} the input as the model read it, and where the windows of a long one lie */
-let read = null;
+let started = null;
 
 /**
  * A text in the chosen grain.
@@ -52,8 +52,8 @@ function tellWindows(windows, words) {
 }
 
 /** Lay the text out in the chosen grain on every plate. */
-function cut() {
-  if (read) workbench.plateSet.setBase(laidOut(read));
+function layOut() {
+  if (started) workbench.plateSet.setBase(laidOut(started));
   page.compare.cut();
   workbench.plateSet.colour();
 }
@@ -101,12 +101,12 @@ const pageSteps = {
     openSample(sample, workbench.address.targets, false);
   },
   started(info, job, isNew) {
-    read = info;
+    started = info;
     const { text, words } = /** @type {TextInput} */ (info.input);
     if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
     tellWindows(info.windows ?? [], words);
     unsubmitted.look();
-    if (isNew) cut();
+    if (isNew) layOut();
     return showOnce(words.length);
   },
   openSample(sample) {
@@ -121,9 +121,9 @@ const page = new ClassPage("text", pageSteps, { baseOf: (id, info) => laidOut(in
 const { workbench } = page;
 byId("controls").append(...wordControls(workbench.view));
 workbench.view.follow((now, before) => {
-  if (now.grain === before.grain || !read) return;
+  if (now.grain === before.grain || !started) return;
   workbench.focus.set({ at: -1, locked: false });
-  cut();
+  layOut();
 });
 field.addEventListener("input", () => (isWritten = true));
 const plain = (/** @type {string} */ text) => text.replace(/\r\n?/g, "\n"); // as a field holds it
@@ -136,7 +136,8 @@ byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
 const unsubmitted = new Unsubmitted(
   byId("writing"),
   () =>
-    read !== null && ![plain(workbench.question.input?.text ?? laidOut(read).text), submitted].includes(field.value),
+    started !== null &&
+    ![plain(workbench.question.input?.text ?? laidOut(started).text), submitted].includes(field.value),
   "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
 );
 field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {

@@ -101,7 +101,7 @@ export class Answering {
     const { plateSet } = this.workbench;
     this.mapProgress.arrive(plateSet.shown.map(({ spec }) => spec));
     const [done, all] = [plateSet.shown, plateSet.variants].map((variants) => variants.filter(isMethod));
-    say("status", all.length ? `${done.length} of ${countMethods(all)}` : "random comes");
+    say("status", all.length ? `${done.length} of ${countMethods(all)}` : "waiting for the random map");
   }
 
   /**

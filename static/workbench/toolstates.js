@@ -15,7 +15,7 @@ const FORMER_NAMES = new Map([
 /** @param {string} name */
 const currentName = (name) => FORMER_NAMES.get(name) ?? name;
 
-const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.readout"
+const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.method"
 
 /** What is open on a page, and how it stands. */
 export class ToolStates {
@@ -33,12 +33,12 @@ export class ToolStates {
      * @param {string} tool
      * @param {object} part
      */
-    const ask = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
+    const addPart = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
     const query = new URLSearchParams(search);
-    for (const tool of query.getAll("open")) ask(currentName(tool), { open: true });
+    for (const tool of query.getAll("open")) addPart(currentName(tool), { open: true });
     for (const [name, value] of query) {
       const [, tool, part] = PART.exec(currentName(name)) ?? [];
-      if (tool) ask(currentName(tool), { [part]: value });
+      if (tool) addPart(currentName(tool), { [part]: value });
     }
   }
 

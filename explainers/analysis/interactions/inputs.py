@@ -26,10 +26,14 @@ EntryBlock = Literal["first", "last"]
 class Encoded:
     """One input of one encoder.
 
-    model     the encoder, whose ``entry`` is the block that the tokens enter
-    tokens    (S, width), x^1; ``start`` the same of the baseline
-    units     (units, S) sums tokens to units: patches or words
-    every     (S,) 1 for each token that is no padding, the class token and other special ones included
+    model            the encoder, whose ``entry`` is the block that the tokens enter
+    tensors          what the encoder was given, a batch of one
+    record           what of the picture or text it read; ``notes`` what a reader should know of that
+    embedding        (D,), float32: what the encoder gives, which the similarity compares
+    tokens           (S, width), x^1; ``baseline_tokens`` the same of the baseline, where the path to them begins
+    units            (units, S), 1 where a token belongs to a unit: a patch or a word
+    is_token         (S,), 1 for each token that is no padding, the class token and other special ones included
+    grid             (rows, columns) of the patches; None for a text
     """
 
     model: Model
@@ -38,9 +42,9 @@ class Encoded:
     notes: tuple[str, ...]
     embedding: Tensor
     tokens: Tensor
-    start: Tensor
+    baseline_tokens: Tensor
     units: Tensor
-    every: Tensor
+    is_token: Tensor
     grid: tuple[int, int] | None
 
 
@@ -79,9 +83,9 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
         notes=prepared.notes[0],
         embedding=recording.logits.detach()[0].float().cpu(),
         tokens=x,
-        start=torch.zeros_like(x) if baseline == "zero" else _empty_tokens(model, prepared.tensors, record, mask),
+        baseline_tokens=torch.zeros_like(x) if baseline == "zero" else _empty_tokens(model, prepared.tensors, record, mask),
         units=units,
-        every=mask.float().cpu(),
+        is_token=mask.float().cpu(),
         grid=recording.layout.grid,
     )
 

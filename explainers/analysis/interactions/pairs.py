@@ -348,7 +348,7 @@ def _products(side: Encoded, settings: _Settings) -> Tensor:
         for part in parts:
             settings.check()
             rows = _pad_rows(sums[part], len(parts[0])).to(side.tokens)
-            products[part] += weight * linear.push(rows[:, :, None] * (side.tokens - side.start))[: len(part)].float().cpu()
+            products[part] += weight * linear.push(rows[:, :, None] * (side.tokens - side.baseline_tokens))[: len(part)].float().cpu()
     return products
 
 
@@ -360,13 +360,13 @@ def _along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
         for part in parts:
             settings.check()
             signal = linear.pull(_pad_rows(directions[part], len(parts[0])).to(side.tokens))[: len(part)]
-            shares[part] += weight * (signal * (side.tokens - side.start)).sum(-1).float().cpu()
+            shares[part] += weight * (signal * (side.tokens - side.baseline_tokens)).sum(-1).float().cpu()
     return shares @ _sums(side).T
 
 
 def _sums(side: Encoded) -> Tensor:
     """(units + 1, S): the tokens of each unit, and at last every token."""
-    return torch.cat([side.units, side.every[None]])
+    return torch.cat([side.units, side.is_token[None]])
 
 
 def _parts(count: int, side: Encoded) -> list[Tensor]:
@@ -388,5 +388,5 @@ def _linearise(side: Encoded, copies: int, settings: _Settings) -> Iterator[tupl
     rerun = rerunner(side.model, tensors, settings.check)
     points, weights = points_and_weights(settings.quadrature, settings.steps) if settings.steps else ([1.0], [1.0])
     for point, weight in zip(points, weights, strict=True):
-        entry = None if point == 1 else lambda x, point=float(point): torch.lerp(side.start.to(x), x, point)
+        entry = None if point == 1 else lambda x, point=float(point): torch.lerp(side.baseline_tokens.to(x), x, point)
         yield Linearised(rerun(entry=entry), settings.rule), float(weight)

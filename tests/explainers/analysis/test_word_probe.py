@@ -31,7 +31,7 @@ def test_each_text_is_what_explain_says_of_it(probe: explainers.WordProbe) -> No
         assert text.relevance == pytest.approx(sum(words), rel=1e-3, abs=1e-6)
         assert text.probability == pytest.approx(alone.target.probability, rel=1e-4)
         assert text.logit == pytest.approx(alone.target.logit, rel=1e-3, abs=1e-5)
-    assert probe.method.method == METHOD
+    assert probe.attribution.method == probe.method.method == METHOD
 
 
 def test_means_and_what_divides_the_groups(probe: explainers.WordProbe) -> None:

@@ -78,11 +78,11 @@ class Unchanged(ActivationChoice):
     holds = True
 
     def curve(self, curve: Curve, signal: Tensor) -> Tensor:
-        """The signal."""
+        """The signal as it came, whatever the slope."""
         return signal
 
     def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor:
-        """The signal, of a variance too."""
+        """The signal as it came, whatever the exponent, of a variance too."""
         return signal
 
 

@@ -57,7 +57,7 @@ class LinearChoice(Choice):
         of_value = attention.key.mT @ at_kv
         return (signal @ attention.kv.mT, at_kv @ attention.value.mT, of_value) if weighs else (None, None, of_value)
 
-    # What follows comes before the choices of attention and normalisation.
+    # What follows is applied to a signal before the choice of attention or of normalisation gets it.
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
         """The signal at a matrix product, as it is to be shared."""
@@ -75,7 +75,7 @@ class LinearChoice(Choice):
 
 
 class Derivative(LinearChoice):
-    """The derivative."""
+    """The transpose of each linear map, as the chain rule has it."""
 
     value = "jacobian"
     title = "derivative"
@@ -87,7 +87,7 @@ class Derivative(LinearChoice):
     counts_biases = True
 
     def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
-        """Through the weights."""
+        """The signal times the transposed weights; the bias times the signal is accounted for."""
         if linear.bias is not None:
             linear.account(signal, linear.bias)
         return linear.pull(signal)
@@ -103,11 +103,11 @@ class Derivative(LinearChoice):
         return signal * factor
 
     def pool(self, pool: Pool, signal: Tensor) -> Tensor:
-        """The derivative."""
+        """To the places that were pooled, each by its weight."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """The constant."""
+        """The constant itself: its signal times it is a bias term."""
         return constant
 
 

@@ -311,7 +311,7 @@ def test_an_empty_text_is_its_special_tokens_around_one_of_padding() -> None:
     side = encode(encoder(model, example=prepared.tensors), prepared, "empty")
     with torch.no_grad():
         embedded = module.bert.embeddings(torch.tensor([[CLASS, PADDING, SEPARATOR, PADDING, PADDING]]))[0]
-    torch.testing.assert_close(side.start, embedded)
+    torch.testing.assert_close(side.baseline_tokens, embedded)
     found = explainers.alike(model, "a good film", "not a bad movie", rule="gradient", steps=4, baseline="empty", block="last")
     assert found.pairs.shape == (3, 4)
     assert (found.baseline, found.block, found.quadrature) == ("empty", "last", "gauss_legendre")
