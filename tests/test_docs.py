@@ -93,8 +93,8 @@ def test_files_that_are_linked_exist() -> None:
         assert not [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()], page
 
 
-#: Files that a page shows how to add, whole.
-ADDED_BY_RECIPES = {"static/tools/meanscore.js", "static/styles/tools/meanscore.css", "vitrine_example.py"}
+#: What a page shows how to add, and where an operator puts certificates.
+ADDED_BY_PEOPLE = {"static/tools/meanscore.js", "static/styles/tools/meanscore.css", "vitrine_example.py", "deploy/tls/"}
 
 
 @pytest.mark.parametrize("page", [*DOCUMENTS, "CONTRIBUTING.md"])
@@ -103,7 +103,7 @@ def test_paths_of_the_tree_that_are_named_exist(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
     folders = ("explainers", "server", "static", "templates", "tests", "tools", "embedded", "experiments", "benchmarks", "docs", "deploy")
     files = {file.name for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".js", ".css")}
-    named = set(re.findall(r"`([\w./-]+)`", text)) - ADDED_BY_RECIPES
+    named = set(re.findall(r"`([\w./-]+)`", text)) - ADDED_BY_PEOPLE
     paths = [path for path in named if re.match(rf"({'|'.join(folders)})/[\w./-]+$", path)]
     alone = [name for name in named if re.fullmatch(r"[\w-]+\.(py|js|css)", name)]
     assert not [path for path in paths if not (ROOT / path).exists()]
