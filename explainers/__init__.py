@@ -9,22 +9,22 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
-from explainers.analysis.inspection import QUANTITIES, contributions, head_maps
-from explainers.analysis.interactions import Interaction, alike, interaction
+from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
+from explainers.analysis.interactions import Interaction, input_interaction, interaction
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
 from explainers.analysis.summary import Summary, summarise
 from explainers.analysis.word_probe import WordProbe, word_probe
 from explainers.autograd.backward_rule import backward_rule
-from explainers.autograd.rules import KINDS, RULES, Rule, Strength, add_choice, add_rule
+from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, Strength, add_choice, add_rule
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods import METHODS
+from explainers.methods import METHODS, requirements
 from explainers.methods.registry import method
-from explainers.methods.requirements import all_variants, default_methods, for_probability, variants
+from explainers.methods.requirements import all_variants, default_methods, variants
 from explainers.metrics import METRICS
 from explainers.models.abstention import Abstention
-from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
@@ -45,10 +45,10 @@ from explainers.serving import LiveServer, serve
 
 __all__ = [
     "CLRP",
-    "KINDS",
+    "HEAD_QUANTITIES",
     "METHODS",
     "METRICS",
-    "QUANTITIES",
+    "OPERATOR_KINDS",
     "RULES",
     "SGLRP",
     "TARGETS",
@@ -86,7 +86,7 @@ __all__ = [
     "TextPair",
     "Threads",
     "Trace",
-    "Windowed",
+    "WindowedPicture",
     "WordProbe",
     "add_block_kind",
     "add_choice",
@@ -94,15 +94,14 @@ __all__ = [
     "add_target",
     "agreement",
     "agreement_sentence",
-    "alike",
     "all_variants",
     "backward_rule",
     "contributions",
     "default_methods",
     "deletion_test",
     "explain",
-    "for_probability",
     "head_maps",
+    "input_interaction",
     "interaction",
     "load",
     "method",
@@ -117,5 +116,7 @@ __all__ = [
 ]
 
 Reading, pairs = MethodOutput, all_variants  # their names in 0.1
+KINDS, QUANTITIES, Windowed, alike = OPERATOR_KINDS, HEAD_QUANTITIES, WindowedPicture, input_interaction  # their names in 0.2
+for_probability = requirements.for_probability  # public in 0.2
 
 load_plugins()  # last: their modules import what is above

@@ -21,14 +21,14 @@ def rules() -> list[dict[str, Any]]:
 
 def kinds() -> list[dict[str, Any]]:
     """The kinds of operators and the choices that a rule has for each."""
-    return [{"name": name, **kind.to_json()} for name, kind in explainers.KINDS.items()]
+    return [{"name": name, **kind.to_json()} for name, kind in explainers.OPERATOR_KINDS.items()]
 
 
 def quantities() -> list[dict[str, Any]]:
     """What can be looked at in the heads of a model."""
     return [
         {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
-        for name, quantity in explainers.QUANTITIES.items()
+        for name, quantity in explainers.HEAD_QUANTITIES.items()
     ]
 
 

@@ -34,7 +34,7 @@ def rules_markdown() -> str:
     rows = [
         (f"`{rule.name}`", rule.source.short, *(chosen(value) for value in rule.choices.values())) for rule in explainers.RULES.values()
     ]
-    return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.KINDS.values())), rows)
+    return markdown_table(("rule", "source", *(kind.title.lower() for kind in explainers.OPERATOR_KINDS.values())), rows)
 
 
 def models_markdown() -> str:

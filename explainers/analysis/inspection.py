@@ -48,7 +48,7 @@ class Quantity:
 
 
 #: What can be looked at, in the order of the pages.
-QUANTITIES: dict[str, Quantity] = {
+HEAD_QUANTITIES: dict[str, Quantity] = {
     "attention": Quantity(
         "attention",
         "How much of a token's attention goes to each other token. It says where the head looks, not whether that matters to the answer.",
@@ -118,7 +118,7 @@ class HeadMaps:
         place = None if self.token is None or not is_shown[self.token] else int(is_shown[: self.token].sum())
         return {
             "quantity": self.quantity,
-            "signed": QUANTITIES[self.quantity].signed,
+            "signed": HEAD_QUANTITIES[self.quantity].signed,
             "target": self.target,
             "origin": self.origin,
             "token": place,
@@ -149,13 +149,13 @@ def head_maps(
     ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block``, one or
     several, and ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
     """
-    if quantity not in QUANTITIES:
-        raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(QUANTITIES)}.")
-    session_target, rule = _first(session), QUANTITIES[quantity].rule
+    if quantity not in HEAD_QUANTITIES:
+        raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(HEAD_QUANTITIES)}.")
+    session_target, rule = _first(session), HEAD_QUANTITIES[quantity].rule
     block_numbers = _numbers(len(session.recording.block_inputs), block, "block")
     if rule == "gradient":  # how relevance rounds is judged by all blocks
         session.plan([(RULES[rule], fields_of(f"attentions[{number}]" for number in block_numbers))])
-    read_maps = QUANTITIES[quantity].read
+    read_maps = HEAD_QUANTITIES[quantity].read
 
     def flatten_maps(trace: Trace) -> MethodOutput:
         values = [block_values.flatten(1) for block_values in read_maps(trace) if block_values is not None]

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
@@ -25,7 +25,7 @@ from explainers.models.structure.blocks import first_tensor, trial
 
 def as_list(inputs: Input) -> list[Any]:
     """One input or several as a list."""
-    if isinstance(inputs, (Image.Image, Path, str, Crop, Windowed, TextPair)):
+    if isinstance(inputs, (Image.Image, Path, str, Crop, WindowedPicture, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor | np.ndarray):
         raise ExplainerError(f"{_arrays_of(inputs)} does not say what it holds; {_wanted_of(inputs)}")

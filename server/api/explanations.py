@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import read_image, to_rgb
 from explainers.models.inputs.types import Crop
 from explainers.records.session import Precision
@@ -93,7 +93,7 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
         image = open_picture(data, services.settings)
         if window is not None:
             try:
-                image = read_image(Windowed(image, *window))
+                image = read_image(WindowedPicture(image, *window))
             except ExplainerError as error:
                 raise Problem(422, "wrong-window", f"{error}.", send="Leave window out, or send greys of more than 8 bits.") from None
         image = to_rgb(image)

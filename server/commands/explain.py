@@ -178,9 +178,9 @@ def grey_window(text: str) -> tuple[float, float]:
 
 def picture(image: Path, box: tuple[int, int, int, int] | None, window: tuple[float, float] | None) -> Input:
     """An image, or a part of it, through a window, as ``explain`` takes it."""
-    from explainers import Crop, Windowed
+    from explainers import Crop, WindowedPicture
 
-    shown = image if window is None else Windowed(image, *window)
+    shown = image if window is None else WindowedPicture(image, *window)
     return shown if box is None else Crop(shown, box)
 
 

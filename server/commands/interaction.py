@@ -86,7 +86,7 @@ def run_alike(args: argparse.Namespace) -> None:
         wanted = "texts" if model.kind == "text" else "image files"
         raise CommandError(f"{model.name} compares {wanted}: give two of them, or choose another --model")
     inputs = [Path(text) if is_file else text for text, is_file in zip(args.inputs, are_files, strict=True)]
-    _report(args, explainers.alike(model, *inputs, **_settings(args)))
+    _report(args, explainers.input_interaction(model, *inputs, **_settings(args)))
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:

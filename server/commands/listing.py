@@ -139,7 +139,7 @@ def rules_and_interactions() -> str:
         rules.append(listed(rule.name, f"{says} {rule.source}" if rule.source.authors else says))
     functions = {
         "explainers.interaction": "which part of one input goes with which part of another, in a model that compares two.",
-        "explainers.alike": "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
+        "explainers.input_interaction": "why a model finds two inputs alike: both maps of their cosine, and the pairs that matter.",
     }
     pairs = [listed(name, f"{says} {SOURCE}") for name, says in functions.items()]
     return "\n".join(["Rules", *rules]) + "\n\n" + "\n".join(["Of two inputs", *pairs])

@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import save
 
 from explainers import explain
-from explainers.models.inputs.depth import Windowed
+from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.threads import Threads
 from explainers.records.session import Cancelled
@@ -176,11 +176,11 @@ def _tokens(explanation: Any) -> int:
     return int(shapes[0].numel()) if shapes else 0
 
 
-def source_of(question: Question, settings: Settings) -> Image.Image | Crop | Windowed | TextPair | str:
+def source_of(question: Question, settings: Settings) -> Image.Image | Crop | WindowedPicture | TextPair | str:
     """The input of a question as the engine takes it."""
     if question.image is not None:
         picture = open_picture(question.image, settings)
-        whole = picture if question.window is None else Windowed(picture, *question.window)
+        whole = picture if question.window is None else WindowedPicture(picture, *question.window)
         return whole if question.crop is None else Crop(whole, question.crop)
     text = question.text or ""
     return text if question.text_pair is None else TextPair(text, question.text_pair)

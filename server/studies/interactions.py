@@ -34,7 +34,7 @@ def alike(subject: Subject, other: PastInput, **how: Any) -> dict[str, Any]:
     """Why the input of one explanation is like that of another, which the same model explained."""
     second = subject_of(other, subject.loaded, subject.cancelled, subject.tell)
     sides = [_input(side.document, side) for side in (subject, second)]
-    outcome = explainers.alike(subject.loaded, *sides, cancelled=subject.cancelled, **how)
+    outcome = explainers.input_interaction(subject.loaded, *sides, cancelled=subject.cancelled, **how)
     return {"other": other.document["id"], **_answer(subject, outcome)}
 
 

@@ -13,13 +13,13 @@ from types import ModuleType
 import pytest
 
 from explainers import TARGETS, plugins
-from explainers.autograd.rules import KINDS, RULES
+from explainers.autograd.rules import OPERATOR_KINDS, RULES
 from explainers.methods import METHODS
 from explainers.metrics import METRICS
 from explainers.models.structure.block_kinds import BLOCK_KINDS
 from tests.conftest import ROOT
 
-REGISTRIES: tuple[dict[str, object], ...] = (KINDS, RULES, TARGETS, BLOCK_KINDS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+REGISTRIES: tuple[dict[str, object], ...] = (OPERATOR_KINDS, RULES, TARGETS, BLOCK_KINDS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 
 PAGE = ROOT / "docs" / "extending.md"
 

@@ -205,7 +205,9 @@ def interaction(
     """
     model = model_of(model)
     if model.kind != "clip" or model.prompt_inputs is None:
-        raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model, or alike() for two inputs of one kind.")
+        raise ExplainerError(
+            f"{model.name} compares no image with words: choose a CLIP model, or input_interaction() for two inputs of one kind."
+        )
     settings = _check_settings(rule, steps, baseline, block, quadrature, checker(cancelled))
     words, picture = encoder(model, "text"), encoder(model, "image")
     prepared_prompt = model.prompt_inputs([prompt])
@@ -213,7 +215,7 @@ def interaction(
     return _interaction(encode(words, prepared_prompt, baseline, block), encode(picture, prepared, baseline, block), settings)
 
 
-def alike(
+def input_interaction(
     model: Any,
     first: Any,
     second: Any,

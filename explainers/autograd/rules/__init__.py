@@ -6,14 +6,14 @@ which is already multiplied by the tensor and starts as one-hot at the target.
 """
 
 from explainers.autograd.rules.choices.base import Choice, SignalKind
-from explainers.autograd.rules.kinds import KINDS, Kind, add_choice
+from explainers.autograd.rules.kinds import OPERATOR_KINDS, Kind, add_choice
 from explainers.autograd.rules.known import LIBRA_WITHOUT, RULES, add_rule, gradient_rules, rule_of
 from explainers.autograd.rules.rule import Rule
 from explainers.autograd.rules.strength import Strength
 
 __all__ = [
-    "KINDS",
     "LIBRA_WITHOUT",
+    "OPERATOR_KINDS",
     "RULES",
     "Choice",
     "Kind",

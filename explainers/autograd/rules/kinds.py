@@ -41,7 +41,7 @@ def _kind(title: str, covers: str, base: type[Choice], choices: Sequence[Choice]
 
 
 #: The fields of a rule: every kind of operator with its choices, each in one sentence.
-KINDS: dict[str, Kind] = dict(
+OPERATOR_KINDS: dict[str, Kind] = dict(
     (
         _kind("Attention", "the softmax and the two matrix products of attention", attention.AttentionChoice, attention.CHOICES),
         _kind("Normalisation", "LayerNorm, RMSNorm, L2 normalisation, division", norm.NormChoice, norm.CHOICES),
@@ -60,9 +60,9 @@ def add_choice(choice: Choice) -> Choice:
 
     Raises ExplainerError for one that is of no kind, whose value cannot stand in a rule, or whose value another choice of its kind has.
     """
-    kind = KINDS.get(getattr(choice, "kind", ""))
+    kind = OPERATOR_KINDS.get(getattr(choice, "kind", ""))
     if kind is None or not isinstance(choice, kind.base):
-        bases = ", ".join(known.base.__name__ for known in KINDS.values())
+        bases = ", ".join(known.base.__name__ for known in OPERATOR_KINDS.values())
         raise ExplainerError(f"{type(choice).__name__} is a choice of no kind: derive it from one of {bases}.")
     if missing := [name for name in ("value", "title", "says") if not hasattr(choice, name)]:
         raise ExplainerError(f"{type(choice).__name__} has no {', '.join(missing)}: send value, title and says.")
@@ -70,5 +70,5 @@ def add_choice(choice: Choice) -> Choice:
         raise ExplainerError(f"A choice cannot be called {choice.value!r}: send lower-case letters, digits and _.")
     if kind.choice(choice.value) is not None:
         raise ExplainerError(f"There is already a choice {choice.kind}={choice.value}.")
-    KINDS[choice.kind] = replace(kind, choices=(*kind.choices, choice))
+    OPERATOR_KINDS[choice.kind] = replace(kind, choices=(*kind.choices, choice))
     return choice

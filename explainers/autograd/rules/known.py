@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from explainers.autograd.rules.kinds import KINDS
+from explainers.autograd.rules.kinds import OPERATOR_KINDS
 from explainers.autograd.rules.rule import Rule
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import Citation
@@ -167,7 +167,7 @@ def rule_of(choices: Mapping[str, Any]) -> Rule:
     Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that do not go together.
     """
     for field in choices:
-        if field not in KINDS:
-            raise ExplainerError(f"A rule has no {field!r}: there are {', '.join(KINDS)}.")
+        if field not in OPERATOR_KINDS:
+            raise ExplainerError(f"A rule has no {field!r}: there are {', '.join(OPERATOR_KINDS)}.")
     made = Rule(**choices)
     return next((rule for rule in RULES.values() if rule.choices == made.choices), made)

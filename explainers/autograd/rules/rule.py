@@ -11,7 +11,7 @@ from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.choices.linear import LinearChoice
 from explainers.autograd.rules.choices.norm import NormChoice
 from explainers.autograd.rules.choices.product import ProductChoice
-from explainers.autograd.rules.kinds import KINDS
+from explainers.autograd.rules.kinds import OPERATOR_KINDS
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import UNKNOWN, Citation
 from explainers.errors import ExplainerError
@@ -19,7 +19,7 @@ from explainers.errors import ExplainerError
 
 @dataclass(frozen=True)
 class Rule:
-    """One choice for each kind of operator; :data:`KINDS` says which there are and what they do.
+    """One choice for each kind of operator; :data:`OPERATOR_KINDS` says which there are and what they do.
 
     ``strength`` has the numbers of the linear choices that take some.
 
@@ -70,7 +70,7 @@ class Rule:
     @property
     def choices(self) -> dict[str, str | bool]:
         """Kind of operator -> what was chosen for it."""
-        return {field: getattr(self, field) for field in KINDS}
+        return {field: getattr(self, field) for field in OPERATOR_KINDS}
 
     @overload
     def choice(self, kind: Literal["attention"]) -> AttentionChoice: ...
@@ -91,9 +91,9 @@ class Rule:
     def __post_init__(self) -> None:
         chosen, carried = {}, dict[str, list[str]]()
         for field, value in self.choices.items():
-            choice = KINDS[field].choice(value)
+            choice = OPERATOR_KINDS[field].choice(value)
             if choice is None:
-                raise ExplainerError(f"A rule has no choice {field}={value!r}: there are {', '.join(KINDS[field].values)}.")
+                raise ExplainerError(f"A rule has no choice {field}={value!r}: there are {', '.join(OPERATOR_KINDS[field].values)}.")
             chosen[field] = choice.with_strength(self.strength)
             if choice.carries is not None:
                 carried.setdefault(choice.carries, []).append(f"{field}={value}")

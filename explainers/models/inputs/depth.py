@@ -45,7 +45,7 @@ class GreyWindow:
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowedPicture:
     """A grey picture of more than 8 bits with the window through which the model is shown it, in units of the file's values."""
 
     image: Image.Image | Path | str | NDArray[Any]

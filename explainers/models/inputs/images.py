@@ -24,7 +24,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import (
     DICOM_SUFFIXES,
     GreyWindow,
-    Windowed,
+    WindowedPicture,
     is_deep,
     is_dicom,
     picture_of_array,
@@ -48,7 +48,7 @@ SUFFIXES = frozenset(
 )
 
 #: What is read as a picture.
-PictureSource = Image.Image | Path | str | Windowed | NDArray[Any]
+PictureSource = Image.Image | Path | str | WindowedPicture | NDArray[Any]
 #: A resized picture larger than this is never made whole: only the part that is kept is (a photo one pixel wide and 20000 tall).
 WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
 
@@ -65,7 +65,7 @@ def read_image(source: PictureSource) -> Image.Image:
 
 def read_picture(source: PictureSource) -> tuple[Image.Image, GreyWindow | None]:
     """As :func:`read_image`, and the window through which greys of more than 8 bits are shown; None of other pictures."""
-    if isinstance(source, Windowed):
+    if isinstance(source, WindowedPicture):
         return _shown(source.image, source.window)
     return _shown(source, None)
 

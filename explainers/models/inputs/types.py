@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.depth import GreyWindow, Windowed
+from explainers.models.inputs.depth import GreyWindow, WindowedPicture
 
 #: What a model takes: images, texts, or both, which it compares.
 ModelKind = Literal["image", "text", "clip"]
@@ -37,7 +37,7 @@ class Crop:
     box  x0, y0, x1, y1 in pixels of the upright original, at whose full resolution it is cut
     """
 
-    image: Image.Image | Path | str | Windowed | NDArray[Any]
+    image: Image.Image | Path | str | WindowedPicture | NDArray[Any]
     box: tuple[int, int, int, int]
 
     def check(self, size: tuple[int, int]) -> None:
@@ -51,7 +51,7 @@ class Crop:
 
 
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Single = Image.Image | Path | str | Crop | Windowed | TextPair | NDArray[Any]
+Single = Image.Image | Path | str | Crop | WindowedPicture | TextPair | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import explainers
-from explainers import METHODS, QUANTITIES, RULES, ExplainerError, Session, contributions, explain, head_maps
+from explainers import HEAD_QUANTITIES, METHODS, RULES, ExplainerError, Session, contributions, explain, head_maps
 from explainers.analysis.inspection import DIGITS
 from explainers.models.model import Model
 from tests.explainers.support import twins
@@ -143,7 +143,7 @@ def test_what_is_not_there_is_said(how: dict[str, Any], said: str) -> None:
 
 
 def test_every_quantity_says_what_it_is() -> None:
-    for one in QUANTITIES.values():
+    for one in HEAD_QUANTITIES.values():
         assert one.says.endswith((".", ")."))
         assert one.rule is None or one.rule in RULES
 

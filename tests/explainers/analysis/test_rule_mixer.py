@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import explainers
-from explainers import KINDS, METHODS, RULES, ExplainerError, Probability, Rule, mix
+from explainers import METHODS, OPERATOR_KINDS, RULES, ExplainerError, Probability, Rule, mix
 from explainers.autograd.rules import LIBRA_WITHOUT, rule_of
 from explainers.records.targets import Target
 from tests.explainers.support.wrapped import inputs, wrapped
@@ -124,8 +124,8 @@ def test_a_mix_without_a_method_says_so() -> None:
 
 def test_the_declaration_is_whole() -> None:
     """Every known rule is made of declared choices; the first choice of a kind is the ordinary gradient."""
-    assert set(KINDS) == set(RULES["gradient"].choices)
-    for field, kind in KINDS.items():
+    assert set(OPERATOR_KINDS) == set(RULES["gradient"].choices)
+    for field, kind in OPERATOR_KINDS.items():
         values = [one.value for one in kind.choices]
         assert len(set(values)) == len(values) > 1
         assert {rule.choices[field] for rule in RULES.values()} <= set(values)

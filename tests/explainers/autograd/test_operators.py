@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from explainers.autograd import mode
 from explainers.autograd.dispatch import _HANDLERS
-from explainers.autograd.rules import KINDS, RULES, Rule, rule_of
+from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, rule_of
 from tests.explainers.support.formulas import twin_of
 from tests.explainers.support.operator_cases import CASES, Case
 from tests.explainers.support.operator_cases.case import CLOSE, NEAR, assert_close, seed_for
@@ -23,7 +23,7 @@ WITH_OTHERS = {("norm", "identity"), ("activation", "identity"), ("linear", "gam
 #: Beside the rules with a name, every other choice that goes with gradients on its own.
 SINGLE = [
     rule_of({name: choice.value})
-    for name, kind in KINDS.items()
+    for name, kind in OPERATOR_KINDS.items()
     for choice in kind.choices
     if choice.carries != "relevance" and (name, choice.value) not in WITH_OTHERS
 ]

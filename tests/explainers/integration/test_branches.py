@@ -203,7 +203,7 @@ def test_what_cannot_run_says_why() -> None:
         head_maps(Session(wrapped("crossvit"), inputs("crossvit", 1), 1))
     first, second = ({"pixel_values": image[None]} for image in inputs("crossvit")["pixel_values"])
     with pytest.raises(ExplainerError, match="by no linear layer over one vector"):
-        explainers.alike(wrapped("crossvit"), first, second)
+        explainers.input_interaction(wrapped("crossvit"), first, second)
 
 
 def test_patches_of_several_sizes_are_painted_not_removed() -> None:

@@ -33,6 +33,8 @@ for name in {TOLD!r}:
     except AttributeError:
         absent.append(name)
 imported = [name for name in {SLOW!r} if name in sys.modules]
+assert (explainers.KINDS, explainers.alike) == (explainers.OPERATOR_KINDS, explainers.input_interaction)  # names of 0.2
+assert (explainers.QUANTITIES, explainers.Windowed) == (explainers.HEAD_QUANTITIES, explainers.WindowedPicture)
 
 from PIL import Image
 from transformers import ViTConfig, ViTForImageClassification

@@ -193,7 +193,7 @@ def test_a_patch_is_propagated_forward_with_the_tokens_inside_it(legacy: bool) -
 def test_two_images_are_compared_patch_by_patch() -> None:
     """The pairs of rows, tokens inside patches included, sum to the cosine where nothing else is added."""
     first, second = ({"pixel_values": image[None]} for image in images()["pixel_values"])
-    compared = explainers.alike(model(False, biased=False), first, second)
+    compared = explainers.input_interaction(model(False, biased=False), first, second)
     assert compared.pairs.shape == (PATCHES, PATCHES)
     assert float(compared.pairs.sum()) == pytest.approx(compared.cosine, abs=1e-5)
 

@@ -11,6 +11,7 @@ import explainers
 from explainers import METHODS, RULES, Citation, ExplainerError, Probability, Rule, explain
 from explainers.methods import parse
 from explainers.methods.registry import INTEGRATED, ROW, TOKEN_ROW
+from explainers.methods.requirements import for_probability
 from explainers.methods.specs import Option
 from tests.explainers.support.explained import image_model, picture
 
@@ -141,7 +142,7 @@ def test_without_methods_a_probability_leaves_out_relevance_and_says_so() -> Non
     assert all(spec in found.notes[0] for spec in left_out)
     target = found.to_json()["targets"][0]
     assert (target["read"], target["of"], target["label"]) == ("probability", model.labels[1], f"p({model.labels[1]})")
-    assert explainers.for_probability(["random", "rollout"]) == (["random", "rollout"], None)
+    assert for_probability(["random", "rollout"]) == (["random", "rollout"], None)
 
 
 def test_a_method_with_two_sources_is_refused() -> None:

@@ -149,7 +149,7 @@ def test_results_of_analyses_show_their_table_and_their_picture() -> None:
     for shown, pictures in (
         (explainers.deletion_test(model, result, draws=1), 1),
         (explainers.regions(result, "input_x_gradient:libra"), 1),
-        (explainers.alike(model, picture(), picture()), 2),
+        (explainers.input_interaction(model, picture(), picture()), 2),
         (explainers.summarise(model, [picture()], "Zebra", "input_x_gradient:libra"), 1),
         (explainers.summarise(text, ["a good film", "a bad film"], "positive", "input_x_gradient:libra"), 0),
     ):

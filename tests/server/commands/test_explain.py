@@ -113,7 +113,7 @@ def test_a_window_shows_greys_of_12_bits(tmp_path: Path, capsys: pytest.CaptureF
     assert main([*asked, "--window", "1000,200"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["input"]["window"] == {"level": 1000, "width": 200, "source": "set"}
-    expected = explainers.explain(explainers.load("scenes-vit"), explainers.Windowed(scan, 1000, 200), None, ["rollout"])
+    expected = explainers.explain(explainers.load("scenes-vit"), explainers.WindowedPicture(scan, 1000, 200), None, ["rollout"])
     assert found["maps"][0]["scores"] == pytest.approx(expected.maps[0].to_json()["scores"], rel=1e-5)
     with pytest.raises(SystemExit):
         main([*asked, "--window", "20"])

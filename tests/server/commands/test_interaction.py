@@ -27,7 +27,7 @@ def test_interaction_prints_and_writes_what_the_library_gives(photo: Path, tmp_p
 
 def test_alike_takes_two_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = ["A dull film.", "What a bore."]
-    expected = explainers.alike(explainers.load("reviews-bert"), *texts, rule="gradient", steps=2)
+    expected = explainers.input_interaction(explainers.load("reviews-bert"), *texts, rule="gradient", steps=2)
     command = ["alike", *texts, "--rule", "gradient", "--steps", "2", "--device", "cpu", "--json", "--out", str(tmp_path / "a.json")]
     assert main(command) == 0
     document = json.loads(capsys.readouterr().out)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import explainers
-from explainers import KINDS, QUANTITIES, RULES, Contrast, Probability, Session
+from explainers import HEAD_QUANTITIES, OPERATOR_KINDS, RULES, Contrast, Probability, Session
 from tests.server.conftest import Check, Site, picture, png
 from tests.server.support.tiny_models import TEXT, tiny, tiny_site
 
@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said(site: Site, refused: Check) -> None:
 
 def test_what_there_is_to_choose_is_declared_once(site: Site) -> None:
     kinds = site.get("/api/rules")["kinds"]
-    assert kinds == json.loads(json.dumps([{"name": name, **kind.to_json()} for name, kind in KINDS.items()]))
+    assert kinds == json.loads(json.dumps([{"name": name, **kind.to_json()} for name, kind in OPERATOR_KINDS.items()]))
     quantities = site.get("/api/quantities")["quantities"]
-    assert [one["name"] for one in quantities] == list(QUANTITIES)
+    assert [one["name"] for one in quantities] == list(HEAD_QUANTITIES)
     assert all(one["says"] and one["title"] for one in quantities)

@@ -58,14 +58,14 @@ def test_words_and_patches(site: Site, side: str) -> None:
 def test_two_pictures(site: Site) -> None:
     one, other = (site.ask(png(i), methods=["random"], wait=True).json() for i in (0, 1))
     found = ask(site, f"{one['id']}/alike", other=other["id"])
-    same(found, explainers.alike(tiny("scenes-vit"), picture(0), picture(1)))
+    same(found, explainers.input_interaction(tiny("scenes-vit"), picture(0), picture(1)))
     assert found["other"] == other["id"]
 
 
 def test_two_texts(site: Site) -> None:
     texts = ["a good film", "not a bad movie"]
     one, other = (site.ask(model="reviews-bert", text=text, methods=["random"], wait=True).json() for text in texts)
-    same(ask(site, f"{one['id']}/alike", other=other["id"]), explainers.alike(tiny("reviews-bert"), *texts))
+    same(ask(site, f"{one['id']}/alike", other=other["id"]), explainers.input_interaction(tiny("reviews-bert"), *texts))
 
 
 def test_what_cannot_be_compared(site: Site, refused: Check) -> None:

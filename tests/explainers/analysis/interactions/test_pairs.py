@@ -136,7 +136,7 @@ class Embeds(nn.Module):
 def test_other_rules_take_the_place_of_the_jacobian(clip: Model, pixels: dict[str, Tensor], rule: str) -> None:
     """Two pictures: every pair from maps of Input x Gradient, one for each dimension of the embedding, explained as if it were a class."""
     other = {"pixel_values": pixels["pixel_values"].flip(-1) * 0.7 + 0.1}
-    found = explainers.alike(clip, pixels, other, rule=rule)
+    found = explainers.input_interaction(clip, pixels, other, rule=rule)
     tower = explainers.wrap(Embeds(clip.module), kind="image", blocks=clip.blocks, entry=clip.blocks[0], preprocess=SQUARE)
     sides, embeddings = [], []
     for one in (pixels, other):
@@ -155,18 +155,18 @@ def test_other_rules_take_the_place_of_the_jacobian(clip: Model, pixels: dict[st
 
 
 def test_an_input_is_wholly_alike_itself_and_sides_can_be_exchanged(clip: Model, pixels: dict[str, Tensor]) -> None:
-    same = explainers.alike(clip, pixels, pixels)
+    same = explainers.input_interaction(clip, pixels, pixels)
     assert same.cosine == pytest.approx(1, abs=1e-6)
     torch.testing.assert_close(same.pairs, same.pairs.T)
     other = {"pixel_values": pixels["pixel_values"].roll(7, -1)}
-    there, back = explainers.alike(clip, pixels, other), explainers.alike(clip, other, pixels)
+    there, back = explainers.input_interaction(clip, pixels, other), explainers.input_interaction(clip, other, pixels)
     torch.testing.assert_close(there.pairs, back.pairs.T)
     torch.testing.assert_close(there.maps[0], back.maps[1])
 
 
 @pytest.mark.parametrize("prompts", [("a good film", "not a bad movie"), ("a good film", "good")])
 def test_two_texts_of_a_clip_model(clip: Model, prompts: tuple[str, str]) -> None:
-    found = explainers.alike(clip, *prompts)
+    found = explainers.input_interaction(clip, *prompts)
     assert found.pairs.shape == tuple(len(prompt.split()) for prompt in prompts)
     assert found.grids == (None, None)
     assert [word["text"] for word in found.to_json()["first"]["input"]["words"]] == prompts[0].split()
@@ -175,7 +175,7 @@ def test_two_texts_of_a_clip_model(clip: Model, prompts: tuple[str, str]) -> Non
 def test_two_texts_of_a_classifier_are_compared_before_its_last_layer() -> None:
     model = explainers.wrap(FAMILIES["bert"].build(), tokenizer=wordpiece(), labels=["against", "for", "unsure"])
     a, b = "a good film", "not a bad movie"
-    found = explainers.alike(model, a, b, rule="gradient")
+    found = explainers.input_interaction(model, a, b, rule="gradient")
     module: Any = model.module.eval()
     with torch.no_grad():
         pooled = [module.bert(**model.tensors(text)).pooler_output[0] for text in (a, b)]
@@ -186,7 +186,7 @@ def test_two_texts_of_a_classifier_are_compared_before_its_last_layer() -> None:
 def test_two_pictures_of_a_classifier() -> None:
     model = explainers.wrap(FAMILIES["vit"].build())
     pair = [{"pixel_values": FAMILIES["vit"].inputs(2)["pixel_values"][i : i + 1]} for i in range(2)]
-    found = explainers.alike(model, *pair)
+    found = explainers.input_interaction(model, *pair)
     assert found.pairs.shape == (len(found.maps[0]), len(found.maps[1])) == (12, 12)
     assert found.grids[0] == found.grids[1]
     best = found.strongest(3)
@@ -200,19 +200,19 @@ def test_names_of_pictures_are_read_as_pictures_beside_plain_words(tmp_path: Pat
     paths = [tmp_path / f"{name}{ending}" for name in "ab"]
     for path, shade in zip(paths, (40, 200), strict=True):
         Image.linear_gradient("L").point(lambda value, shade=shade: (value + shade) % 256).save(path)
-    expected = explainers.alike(wrapped, *paths)
+    expected = explainers.input_interaction(wrapped, *paths)
     for pair in (list(map(str, paths)), [paths[0], str(paths[1])]):
-        likeness = explainers.alike(wrapped, *pair)
+        likeness = explainers.input_interaction(wrapped, *pair)
         assert likeness.grids == expected.grids
         assert likeness.grids[0] is not None
         assert likeness.cosine == pytest.approx(expected.cosine)
     with pytest.raises(explainers.ExplainerError, match="there is no file"):
-        explainers.alike(wrapped, str(paths[0]), str(tmp_path / "c.png"))
+        explainers.input_interaction(wrapped, str(paths[0]), str(tmp_path / "c.png"))
     with pytest.raises(explainers.ExplainerError, match="two pictures or two texts"):
-        explainers.alike(wrapped, str(paths[0]), "a good film")
-    assert explainers.alike(wrapped, "a good film.", "a bad .png film").grids == (None, None)
+        explainers.input_interaction(wrapped, str(paths[0]), "a good film")
+    assert explainers.input_interaction(wrapped, "a good film.", "a bad .png film").grids == (None, None)
     vit = explainers.wrap(FAMILIES["vit"].build(), preprocess=Preprocessing(resize=(32, 24), crop=(32, 24)))
-    assert explainers.alike(vit, paths[0], str(paths[1])).grids[0] is not None
+    assert explainers.input_interaction(vit, paths[0], str(paths[1])).grids[0] is not None
 
 
 def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor]) -> None:
@@ -220,7 +220,7 @@ def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor])
     with pytest.raises(explainers.ExplainerError, match="compares no image with words"):
         explainers.interaction(vit, pixels, "a film")
     with pytest.raises(explainers.ExplainerError, match="two pictures or two texts"):
-        explainers.alike(clip, pixels, "a film")
+        explainers.input_interaction(clip, pixels, "a film")
     with pytest.raises(explainers.ExplainerError, match="carry gradients"):
         explainers.interaction(clip, pixels, "a film", rule="deep_taylor")
     for steps in (1.5, -1, "2"):
@@ -232,7 +232,7 @@ def test_what_cannot_be_compared_is_said(clip: Model, pixels: dict[str, Tensor])
     with pytest.raises(explainers.ExplainerError, match="cannot take pixel_values of 3x9x9"):
         explainers.interaction(clip, {"pixel_values": torch.zeros(1, 3, 9, 9)}, "a film")
     with pytest.raises(explainers.ExplainerError, match="2 inputs"):
-        explainers.alike(clip, {"pixel_values": pixels["pixel_values"].repeat(2, 1, 1, 1)}, pixels)
+        explainers.input_interaction(clip, {"pixel_values": pixels["pixel_values"].repeat(2, 1, 1, 1)}, pixels)
     with pytest.raises(explainers.Cancelled):
         explainers.interaction(clip, pixels, "a film", cancelled=lambda: True)
 
@@ -271,7 +271,7 @@ def test_the_rest_of_the_cosine_is_accounted_for_and_said(clip: Model, pixels: d
     way: dict[str, Any] = {"rule": "gradient", "steps": 8}
     (x, f), (y, g), _ = towers(clip, pixels, PROMPT)
     if what == "alike":
-        found = explainers.alike(clip, pixels, other, **way)
+        found = explainers.input_interaction(clip, pixels, other, **way)
         x, f = towers(clip, other, PROMPT)[1]
         every = float((along(x, f).sum(0) @ along(y, g).sum(0)) / (f(x).norm() * g(y).norm()))
     else:
@@ -298,7 +298,7 @@ def test_on_a_whole_path_the_baseline_terms_are_the_cosines_with_nothing(clip: M
     module: Any = clip.module.eval()
     with torch.no_grad():
         f, g, r = (_plain(module.get_image_features(**one))[0] for one in (pixels, other, nothing))
-    found = explainers.alike(clip, pixels, other, rule="gradient", steps=40, baseline="empty")
+    found = explainers.input_interaction(clip, pixels, other, rule="gradient", steps=40, baseline="empty")
     expected = float((r @ g + f @ r - r @ r) / (f.norm() * g.norm()))
     assert found.baseline_terms == pytest.approx(expected, abs=2e-4)
     assert "of an empty input" in found.notes[-1]
@@ -312,6 +312,6 @@ def test_an_empty_text_is_its_special_tokens_around_one_of_padding() -> None:
     with torch.no_grad():
         embedded = module.bert.embeddings(torch.tensor([[CLASS, PADDING, SEPARATOR, PADDING, PADDING]]))[0]
     torch.testing.assert_close(side.baseline_tokens, embedded)
-    found = explainers.alike(model, "a good film", "not a bad movie", rule="gradient", steps=4, baseline="empty", block="last")
+    found = explainers.input_interaction(model, "a good film", "not a bad movie", rule="gradient", steps=4, baseline="empty", block="last")
     assert found.pairs.shape == (3, 4)
     assert (found.baseline, found.block, found.quadrature) == ("empty", "last", "gauss_legendre")

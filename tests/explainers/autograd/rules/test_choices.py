@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
-from explainers.autograd.rules import KINDS, RULES, Choice, Rule, Strength, add_choice, rule_of
+from explainers.autograd.rules import OPERATOR_KINDS, RULES, Choice, Rule, Strength, add_choice, rule_of
 from explainers.autograd.rules.choices import ActivationChoice
 from explainers.autograd.rules.operands import Curve
 from tests.conftest import ROOT
@@ -85,7 +85,7 @@ def test_methods_take_it_and_what_it_does_not_promise_is_refused(guided: Rule) -
     with pytest.raises(ExplainerError, match="propagates tokens forward"):
         explainers.explain(wrapped("vit"), inputs("vit", 1), target=1, methods=["decompx:guided"])
     assert rule_of({"activation": "guided"}) is guided
-    assert KINDS["activation"].to_json()["choices"][-1] == {
+    assert OPERATOR_KINDS["activation"].to_json()["choices"][-1] == {
         "value": "guided",
         "title": "guided",
         "says": "What is positive of the signal is multiplied by the slope of the curve.",
@@ -132,10 +132,10 @@ class OfNoKind(Choice):
     ],
 )
 def test_a_choice_that_cannot_stand_in_a_rule_is_refused(choice: type[Choice], said: str) -> None:
-    before = KINDS["activation"]
+    before = OPERATOR_KINDS["activation"]
     with pytest.raises(ExplainerError, match=re.escape(said)):
         add_choice(choice())
-    assert KINDS["activation"] is before
+    assert OPERATOR_KINDS["activation"] is before
 
 
 def test_a_choice_that_lacks_an_operator_cannot_be_made() -> None:
@@ -153,7 +153,7 @@ def test_an_unknown_choice_cannot_be_in_a_rule() -> None:
 
 def test_a_rule_gives_its_choices_as_objects_with_its_numbers() -> None:
     rule = Rule(linear="gamma", strength=Strength(gamma=0.5))
-    assert {kind: rule.choice(kind).value for kind in KINDS} == rule.choices
+    assert {kind: rule.choice(kind).value for kind in OPERATOR_KINDS} == rule.choices
     assert rule.choice("linear").strength.gamma == 0.5  # type: ignore[attr-defined]
     assert rule == Rule(linear="gamma", strength=Strength(gamma=0.5)) != Rule(linear="gamma")
 

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 import explainers
-from explainers import Crop, ExplainerError, Model, Windowed, wrap
+from explainers import Crop, ExplainerError, Model, WindowedPicture, wrap
 from explainers.models.inputs.images import read_image
 from tests.families import FAMILIES
 
@@ -43,11 +43,11 @@ def test_a_scan_of_12_bits_spans_black_to_white(suffix: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("suffix", ["png", "tiff", "npy"])
 def test_a_window_is_set_and_recorded(suffix: str, tmp_path: Path, model: Model) -> None:
     path = saved(tmp_path, suffix)
-    prepared = model.prepare(Windowed(path, 1000.5, 255))
+    prepared = model.prepare(WindowedPicture(path, 1000.5, 255))
     expected = (SCAN.astype(int) - 873).clip(0, 255).astype(np.uint8)
     same = model.prepare(Image.fromarray(expected).convert("RGB"))
     assert torch.equal(prepared.tensors["pixel_values"], same.tensors["pixel_values"])
-    result = explainers.explain(model, Windowed(path, 1000.5, 255), methods=["raw_attention"])
+    result = explainers.explain(model, WindowedPicture(path, 1000.5, 255), methods=["raw_attention"])
     assert json.loads(json.dumps(result.to_json()))["input"]["window"] == {"level": 1000.5, "width": 255, "source": "set"}
     unset = explainers.explain(model, path, methods=["raw_attention"]).to_json()["input"]["window"]
     assert unset == {"level": 2047.5, "width": 4095, "source": "range"}
@@ -80,8 +80,8 @@ def test_arrays_and_whole_numbers_are_pictures(model: Model) -> None:
         (np.zeros((8, 9, 5), np.uint8), "which axis holds the channels"),
         (np.full((8, 9, 3), -2.0), "preprocessed pixels"),
         (np.array([["a"]]), "no picture"),
-        (Windowed(np.zeros((8, 8), np.uint16), 5, 0), "width above 0"),
-        (Windowed(Image.new("RGB", (8, 8)), 5, 1), "has colours"),
+        (WindowedPicture(np.zeros((8, 8), np.uint16), 5, 0), "width above 0"),
+        (WindowedPicture(Image.new("RGB", (8, 8)), 5, 1), "has colours"),
     ],
     ids=["both ends", "neither end", "normalised", "letters", "no width", "colours"],
 )
