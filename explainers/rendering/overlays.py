@@ -7,7 +7,6 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from matplotlib import font_manager
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
@@ -96,6 +95,8 @@ def _grey(image: Image.Image) -> NDArray[np.float64]:
 @cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
     """A serif that matplotlib carries, so that no system font is needed."""
+    from matplotlib import font_manager  # as late as it is needed: analyses import this module
+
     return ImageFont.truetype(font_manager.findfont("DejaVu Serif"), size)
 
 
