@@ -14,8 +14,8 @@ from explainers.autograd.rules.operands import Product, Sum
 
 #: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
 OF_ATTENTION = (Role.SCORES, Role.WEIGHTS, Role.UNNORMALISED)
-#: Roles of factors that a rule may hold constant, and the kind of operator whose choice says so.
-GOVERNED = {Role.GATE: "activation", Role.SCALE: "norm", Role.WEIGHTS: "attention"}
+#: Of each role of a factor that a rule may hold constant: the kind of operator whose choice says so.
+KIND_HOLDING_ROLE = {Role.GATE: "activation", Role.SCALE: "norm", Role.WEIGHTS: "attention"}
 
 
 def constant_of(node: Node) -> Any:
@@ -99,7 +99,7 @@ class Mul(Operator):
         want_a, want_b = ctx.needs_input_grad[:2]
         if want_a and want_b:
             # a gate or a scale that the rule holds constant leaves everything to the other factor
-            want_a, want_b = (role not in GOVERNED or not rule.choice(GOVERNED[role]).holds for role in ctx.roles)
+            want_a, want_b = (role not in KIND_HOLDING_ROLE or not rule.choice(KIND_HOLDING_ROLE[role]).holds for role in ctx.roles)
             if not (want_a or want_b):
                 want_a = want_b = True
         product = rule.choice("product")
@@ -117,7 +117,7 @@ class Mul(Operator):
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None]) -> Tensor:
-        constant = tuple(role in GOVERNED for role in roles)
+        constant = tuple(role in KIND_HOLDING_ROLE for role in roles)
         if constant[1]:
             return a * rec.real(b)
         if constant[0]:
