@@ -95,18 +95,18 @@ handles(F.hardtanh)(may_write(_clamp))
 
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
-def gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    """A bounded gate."""
+def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
+    """A sigmoid, smooth or hard: a gate where it multiplies a path."""
     if not rec.active(input):
         return func(input)
     curved = _curved(rec, input)
-    out = rec.run(op.Gate, input, func, role=curved or Role.GATE)
+    out = rec.run(op.BoundedGate, input, func, role=curved or Role.GATE)
     if curved:  # AttnLRP has no rule for it
         rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
     return out
 
 
-handles(F.hardsigmoid)(may_write(gate))
+handles(F.hardsigmoid)(may_write(bounded_gate))
 
 
 @handles(F.glu)
@@ -114,7 +114,7 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
     if not rec.active(input):
         return func(input, dim)
     value, gated = (rec.nodes.move(half, input) for half in input.chunk(2, dim))
-    out: Tensor = mul(rec, torch.mul, value, gate(rec, torch.sigmoid, gated))
+    out: Tensor = mul(rec, torch.mul, value, bounded_gate(rec, torch.sigmoid, gated))
     return out
 
 
@@ -204,7 +204,7 @@ for _names, _handler, _beside in (
     ((torch.clamp_min_, Tensor.clamp_min_), _clamp, torch.clamp_min),
     ((torch.clamp_max_, Tensor.clamp_max_), _clamp, torch.clamp_max),
     ((F.hardtanh_,), _clamp, F.hardtanh),
-    ((torch.sigmoid_, Tensor.sigmoid_), gate, torch.sigmoid),
+    ((torch.sigmoid_, Tensor.sigmoid_), bounded_gate, torch.sigmoid),
     ((torch.tanh_, Tensor.tanh_), _odd_gate, torch.tanh),
     ((torch.erf_, Tensor.erf_), _odd_gate, torch.erf),
     ((torch.relu_, Tensor.relu_), activation, torch.relu),

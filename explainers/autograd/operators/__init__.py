@@ -9,7 +9,7 @@ Every additive constant ``b`` of an operator with output ``y`` reports ``signal 
 (Srinivas & Fleuret 2019).
 """
 
-from explainers.autograd.operators.activation import Activation, Gate
+from explainers.autograd.operators.activation import Activation, BoundedGate
 from explainers.autograd.operators.arithmetic import Add, Mul, Scale
 from explainers.autograd.operators.attention import DynamicLinear, LinearAttention, MatMul, Normaliser, Softmax, Weights
 from explainers.autograd.operators.linear import LinearMap, linear, swapped, swapped_back
@@ -19,10 +19,10 @@ from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 __all__ = [
     "Activation",
     "Add",
+    "BoundedGate",
     "Constant",
     "Div",
     "DynamicLinear",
-    "Gate",
     "LinearAttention",
     "LinearMap",
     "MatMul",

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from explainers.autograd.recorder import Operator, Propagator, Recorder
-from explainers.autograd.rules.operands import Curve
+from explainers.autograd.rules.operands import ActivationCurve
 
 
 class Activation(Operator):
@@ -33,7 +33,7 @@ class Activation(Operator):
         (g,) = signals
         if g is None:
             return None, None, None, None
-        curve = Curve(ctx.act, lambda: ctx.saved_tensors, ctx.kept, ctx.rec.is_differentiated_again)
+        curve = ActivationCurve(ctx.act, lambda: ctx.saved_tensors, ctx.kept, ctx.rec.is_differentiated_again)
         choice = ctx.rec.rule.choice("activation")
         out = choice.power(curve, g, ctx.rec.rule.choice("norm")) if ctx.power else choice.curve(curve, g)
         return out, None, None, None
@@ -41,10 +41,10 @@ class Activation(Operator):
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, act: Callable[[Tensor], Tensor], power: bool) -> Tensor:
         real = rec.real(x)
-        return rec.rule.choice("activation").forward(Curve(act, lambda: (real,)), x)
+        return rec.rule.choice("activation").forward(ActivationCurve(act, lambda: (real,)), x)
 
 
-class Gate(Operator):
+class BoundedGate(Operator):
     """A bounded non-linearity that multiplies another path (sigmoid, tanh): constant where gates are constant.
 
     ``Mul`` gives the whole signal to the other factor there. Where the gate is not multiplied but read on (the tanh of
@@ -65,7 +65,7 @@ class Gate(Operator):
         (g,) = signals
         if g is None:
             return None, None, None
-        curve = Curve(ctx.act, lambda: ctx.saved_tensors, differentiable=ctx.rec.is_differentiated_again)
+        curve = ActivationCurve(ctx.act, lambda: ctx.saved_tensors, differentiable=ctx.rec.is_differentiated_again)
         return ctx.rec.rule.choice("activation").gate(curve, g), None, None
 
     @staticmethod

@@ -127,7 +127,7 @@ class LinearAttention(Operator):
         query, key, value, kv, y = ctx.saved_tensors
         position = ctx.position
         known_later = (lambda: ctx.rec.is_normalised(position), lambda: ctx.rec.accumulated_rounding(position))
-        attention = operands.LinearAttention(query, key, value, kv, y, *known_later)
+        attention = operands.LinearAttentionOperand(query, key, value, kv, y, *known_later)
         return *rule.choice("attention").linear_attention(attention, g, rule.choice("linear")), None, None
 
     @staticmethod
@@ -165,7 +165,7 @@ class Normaliser(Operator):
             return (None,) * 4
         a, b = ctx.saved_tensors
         rule = ctx.rec.rule
-        quotient = operands.Normaliser(a, b, tuple(ctx.needs_input_grad[:2]), ctx.apart)
+        quotient = operands.NormaliserOperand(a, b, tuple(ctx.needs_input_grad[:2]), ctx.apart)
         g_a, g_b = rule.choice("attention").normaliser(quotient, rule.choice("linear").normaliser(quotient, g), rule.choice("norm"))
         return None if g_a is None else unbroadcast(g_a, a), None if g_b is None else unbroadcast(g_b, b), None, None
 

@@ -49,7 +49,7 @@ class LinearMap(Operator):
         x, w, b, y = ctx.saved_tensors
         forward, backward = ctx.maps
         differentiable = ctx.rec.is_differentiated_again
-        linear = operands.LinearMap(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
+        linear = operands.LinearMapOperand(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod

@@ -36,7 +36,7 @@ class Mean(Operator):
         if not ctx.keepdim:
             for dim in sorted(d % x.dim() for d in ctx.dims):
                 g = g.unsqueeze(dim)
-        pool = operands.Pool(x, ctx.scale, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
+        pool = operands.PoolOperand(x, ctx.scale, lambda t: t.sum(ctx.dims, keepdim=True), lambda s: s.expand_as(x))
         return ctx.rec.rule.choice("linear").pool(pool, g), None, None, None, None
 
     @staticmethod
@@ -66,7 +66,7 @@ class Pool(Operator):
         def back(signal: Tensor) -> Tensor:
             return _pull(ctx.pool, x, signal)
 
-        return ctx.rec.rule.choice("linear").pool(operands.Pool(x, 1.0, ctx.pool, back), g), None, None
+        return ctx.rec.rule.choice("linear").pool(operands.PoolOperand(x, 1.0, ctx.pool, back), g), None, None
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, pool: LinearFunction) -> Tensor:

@@ -1,4 +1,5 @@
-"""What an operator met on the forward pass, as it hands it to the choices of a rule on the way back.
+"""What an operator met on the forward pass, as it hands it to the choices of a rule on the way back. A class that would have the name of
+its operator ends in ``Operand``.
 
 ``account(signal, bias)`` notes FullGrad's bias term signal * bias, where the operator and the rule have such terms; elsewhere it does
 nothing. ``accumulated_rounding()`` is that of the operator's output, in units of the last place: asked for where relevance is divided by
@@ -18,13 +19,13 @@ from torch.nn import functional as F
 from explainers.autograd.rows import at_rows
 
 __all__ = [
-    "Curve",
-    "LinearAttention",
-    "LinearMap",
+    "ActivationCurve",
+    "LinearAttentionOperand",
+    "LinearMapOperand",
     "MatrixProduct",
     "Normalisation",
-    "Normaliser",
-    "Pool",
+    "NormaliserOperand",
+    "PoolOperand",
     "Product",
     "Quotient",
     "Sum",
@@ -36,11 +37,11 @@ BilinearMap = Callable[[Tensor, Tensor], Tensor]
 #: What a linear map is, where a rule asks: of the pixels themselves, one of attention's projections, or any other.
 LinearMapRole = Literal["pixels", "attention"] | None
 
-TINY = 1e-6  # below this |x| a gate act(x)/x is replaced by its limit, the slope at x
+TINY = 1e-6  # below this |x| the ratio act(x)/x is replaced by its limit, the slope at x
 
 
 @dataclass(slots=True)
-class Curve:
+class ActivationCurve:
     """y = act(x), element by element. ``saved`` gives x and, where it was kept, y; ``kept`` holds what was computed from them once.
     ``differentiable``: that is to be differentiated with respect to x.
     """
@@ -67,9 +68,14 @@ class Curve:
         return self.once("slope", lambda: slope(self.act, self.x, self.differentiable))
 
     @property
-    def gate(self) -> Tensor:
+    def ratio(self) -> Tensor:
         """y/x, and the slope where x is all but zero."""
-        return self.once("gate", lambda: (smooth_gate if self.differentiable else gate)(self.act, self.x, self.y))
+        return self.once("ratio", lambda: (smooth_ratio if self.differentiable else ratio)(self.act, self.x, self.y))
+
+    @property
+    def gate(self) -> Tensor:
+        """The name of ``ratio`` in 0.2."""
+        return self.ratio
 
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What ``compute`` gives, kept under ``name``: several rules share it."""
@@ -86,7 +92,7 @@ def slope(act: Callable[[Tensor], Tensor], x: Tensor, differentiable: bool = Fal
     return slope
 
 
-def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+def ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """y/x of an element-wise function y = act(x), and its slope where x is all but zero."""
     near = x.abs() < TINY
     if not bool(near.any()):
@@ -94,8 +100,8 @@ def gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     return torch.where(near, slope(act, x), y / torch.where(near, 1.0, x))
 
 
-def smooth_gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """:func:`gate` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
+def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """:func:`ratio` as a function that can be differentiated at zero too, where act(x)/x is the slope at x/2 up to x^2."""
     near = x.detach().abs() < torch.finfo(x.dtype).eps ** 0.5
     if not bool(near.any()):
         return y / x
@@ -104,7 +110,7 @@ def smooth_gate(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor
 
 @dataclass(slots=True)
 class Sum:
-    """a + b. ``both``: both are paths. ``shares``: where one is a constant, whether it takes a share of relevance all the same.
+    """a + b. ``both``: both are paths. ``constant_shares``: where one is a constant, whether it takes a share of relevance all the same.
 
     ``account`` takes the signal alone: the bias is the constant operand.
     """
@@ -112,13 +118,18 @@ class Sum:
     a: Tensor
     b: Tensor
     both: bool
-    shares: bool
+    constant_shares: bool
     account: Callable[[Tensor], None]
     accumulated_rounding: Callable[[], float]
 
+    @property
+    def shares(self) -> bool:
+        """The name of ``constant_shares`` in 0.2."""
+        return self.constant_shares
+
 
 @dataclass(slots=True)
-class LinearMap:
+class LinearMapOperand:
     """forward(x, weight) + bias, linear in x and in the weight. ``backward(signal, weight)`` is its transpose.
 
     ``product`` is forward(x, weight), where it was kept; ``role()`` is asked of the whole pass; ``double``: all is computed in float64;
@@ -154,7 +165,7 @@ class LinearMap:
 
 
 @dataclass(slots=True)
-class Pool:
+class PoolOperand:
     """forward(x) * scale: a sum, a mean or a pool of weights that are constant and not negative. ``backward`` is forward's transpose."""
 
     x: Tensor
@@ -183,7 +194,7 @@ class MatrixProduct:
 
 
 @dataclass(slots=True)
-class LinearAttention:
+class LinearAttentionOperand:
     """Q (K V), ``kv`` the product K V. ``normalised()``: the output is divided by its normaliser, which stabilises in its place."""
 
     query: Tensor
@@ -205,7 +216,7 @@ class Quotient:
 
 
 @dataclass(slots=True)
-class Normaliser(Quotient):
+class NormaliserOperand(Quotient):
     """a / b of linear attention. ``apart``: b comes from a product of its own."""
 
     apart: bool
@@ -236,3 +247,11 @@ class Normalisation:
     def before_centring(self, signal: Tensor) -> Tensor:
         """The signal before the mean was taken off."""
         return signal if self.mean is None else signal - signal.mean(self.over, keepdim=True)
+
+
+# Their names in 0.2, one a line: packages annotate with them.
+Curve = ActivationCurve
+LinearAttention = LinearAttentionOperand
+LinearMap = LinearMapOperand
+Normaliser = NormaliserOperand
+Pool = PoolOperand

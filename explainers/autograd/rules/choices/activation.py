@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.choices.norm import NormChoice
-from explainers.autograd.rules.operands import Curve
+from explainers.autograd.rules.operands import ActivationCurve
 from explainers.errors import ExplainerError
 
 
@@ -18,18 +18,18 @@ class ActivationChoice(Choice):
     kind = "activation"
 
     @abstractmethod
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor | None:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
         """Through a curve with act(0) = 0."""
 
-    def gate(self, curve: Curve, signal: Tensor) -> Tensor | None:
-        """Through a bounded gate (sigmoid) that the signal reached: where it multiplies a path, see ``holds``."""
+    def gate(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
+        """Through the operator ``BoundedGate``, a sigmoid, where the signal reached it; where it multiplies a path, see ``holds``."""
         return self.curve(curve, signal)
 
-    def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor | None:
+    def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor | None:
         """Through a power of x, which may be part of a variance: by its slope where the rule differentiates scales of normalisations."""
         return self.curve(curve, signal) if norm.holds else signal * curve.slope
 
-    def forward(self, curve: Curve, x: Tensor) -> Tensor:
+    def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
         """The linear form: what contributions ``x`` give, ``curve`` holding the values that they are contributions to."""
         raise ExplainerError(f"The choice activation={self.value} has no linear form.")
 
@@ -42,13 +42,13 @@ class Derivative(ActivationChoice):
     says = "The signal is multiplied by the slope of the curve."
     is_ordinary = True
 
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
         """Signal * act'(x)."""
         return signal * curve.slope
 
 
-class Gate(ActivationChoice):
-    """act(x)/x, a constant: LibraGrad (Mehri et al. 2025), and the identity rule of AttnLRP (Achtibat et al. 2024)."""
+class HeldRatio(ActivationChoice):
+    """act(x)/x, held constant: LibraGrad (Mehri et al. 2025), and the identity rule of AttnLRP (Achtibat et al. 2024)."""
 
     value = "gate"
     title = "gate"
@@ -57,16 +57,16 @@ class Gate(ActivationChoice):
     accounts = True
     has_linear_form = True
 
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
         """Signal * act(x)/x."""
-        return signal * curve.gate
+        return signal * curve.ratio
 
-    def gate(self, curve: Curve, signal: Tensor) -> None:
-        """Nothing: the gate is a constant."""
+    def gate(self, curve: ActivationCurve, signal: Tensor) -> None:
+        """Nothing goes on: under this choice a gate is a constant."""
 
-    def forward(self, curve: Curve, x: Tensor) -> Tensor:
+    def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
         """X * act(x)/x, the quotient of the real values."""
-        return x * curve.gate
+        return x * curve.ratio
 
 
 class Unchanged(ActivationChoice):
@@ -77,13 +77,13 @@ class Unchanged(ActivationChoice):
     says = "The signal passes unchanged."
     holds = True
 
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
         """The signal as it came, whatever the slope."""
         return signal
 
-    def power(self, curve: Curve, signal: Tensor, norm: NormChoice) -> Tensor:
+    def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor:
         """The signal as it came, whatever the exponent, of a variance too."""
         return signal
 
 
-CHOICES: tuple[ActivationChoice, ...] = (Derivative(), Gate(), Unchanged())
+CHOICES: tuple[ActivationChoice, ...] = (Derivative(), HeldRatio(), Unchanged())

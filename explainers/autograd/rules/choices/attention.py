@@ -11,7 +11,7 @@ from explainers.autograd import rounding
 from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.choices.linear import LinearChoice
 from explainers.autograd.rules.choices.norm import ConstantScale, NormChoice
-from explainers.autograd.rules.operands import LinearAttention, MatrixProduct, Normaliser
+from explainers.autograd.rules.operands import LinearAttentionOperand, MatrixProduct, NormaliserOperand
 
 Pair = tuple[Tensor | None, Tensor | None]
 Triple = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -39,11 +39,11 @@ class AttentionChoice(Choice):
         """Through a @ b, to both."""
 
     @abstractmethod
-    def linear_attention(self, attention: LinearAttention, signal: Tensor, linear: LinearChoice) -> Triple:
+    def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
         """Through Q (K V), to queries, keys and values, by the rules of (Q K) V."""
 
     @abstractmethod
-    def normaliser(self, quotient: Normaliser, signal: Tensor, norm: NormChoice) -> Pair:
+    def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
         """Through the division of linear attention by its normaliser, to both."""
 
     def weights(self, signal: Tensor) -> Tensor | None:
@@ -68,7 +68,7 @@ class _OfGradients(AttentionChoice):
         of_b = part * (product.a.mT @ signal) if product.paths[1] else None
         return of_a, of_b
 
-    def linear_attention(self, attention: LinearAttention, signal: Tensor, linear: LinearChoice) -> Triple:
+    def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
         """A part for the values, and of the weights' part once more one each for queries and keys."""
         of_query, of_key, of_value = linear.linear_attention(attention, signal, weighs=not self.weights_are_constant)
         inner = self.part**2
@@ -78,7 +78,7 @@ class _OfGradients(AttentionChoice):
             self.part * of_value,
         )
 
-    def normaliser(self, quotient: Normaliser, signal: Tensor, norm: NormChoice) -> Pair:
+    def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
         """Where weights are constant, so is their sum. Else it is a scale, and follows the choice of normalisation; of a product of its
         own, it holds the part of the signal that is the weights'.
         """
@@ -145,14 +145,14 @@ class Split(AttentionChoice):
         of_a, of_b = rounding.split_product(product.a, product.b, product.output, signal, product.accumulated_rounding())
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
-    def linear_attention(self, attention: LinearAttention, signal: Tensor, linear: LinearChoice) -> Triple:
+    def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
         """In proportion; a quarter for queries and keys each, half for the values."""
         of_query, of_key, of_value = rounding.split_linear_attention(
             attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()
         )
         return 0.25 * of_query, 0.25 * of_key, 0.5 * of_value
 
-    def normaliser(self, quotient: Normaliser, signal: Tensor, norm: NormChoice) -> Pair:
+    def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
         """All to what is divided."""
         return signal, None
 

@@ -16,7 +16,15 @@ from explainers.autograd import gradients, rounding
 from explainers.autograd.relevance import Inputs
 from explainers.autograd.rows import at_rows
 from explainers.autograd.rules.choices.base import Choice
-from explainers.autograd.rules.operands import LinearAttention, LinearMap, MatrixProduct, Normalisation, Normaliser, Pool, Sum
+from explainers.autograd.rules.operands import (
+    LinearAttentionOperand,
+    LinearMapOperand,
+    MatrixProduct,
+    Normalisation,
+    NormaliserOperand,
+    PoolOperand,
+    Sum,
+)
 from explainers.autograd.rules.strength import Strength
 
 Triple = tuple[Tensor | None, Tensor | None, Tensor]
@@ -32,7 +40,7 @@ class LinearChoice(Choice):
     counts_biases: ClassVar[bool]
 
     @abstractmethod
-    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+    def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """Through a linear map."""
 
     @abstractmethod
@@ -44,14 +52,14 @@ class LinearChoice(Choice):
         """Through a product with a constant."""
 
     @abstractmethod
-    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+    def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
         """Through a sum, a mean or a pool."""
 
     @abstractmethod
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
         """What the signal at a constant beside the tokens is multiplied by, to be accounted for."""
 
-    def linear_attention(self, attention: LinearAttention, signal: Tensor, weighs: bool) -> Triple:
+    def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
         """Through Q (K V), the derivative of each: to queries and keys where the weights are no constants (``weighs``), and to values."""
         at_kv = attention.query.mT @ signal
         of_value = attention.key.mT @ at_kv
@@ -63,7 +71,7 @@ class LinearChoice(Choice):
         """The signal at a matrix product, as it is to be shared."""
         return signal
 
-    def normaliser(self, quotient: Normaliser, signal: Tensor) -> Tensor:
+    def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
         """The signal at what linear attention gives, as it is to be shared."""
         return signal
 
@@ -86,7 +94,7 @@ class Derivative(LinearChoice):
     is_ordinary = True
     counts_biases = True
 
-    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+    def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """The signal times the transposed weights; the bias times the signal is accounted for."""
         if linear.bias is not None:
             linear.account(signal, linear.bias)
@@ -102,7 +110,7 @@ class Derivative(LinearChoice):
         """Times the constant."""
         return signal * factor
 
-    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+    def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
         """To the places that were pooled, each by its weight."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
@@ -132,7 +140,7 @@ class Gamma(_WithStrength):
     title = "γ"
     says = "In linear layers outside attention, contributions of the output's sign count 1 + γ times (LRP-γ)."
 
-    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+    def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """By LRP-γ, but for attention's projections."""
         if linear.role() == "attention":
             return super().map(linear, signal)
@@ -151,7 +159,7 @@ class Epsilon(_WithStrength):
     title = "ε"
     says = "Each output is divided by itself plus ε, which damps outputs near zero (LRP-ε)."
 
-    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+    def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """Damped by the output, then through the weights."""
         y = linear.forward(linear.x, linear.weight)
         return super().map(linear, gradients.damped(signal, y if linear.bias is None else y + linear.bias, self.strength.epsilon))
@@ -163,7 +171,7 @@ class Epsilon(_WithStrength):
         signal = gradients.damped(signal, total.a + total.b, self.strength.epsilon_sum)
         return signal, signal
 
-    def linear_attention(self, attention: LinearAttention, signal: Tensor, weighs: bool) -> Triple:
+    def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
         """LRP-ε divides each weight Q K by itself: so here they are made."""
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
@@ -179,7 +187,7 @@ class Epsilon(_WithStrength):
         """Damped by the product, which is taken twice: once for each factor that is a path."""
         return gradients.damped(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
-    def normaliser(self, quotient: Normaliser, signal: Tensor) -> Tensor:
+    def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
         """Damped by the quotient."""
         return gradients.damped(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
@@ -201,7 +209,7 @@ class _OfRelevance(LinearChoice):
     inputs: ClassVar[Inputs]
     keeps_total: ClassVar[bool] = False
 
-    def map(self, linear: LinearMap, signal: Tensor) -> Tensor:
+    def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
         """By the z⁺ rule; of the pixels by z^B."""
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
@@ -220,7 +228,7 @@ class _OfRelevance(LinearChoice):
         """In proportion. A constant takes no share, but for position embeddings added before x^1: theirs is lost, as in the published
         code.
         """
-        if not (total.both or total.shares):
+        if not (total.both or total.constant_shares):
             return signal, signal
         return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
@@ -228,7 +236,7 @@ class _OfRelevance(LinearChoice):
         """The relevance."""
         return signal
 
-    def pool(self, pool: Pool, signal: Tensor) -> Tensor:
+    def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
         """In proportion, between the terms of the sum's sign."""
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 

@@ -13,9 +13,9 @@ from torch.nn import functional as F
 
 import explainers
 from explainers import ExplainerError
-from explainers.autograd.rules import OPERATOR_KINDS, RULES, Choice, Rule, Strength, add_choice, rule_of
+from explainers.autograd.rules import OPERATOR_KINDS, RULES, Choice, Rule, Strength, add_choice, operands, rule_of
 from explainers.autograd.rules.choices import ActivationChoice
-from explainers.autograd.rules.operands import Curve
+from explainers.autograd.rules.operands import ActivationCurve
 from tests.conftest import ROOT
 from tests.explainers.support.formulas import Twin
 from tests.explainers.support.operator_cases import CASES, Case
@@ -93,12 +93,22 @@ def test_methods_take_it_and_what_it_does_not_promise_is_refused(guided: Rule) -
     }
 
 
+def test_names_of_0_2_are_read() -> None:
+    x = normal(2, 3, seed=1)
+    curve = operands.Curve(F.gelu, lambda: (x,))
+    assert isinstance(curve, ActivationCurve)
+    torch.testing.assert_close(curve.gate, F.gelu(x) / x)
+    assert operands.Sum(x, x, False, True, print, float).shares
+    for name in ("LinearAttention", "LinearMap", "Normaliser", "Pool"):
+        assert getattr(operands, name) is getattr(operands, f"{name}Operand")
+
+
 class Doubled(ActivationChoice):
     value: ClassVar[str | bool] = "doubled"
     title = "doubled"
     says = "Twice the slope."
 
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
         return 2 * signal * curve.slope
 
 
@@ -113,7 +123,7 @@ class Unspeakable(Doubled):
 class Wordless(ActivationChoice):
     value = "wordless"
 
-    def curve(self, curve: Curve, signal: Tensor) -> Tensor:
+    def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
         return signal
 
 
