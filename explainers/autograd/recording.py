@@ -49,7 +49,9 @@ class ForwardPass:
     """What a recording knows of its forward pass until that ends.
 
     exit_block, exit_through  what the head reads instead of the last block's output
-    position  how many operators were applied: up to x^1 counted downwards, from there upwards
+    position  how many operators were applied: behind x^1 1, 2, ..., before it -1, -2, ... So an operator behind x^1 has the same position
+              in a recording from the pixels as in one from x^1, which has none before it: accumulated rounding is measured on the one and
+              looked up for the other. The sign keeps the positions on the two sides apart; nothing asks for it
     x1        the explained tokens, once they are reached
     """
 
@@ -156,7 +158,7 @@ class Recording:
 
     @property
     def position(self) -> int:
-        """How many operators were applied: up to x^1 counted downwards, from there upwards."""
+        """The position of the operator applied last, negative before x^1: see :class:`ForwardPass`."""
         return self.forward_pass.position
 
     @contextmanager
