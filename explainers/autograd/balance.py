@@ -109,7 +109,7 @@ def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor
     alone[worst] = output_gradient[worst]
     recording = rerun(kind=BalancedRecording)
     assert isinstance(recording, BalancedRecording)
-    recording.signals(rule, alone)
+    recording.cached_backward(rule, alone)
     kinds: dict[str, dict[str, float]] = {}
     for (title, place), amount in recording.lost.items():
         kinds.setdefault(title, {})[place] = amount

@@ -57,7 +57,7 @@ def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, step
     for first in range(0, steps, inner):
         alphas, shares = (torch.tensor(values[first : first + inner]) for values in (points, weights))
         recording = rerun(len(alphas), entry=_scaled(alphas.repeat(batch)))
-        signals = recording.signals(rule, chosen.repeat(len(alphas)).output_gradient(recording.logits, rule))
+        signals = recording.cached_backward(rule, chosen.repeat(len(alphas)).output_gradient(recording.logits, rule))
         parts.append(_weighted(signals, shares, batch))
         del recording, signals  # before the next is made: two would need twice the memory
     return _total(parts)

@@ -391,13 +391,15 @@ class Recording:
         if self.backward_pass.biases is not None:
             self.backward_pass.biases.add(signal, bias)
 
-    def signals(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """:meth:`backward`, and what it brought back is kept: the same question is answered once."""
+    def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
+        """:meth:`backward`, and the signals that it brought back are kept: the same question is answered once."""
         key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):
             known = self._cache[key] = self.backward(rule, output_gradient, fields if known is None else fields | known.fields)
         return known
+
+    signals = cached_backward  # its name in 0.2
 
     def forget_signals(self) -> None:
         """Let go of all signals kept."""

@@ -165,7 +165,7 @@ class Trace:
             signals = mean_signals(self.rerun, self.chosen, self.rule, len(self.block_inputs[0]), self.integrated)
         else:
             output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
-            signals = self.recording.signals(self.rule, output_gradient, self._fields)
+            signals = self.recording.cached_backward(self.rule, output_gradient, self._fields)
         self.waited += max(0.0, signals.seconds - (time.perf_counter() - before))
         if self.draw is not None and signals.errors is not None:
             signals = signals.moved(self.draw)

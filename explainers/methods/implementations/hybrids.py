@@ -100,7 +100,7 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
         pools_by_attention = trace.recording.structure.pooling is not None
         recording = trace.rerun(exit_block=block, exit_through=None if pools_by_attention else pool)
         fields = fields_of(["pooling", f"attentions[{block}]"])
-        signals = recording.signals(trace.rule, trace.chosen.output_gradient(recording.logits, trace.rule), fields)
+        signals = recording.cached_backward(trace.rule, trace.chosen.output_gradient(recording.logits, trace.rule), fields)
         if signals.pooling is not None:
             terms.append(signals.pooling.clamp(min=0).mean(1)[:, 0])
             continue
@@ -148,7 +148,7 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
         raise ExplainerError("single_head: this model writes its last attention out step by step, so its heads stay; leave it out.")
     fields = fields_of(["contexts[-1]", "class_contexts"])
     output_gradient = trace.chosen.output_gradient(recording.logits, trace.rule)
-    signals = recording.signals(trace.rule, output_gradient, fields) if single_head else trace.signals
+    signals = recording.cached_backward(trace.rule, output_gradient, fields) if single_head else trace.signals
     values = (trace.class_row(trace.last_context(signals))[:, :, None] * parts.value.detach()).sum((1, 3))
     query, key = (_project(heads, projection) for heads in (parts.query, parts.key))
     likeness = F.cosine_similarity(trace.class_row(query)[:, None], key, dim=-1)

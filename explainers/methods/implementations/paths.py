@@ -42,7 +42,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
         else:
             recording = trace.rerun(number, entry=move)
         fields = fields_of(["pixels" if at == "pixels" else "block_inputs[0]"])
-        signals = recording.signals(trace.rule, trace.chosen.repeat(number).output_gradient(recording.logits, trace.rule), fields)
+        signals = recording.cached_backward(trace.rule, trace.chosen.repeat(number).output_gradient(recording.logits, trace.rule), fields)
         signal = signals.pixels if at == "pixels" else signals.block_inputs[0]
         assert signal is not None
         parts.append(signal.unflatten(0, (batch, number)))

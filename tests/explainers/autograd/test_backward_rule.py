@@ -47,7 +47,7 @@ def test_signals_are_those_of_an_explanation(name: str) -> None:
     for rule in ("gradient", "libra", "attnlrp-epsilon", "cp-lrp-gamma"):
         with backward_rule(rule) as block:
             (signal,) = torch.autograd.grad(logits, start, seed, retain_graph=True)
-        theirs = recording.signals(RULES[rule], seed)
+        theirs = recording.cached_backward(RULES[rule], seed)
         torch.testing.assert_close(signal, theirs.block_inputs[0], **CLOSE, msg=rule)
         assert block.unruled == set(theirs.unruled)
 

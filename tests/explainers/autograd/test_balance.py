@@ -34,7 +34,7 @@ def test_which_rules_account_for_the_answer(rule: Rule) -> None:
     recording = record(function, X)
     if rule.is_relevance:
         return
-    signals = recording.signals(rule, SEED)
+    signals = recording.cached_backward(rule, SEED)
     total = (X * signals.block_inputs[0]).flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced
     complete = bool(torch.allclose(total, (SEED * recording.logits.detach()).sum(1), rtol=1e-9))
     assert complete == rule.accounts
@@ -45,7 +45,7 @@ def test_which_rules_account_for_the_answer(rule: Rule) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_is_missing_in_families_that_are_known(name: str, dtype: torch.dtype) -> None:
     recording = Recording(wrapped(name, dtype), inputs(name, 3, dtype))
-    missing = recording.signals(RULES["libra"], one_hot(recording)).missing
+    missing = recording.cached_backward(RULES["libra"], one_hot(recording)).missing
     assert missing is not None
     assert not missing.any()
 
@@ -110,7 +110,7 @@ def test_the_loss_of_a_single_operator_is_what_is_missing() -> None:
 
     model = toy(lambda x: x @ W + torch.sigmoid(x))
     recording = Recording(model, {"x": X})
-    missing = recording.signals(RULES["libra"], SEED).missing
+    missing = recording.cached_backward(RULES["libra"], SEED).missing
     assert missing is not None
     worst = int(missing.abs().argmax())
     (loss,) = losses_of(lambda **how: BalancedRecording(model, {"x": X}), RULES["libra"], SEED, missing)

@@ -179,5 +179,5 @@ def test_types_and_dimensions_are_those_that_were_asked_for(function: Function) 
 def test_bounds_without_zero_between_them_make_no_activation(function: Any, bounds: tuple[float, float], is_activation: bool) -> None:
     """A constant that a gate would take for what it passes on: the signals say that the rule has nothing for it."""
     recording = record(lambda x: function(x, *bounds), X)
-    signals = recording.signals(RULES["libra"], normal(*recording.logits.shape, seed=3))
+    signals = recording.cached_backward(RULES["libra"], normal(*recording.logits.shape, seed=3))
     assert (not signals.unruled) == is_activation

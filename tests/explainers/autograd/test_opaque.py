@@ -134,7 +134,7 @@ def test_what_can_be_looked_into_has_the_signal_of_the_same_written_out(name: st
     ours, expected = record(opaque, X), record(plain, X)
     torch.testing.assert_close(ours.logits, expected.logits)
     torch.testing.assert_close(signal(ours, RULES[rule], SEED), signal(expected, RULES[rule], SEED), rtol=1e-10, atol=1e-12)
-    assert not ours.signals(RULES[rule], SEED).unruled
+    assert not ours.cached_backward(RULES[rule], SEED).unruled
 
 
 _ATTENTION = seeded(lambda: nn.MultiheadAttention(6, 2, add_zero_attn=True, batch_first=True)).requires_grad_(False)
@@ -162,8 +162,8 @@ def test_what_cannot_be_looked_into_is_named(name: str) -> None:
     recording = record(function, X)
     plain = (lambda x: reversed_in_a_checkpoint(x @ W)) if "checkpoint" in name else function  # of which torch gives no gradient at x
     torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), autograd(plain, X, SEED))
-    assert not recording.signals(RULES["gradient"], SEED).unruled
-    (said,) = recording.signals(RULES["libra"], SEED).unruled
+    assert not recording.cached_backward(RULES["gradient"], SEED).unruled
+    (said,) = recording.cached_backward(RULES["libra"], SEED).unruled
     assert word in said
 
 
@@ -175,7 +175,7 @@ def test_what_a_model_computes_without_gradient_stays_a_constant() -> None:
 
     recording = record(function, X)
     torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), autograd(function, X, SEED))
-    assert not recording.signals(RULES["libra"], SEED).unruled
+    assert not recording.cached_backward(RULES["libra"], SEED).unruled
 
 
 def test_numbers_read_without_gradient_are_constants_however_they_are_read() -> None:
@@ -203,7 +203,7 @@ def test_what_a_model_keeps_of_a_pass_keeps_nothing_else_and_is_a_constant_in_th
     for _ in range(2):
         recording = record(function, X)
         graphs.append(weakref.ref(recording.block_inputs[0]))
-        assert not recording.signals(RULES["libra"], SEED).unruled
+        assert not recording.cached_backward(RULES["libra"], SEED).unruled
         del recording
     gc.collect()
     assert [graph() for graph in graphs] == [None, None]
@@ -213,7 +213,7 @@ def test_a_weight_that_is_no_parameter_is_a_constant() -> None:
     weight = W.clone().requires_grad_()
     derived = weight * 2  # made outside of the pass, with a graph of its own
     recording = record(lambda x: F.linear(x, weight) + F.linear(x, derived), X)
-    assert not recording.signals(RULES["libra"], SEED).unruled
+    assert not recording.cached_backward(RULES["libra"], SEED).unruled
     expected = (SEED.view(X.shape) @ (W + 2 * W)).view_as(X)
     torch.testing.assert_close(signal(recording, RULES["gradient"], SEED), expected)
 

@@ -52,7 +52,7 @@ def test_value_gradient_and_the_formula_of_each_rule(case: Case, trainable: bool
         assert_close(value, recording.logits, message=f"{rule.name} changes the value")
         expected = torch.autograd.grad(value, x, seed)[0] if value.requires_grad else torch.zeros_like(x)
         assert_close(signal(recording, rule, seed), expected, NEAR if rule.is_relevance else CLOSE, rule.name)
-        assert not recording.signals(rule, seed).unruled, rule.name
+        assert not recording.cached_backward(rule, seed).unruled, rule.name
 
 
 #: Rows whose value is not the sum of what x and the biases gave, and why.
@@ -80,7 +80,7 @@ def test_input_times_signal_and_the_biases_account_for_the_value(case: Case, nor
     """FullGrad's completeness, operator by operator, where attention, scales and gates are constant and products give half."""
     recording = record(case.make(), case.x)
     seed = seed_for(recording)
-    signals = recording.signals(Rule(attention="constant", norm=norm, activation="gate", product="half"), seed)
+    signals = recording.cached_backward(Rule(attention="constant", norm=norm, activation="gate", product="half"), seed)
     total = (case.x * signals.block_inputs[0]).flatten(1).sum(1) + signals.bias.sum(1) + signals.unplaced
     value = (seed * recording.logits.detach()).sum(1)
     complete = float((total - value).abs().max()) <= 1e-9 * float(value.abs().max())

@@ -75,7 +75,7 @@ def test_gradient_of_the_blocks_is_autograds(name: str) -> None:
     """At x^1 and at every attention map: the gradient by the operators against torch's own of the same model."""
     model, tensors = wrapped(name), inputs(name, 2)
     recording = Recording(model, tensors)
-    signals = recording.signals(RULES["gradient"], one_hot(recording))
+    signals = recording.cached_backward(RULES["gradient"], one_hot(recording))
     x1: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -133,7 +133,7 @@ def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch
     if FAMILIES[name].lossy:
         monkeypatch.setattr(relevance, "split_linear", counting)
     recording = Recording(wrapped(name), inputs(name, 2))
-    signals = recording.signals(RULES["deep_taylor"], one_hot(recording))
+    signals = recording.cached_backward(RULES["deep_taylor"], one_hot(recording))
     sums = torch.stack([x.sum((1, 2)) for x in (*signals.block_inputs, *signals.block_outputs)])
     sums = sums + signals.bias.sum(1) + signals.unplaced
     if FAMILIES[name].lossy:
@@ -158,8 +158,8 @@ def test_a_samples_signals_do_not_depend_on_its_neighbours(name: str) -> None:
         assert relative(alone.logits[0], whole.logits[sample]) < 1e-10
         tokens = alone.block_inputs[0].shape[1]
         for rule in OWN_RULES:
-            a = alone.signals(RULES[rule], one_hot(alone))
-            b = whole.signals(RULES[rule], one_hot(whole))
+            a = alone.cached_backward(RULES[rule], one_hot(alone))
+            b = whole.cached_backward(RULES[rule], one_hot(whole))
             for here, there in zip(all_signals(a), all_signals(b), strict=True):
                 piece = there[sample : sample + 1]
                 if piece.dim() == 4:
@@ -178,7 +178,9 @@ def test_the_same_twice(name: str) -> None:
     first, second = together(name), Recording(wrapped(name), inputs(name, 3))
     for rule in ("libra", "deep_taylor"):
         for a, b in zip(
-            all_signals(first.signals(RULES[rule], one_hot(first))), all_signals(second.signals(RULES[rule], one_hot(second))), strict=True
+            all_signals(first.cached_backward(RULES[rule], one_hot(first))),
+            all_signals(second.cached_backward(RULES[rule], one_hot(second))),
+            strict=True,
         ):
             assert torch.equal(a, b)
 
@@ -186,11 +188,11 @@ def test_the_same_twice(name: str) -> None:
 def test_a_rule_leaves_nothing_behind_for_the_next() -> None:
     recording = Recording(wrapped("vit"), inputs("vit"))
     seed = one_hot(recording)
-    before = all_signals(recording.signals(RULES["gradient"], seed))
+    before = all_signals(recording.cached_backward(RULES["gradient"], seed))
     for rule in RULES.values():
-        recording.signals(rule, seed)
+        recording.cached_backward(rule, seed)
     recording.forget_signals()
-    for a, b in zip(before, all_signals(recording.signals(RULES["gradient"], seed)), strict=True):
+    for a, b in zip(before, all_signals(recording.cached_backward(RULES["gradient"], seed)), strict=True):
         assert torch.equal(a, b)
 
 
@@ -234,7 +236,7 @@ def _assert_equal_maps(eager: Recording, fused: Recording) -> None:
         assert relative(b * rows, a * rows) < 1e-9
     for rule in ATTENTION_RULES:
         seed = one_hot(eager)
-        for a, b in zip(all_signals(eager.signals(rule, seed)), all_signals(fused.signals(rule, seed)), strict=True):
+        for a, b in zip(all_signals(eager.cached_backward(rule, seed)), all_signals(fused.cached_backward(rule, seed)), strict=True):
             bound = 1e-3 if rule.is_relevance or rule.linear == "epsilon" else 1e-8
             assert float((a - b).abs().max()) <= bound * float(a.abs().max()) + 1e-12, rule.name
 
@@ -267,9 +269,9 @@ def test_a_function_without_a_rule_is_named_and_gets_the_ordinary_gradient(name:
     x = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0)).double()
     recording = record(UNRULED[name], x)
     seed = torch.ones_like(recording.logits)
-    assert not recording.signals(RULES["gradient"], seed).unruled
+    assert not recording.cached_backward(RULES["gradient"], seed).unruled
     for rule in ("libra", "conservative", "attnlrp"):
-        assert recording.signals(RULES[rule], seed).unruled, rule
+        assert recording.cached_backward(RULES[rule], seed).unruled, rule
         found = signal(recording, RULES[rule], seed)
         if name in {"sin", "exp", "log_softmax", "softplus", "cumsum", "einsum", "interpolate"}:
             assert torch.allclose(found, signal(recording, RULES["gradient"], seed))
@@ -287,7 +289,7 @@ def test_the_note_reaches_the_result() -> None:
 def test_no_family_uses_a_function_without_a_rule(name: str) -> None:
     recording = together(name)
     for rule in OWN_RULES:
-        assert not recording.signals(RULES[rule], one_hot(recording)).unruled, rule
+        assert not recording.cached_backward(RULES[rule], one_hot(recording)).unruled, rule
 
 
 # --- what cannot be recorded ----------------------------------------------------------------------------------------
@@ -308,7 +310,7 @@ def test_a_model_whose_blocks_do_not_run_is_refused() -> None:
 def test_a_model_that_mixes_its_samples_is_refused_where_biases_are_counted() -> None:
     recording = record(lambda x: torch.stack([F.linear(row, torch.eye(4), torch.ones(4)) for row in x]), torch.randn(2, 3, 4))
     with pytest.raises(ExplainerError, match="mixes its samples"):
-        recording.signals(RULES["libra"], torch.ones_like(recording.logits))
+        recording.cached_backward(RULES["libra"], torch.ones_like(recording.logits))
 
 
 # --- where biases go ------------------------------------------------------------------------------------------------
@@ -322,7 +324,7 @@ def test_a_bias_of_the_head_belongs_to_no_patch_even_when_there_are_as_many_clas
     x = torch.randn(2, tokens, 6, generator=torch.Generator().manual_seed(0)).double()
     recording = record(lambda x: head(x.mean(1)), x, prefix)
     seed = torch.ones(2, tokens).double()
-    signals = recording.signals(RULES["libra"], seed)
+    signals = recording.cached_backward(RULES["libra"], seed)
     total = head.bias.detach().sum().expand(2)
     if prefix:
         torch.testing.assert_close(signals.bias[:, 0], total)
@@ -338,7 +340,7 @@ def test_a_bias_of_a_pooler_as_wide_as_the_text_is_long_goes_to_the_first_token(
     pooler, head = nn.Linear(6, tokens).double(), nn.Linear(tokens, 3).double()
     x = torch.randn(2, tokens, 6, generator=torch.Generator().manual_seed(0)).double()
     recording = record(lambda x: head(torch.tanh(pooler(x[:, 0]))), x, prefix=1)
-    signals = recording.signals(RULES["libra"], one_hot(recording))
+    signals = recording.cached_backward(RULES["libra"], one_hot(recording))
     assert not signals.bias[:, 1:].any()
     total = (recording.block_inputs[0].detach() * signals.block_inputs[0]).sum((1, 2)) + signals.bias.sum(1)
     torch.testing.assert_close(total, recording.logits[:, 1].detach())
@@ -348,7 +350,7 @@ def test_a_bias_of_a_pooler_as_wide_as_the_text_is_long_goes_to_the_first_token(
 def test_biases_before_the_first_block_are_part_of_x1(rule: str) -> None:
     recording = Recording(wrapped("vit"), inputs("vit"), pixels=True)
     plain = Recording(wrapped("vit"), inputs("vit"))
-    a, b = recording.signals(RULES[rule], one_hot(recording)), plain.signals(RULES[rule], one_hot(plain))
+    a, b = recording.cached_backward(RULES[rule], one_hot(recording)), plain.cached_backward(RULES[rule], one_hot(plain))
     torch.testing.assert_close(a.bias, b.bias, rtol=1e-10, atol=1e-12)
     assert a.pixels is not None
     assert b.pixels is None
@@ -364,7 +366,7 @@ def test_a_recording_that_nobody_holds_is_freed_with_its_graph(family: str) -> N
         seed = torch.zeros_like(recording.logits)
         seed[:, 0] = 1
         for rule in ("gradient", "attnlrp", "deep_taylor"):
-            recording.signals(RULES[rule], seed)
+            recording.cached_backward(RULES[rule], seed)
         held = [weakref.ref(tensor) for tensor in (recording.logits, *recording.block_inputs)]
         del recording
         assert [reference() for reference in held] == [None] * len(held)

@@ -279,5 +279,5 @@ def test_gradient_rules_are_linear_in_the_seed(target: int, factor: float, rule:
     recording = Recording(wrapped("vit"), inputs("vit"))
     one, two = torch.zeros_like(recording.logits), torch.zeros_like(recording.logits)
     one[:, target], two[:, (target + 1) % 5] = 1, 1
-    parts = [recording.signals(RULES[rule], seed).block_inputs[0] for seed in (one, two, one + factor * two)]
+    parts = [recording.cached_backward(RULES[rule], seed).block_inputs[0] for seed in (one, two, one + factor * two)]
     torch.testing.assert_close(parts[2], parts[0] + factor * parts[1], rtol=1e-7, atol=1e-9)

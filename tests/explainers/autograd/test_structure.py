@@ -139,12 +139,13 @@ def test_a_backward_pass_goes_no_further_than_what_is_asked_for() -> None:
 def test_what_was_not_asked_for_at_first_is_brought_by_another_pass() -> None:
     recording = Recording(wrapped("vit"), inputs("vit"))
     gradient, rule = one_hot(recording), RULES["gradient"]
-    first = recording.signals(rule, gradient, fields_of(["attentions[-1]"]))
-    assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is first
-    both = recording.signals(rule, gradient, fields_of(["block_inputs[0]"]))
+    first = recording.cached_backward(rule, gradient, fields_of(["attentions[-1]"]))
+    assert recording.cached_backward(rule, gradient, fields_of(["attentions[-1]"])) is first
+    assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is first  # its name in 0.2
+    both = recording.cached_backward(rule, gradient, fields_of(["block_inputs[0]"]))
     assert both.attentions[-1] is not None
     assert torch.equal(both.block_inputs[0], recording.backward(rule, gradient).block_inputs[0])
-    assert recording.signals(rule, gradient, fields_of(["attentions[-1]"])) is both
+    assert recording.cached_backward(rule, gradient, fields_of(["attentions[-1]"])) is both
 
 
 def test_a_rule_that_accounts_for_the_answer_says_what_is_missing_where_it_is_asked() -> None:

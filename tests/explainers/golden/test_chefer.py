@@ -59,7 +59,7 @@ def test_lrp_baseline_but_for_the_published_rounding_at_each_copy() -> None:
     finally:
         for handle in handles:
             handle.remove()
-    signals = recording.signals(RULES["lrp"], case.one_hot(recording.logits))
+    signals = recording.cached_backward(RULES["lrp"], case.one_hot(recording.logits))
     assert signals.pixels is not None
     assert case.difference(signals.pixels.sum(1), "lrp_full_origlrp") < 1e-7
 
@@ -78,7 +78,7 @@ def test_gradcam_of_a_padded_bert_but_for_padding_in_the_mean_of_the_gradient() 
     """
     case = case_of("chefer-bert-padded")
     recording = Recording(case.model, case.inputs)
-    gradient = recording.signals(RULES["gradient"], case.one_hot(recording.logits)).attentions[-1]
+    gradient = recording.cached_backward(RULES["gradient"], case.one_hot(recording.logits)).attentions[-1]
     attention, real = recording.attentions[-1], case.inputs["attention_mask"][0].bool()
     assert gradient is not None
     assert attention is not None

@@ -26,7 +26,7 @@ def test_attnlrp_at_the_word_embeddings(key: str, rule: Rule) -> None:
     """Their quick start multiplies the word embedding alone with its gradient, which is that of the sum of the embeddings."""
     case = Case("attnlrp-bert", entry=BEFORE_NORM)
     recording = Recording(case.model, case.inputs)
-    gradient = recording.signals(rule, case.one_hot(recording.logits)).block_inputs[0]
+    gradient = recording.cached_backward(rule, case.one_hot(recording.logits)).block_inputs[0]
     words = case.module.bert.embeddings.word_embeddings(case.inputs["input_ids"])
     assert case.difference((words * gradient).sum(-1), f"{key}_inputs_embeds") < TOLERANCE
 

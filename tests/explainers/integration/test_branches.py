@@ -142,7 +142,7 @@ def test_without_constants_libra_adds_up_at_every_block_and_at_the_pixels() -> N
 @pytest.mark.parametrize("rule", [rule for rule in gradient_rules() if RULES[rule].linear == "jacobian"])
 def test_biases_belong_to_the_patch_of_the_branch_in_which_they_act(rule: str) -> None:
     recording = Recording(model(), images())
-    signals = recording.signals(RULES[rule], one_hot(recording))
+    signals = recording.cached_backward(RULES[rule], one_hot(recording))
     hand = ByHand(twin_of(RULES[rule]), apart=True)
     logits = logits_of(hand, module(), *x1(module()))
     of_patches = torch.zeros(BATCH, sum(COUNTS), dtype=torch.float64)

@@ -29,7 +29,7 @@ def along_the_path(name: str, rule: str, points: np.ndarray, weights: np.ndarray
     total: dict[str, list[Tensor]] = {}
     for point, weight in zip(points, weights, strict=True):
         recording = Recording(model, tensors, entry=lambda x, point=point: x * float(point))  # type: ignore[misc]
-        found = recording.signals(RULES[rule], one_hot(recording, TARGET))
+        found = recording.cached_backward(RULES[rule], one_hot(recording, TARGET))
         for key in ("block_inputs", "attentions", "contexts", "bias"):
             several = [found.bias] if key == "bias" else list(getattr(found, key))
             total[key] = [old + weight * new for old, new in zip(total.get(key, [torch.zeros(())] * len(several)), several, strict=True)]
@@ -73,7 +73,7 @@ def test_generic_attention_with_integrated_gradients() -> None:
 def test_grad_eclip_with_integrated_gradients() -> None:
     """The mean gradient stands in the place of the gradient; the cosines of query and keys, as the plain map has them, stay."""
     recording, mean = along_the_path("vit", "gradient", *gauss(STEPS))
-    plain = recording.signals(RULES["gradient"], one_hot(recording, TARGET)).contexts[-1]
+    plain = recording.cached_backward(RULES["gradient"], one_hot(recording, TARGET)).contexts[-1]
     parts = recording.parts[-1]
     assert plain is not None
     assert parts is not None

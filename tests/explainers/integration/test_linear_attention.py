@@ -193,7 +193,7 @@ def test_libra_accounts_for_the_logits(way: Way) -> None:
     recording = record(lambda y: logits_of(module, y), x)
     for rule in (RULES["libra"], Rule(attention="constant", norm="constant_mean", activation="gate")):
         for target in range(LABELS):
-            signals = recording.signals(rule, F.one_hot(torch.tensor([target] * B), LABELS).double())
+            signals = recording.cached_backward(rule, F.one_hot(torch.tensor([target] * B), LABELS).double())
             total = (x * signals.block_inputs[0]).sum((1, 2)) + signals.bias.sum(1) + signals.unplaced
             assert torch.allclose(total, recording.logits[:, target].detach(), rtol=1e-10, atol=1e-12)
             assert not signals.unruled

@@ -141,7 +141,7 @@ def test_without_constants_libra_adds_up_at_every_block_and_at_the_pixels(legacy
 @pytest.mark.parametrize("rule", [rule for rule in gradient_rules() if RULES[rule].linear == "jacobian"])
 def test_biases_belong_to_the_patch_in_which_they_act(legacy: bool, rule: str) -> None:
     recording = Recording(model(legacy), images())
-    signals = recording.signals(RULES[rule], one_hot(recording))
+    signals = recording.cached_backward(RULES[rule], one_hot(recording))
     hand = ByHand(twin_of(RULES[rule]), apart=True)
     logits = logits_of(hand, module(legacy), *x1(module(legacy), images()["pixel_values"]))
     expected = torch.zeros(BATCH, 1 + PATCHES, dtype=torch.float64)

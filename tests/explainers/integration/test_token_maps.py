@@ -95,11 +95,11 @@ def test_a_class_token_laid_before_the_tokens_is_a_bias_and_takes_its_share_of_r
     recording = record(function, normal(B, S, D, seed=4))
     seed = torch.zeros_like(recording.logits)
     seed[:, 1] = 1
-    libra = recording.signals(RULES["libra"], seed)
+    libra = recording.cached_backward(RULES["libra"], seed)
     total = (recording.block_inputs[0].detach() * libra.block_inputs[0]).sum((1, 2)) + libra.bias.sum(1) + libra.unplaced
     torch.testing.assert_close(total, recording.logits[:, 1].detach())
     assert libra.unplaced.abs().min() > 1e-3
-    taylor = recording.signals(RULES["deep_taylor"], seed)
+    taylor = recording.cached_backward(RULES["deep_taylor"], seed)
     got = taylor.block_inputs[0].sum((1, 2))
     assert (got < 1 - 1e-3).all()  # the query and one key are the token's
     torch.testing.assert_close(got + taylor.unplaced, torch.ones(B).double(), rtol=1e-5, atol=1e-5)

@@ -32,7 +32,9 @@ def test_the_twins_are_the_models(pair: Pair, rule: str) -> None:
     for a, b in zip(made.attentions, pair.recording.attentions, strict=True):
         assert b is not None
         torch.testing.assert_close(a.detach(), b.detach(), **CLOSE)
-    signals = pair.recording.signals(RULES[rule], chosen(pair.recording, TARGET).output_gradient(pair.recording.logits, RULES[rule]))
+    signals = pair.recording.cached_backward(
+        RULES[rule], chosen(pair.recording, TARGET).output_gradient(pair.recording.logits, RULES[rule])
+    )
     real = pair.mask[:, :, None]
     for ours, theirs in zip(signals.block_inputs, made.gradients(made.inputs, TARGET), strict=True):
         torch.testing.assert_close(ours * real, theirs * real, **CLOSE)

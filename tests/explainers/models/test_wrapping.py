@@ -248,7 +248,7 @@ def test_linear_attention_has_its_rules_and_its_maps_no_note() -> None:
     for attribution in explainers.explain(model, pixels, target=1, methods=specs).maps:
         assert not any("without a softmax" in note for note in attribution.notes)
     for rule in RULES.values():
-        assert not recording.signals(rule, torch.ones_like(recording.logits)).unruled, rule.name
+        assert not recording.cached_backward(rule, torch.ones_like(recording.logits)).unruled, rule.name
 
 
 def test_a_row_inside_a_block_is_not_the_blocks() -> None:

@@ -55,7 +55,7 @@ def record(function: Function, x: Tensor, prefix: int = 0) -> Recording:
 
 def signal(recording: Recording, rule: Rule, seed: Tensor) -> Tensor:
     """The signal at x."""
-    return recording.signals(rule, seed).block_inputs[0]
+    return recording.cached_backward(rule, seed).block_inputs[0]
 
 
 def autograd(function: Function, x: Tensor, seed: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def test_nothing_is_left_behind(name: str) -> None:
     model = wrapped(name)
     before = state_of(model)
     recording = Recording(model, inputs(name))
-    recording.signals(RULES["libra"], one_hot(recording))
+    recording.cached_backward(RULES["libra"], one_hot(recording))
     assert state_of(model) == before
 
 
@@ -86,11 +86,11 @@ def test_works_where_gradients_are_off(name: str, context: Any) -> None:
     methods = ["input_x_gradient:libra", "transformer_attribution", "integrated_gradients?steps=3"]
     tensors = inputs(name)
     plain = Recording(model, tensors)
-    expected = plain.signals(RULES["libra"], one_hot(plain)).block_inputs[0]
+    expected = plain.cached_backward(RULES["libra"], one_hot(plain)).block_inputs[0]
     with context():
         made_here = {key: value.clone() for key, value in tensors.items()}
         recording = Recording(model, made_here)
-        found = recording.signals(RULES["libra"], one_hot(recording)).block_inputs[0]
+        found = recording.cached_backward(RULES["libra"], one_hot(recording)).block_inputs[0]
         if model.kind != "clip":
             explainers.explain(model, made_here, target=0, methods=methods)
     assert torch.equal(found, expected)
@@ -107,7 +107,7 @@ def test_threads_at_once_give_the_numbers_of_one_after_another(name: str) -> Non
         if wait:
             barrier.wait()
         recording = Recording(model, tensors)
-        return [t for rule in OWN_RULES for t in all_signals(recording.signals(RULES[rule], one_hot(recording)))]
+        return [t for rule in OWN_RULES for t in all_signals(recording.cached_backward(RULES[rule], one_hot(recording)))]
 
     expected = [run(tensors, False) for tensors in several]
     with ThreadPoolExecutor(4) as pool:

@@ -285,11 +285,11 @@ def test_relevance_is_the_same_whether_it_carries_its_error_or_not(family: str, 
     seed = torch.zeros_like(made.logits)
     seed[:, 0] = 1
     for rule in ("deep_taylor", "lrp"):
-        carried = made.signals(RULES[rule], seed)
+        carried = made.cached_backward(RULES[rule], seed)
         made.forget_signals()
         with monkeypatch.context() as patch:
             patch.setattr(module, "exact", lambda signal: signal)
-            plain = made.signals(RULES[rule], seed)
+            plain = made.cached_backward(RULES[rule], seed)
         made.forget_signals()
         assert carried.errors is not None
         for ours, theirs, error in zip(carried.block_inputs, plain.block_inputs, carried.errors.block_inputs, strict=True):
