@@ -28,7 +28,7 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
     if any(not curve.pixels for curve in curves):
         sentences.append(_removal(plan, removal))
     if any(curve.pixels for curve in curves):
-        sentences.append(f"Pixels turn black, in {plan.get('steps') or TENTHS_OF_ALL} equal steps.")
+        sentences.append(f"Pixels turn black, in steps of 1/{plan.get('steps') or TENTHS_OF_ALL}.")
     if any(metric.needs & _BY_LABELS for metric in metrics):
         sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
     if kind == "text":
@@ -41,4 +41,4 @@ def _removal(plan: Mapping[str, Any], removal: str | None) -> str:
     """In which way tokens are taken away, and in how many steps."""
     way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
     steps = plan.get("steps") or TENTHS_OF_ALL
-    return f"Tokens are taken away: {way}; where a metric goes by equal steps, in {steps}."
+    return f"Tokens are taken away: {way}; where a metric goes by equal steps, of 1/{steps} each."

@@ -41,6 +41,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=int, help="measure N inputs of each data set (default: as many as the paper; 60 of what ships)"
     )
+    parser.add_argument(
+        "--metrics", metavar="NAME", nargs="+", action=Listed, default=[], help="in place of the table's own, in the same runs, as lif,srg"
+    )
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the tables and runs (default: reproduce/NAME)")
     parser.add_argument("--device", metavar="DEVICE", help="where models run: cpu, cuda, ... (default: CUDA where there is one)")
     add_protocol(parser.add_argument_group("in place of the protocol's"))
@@ -86,6 +89,7 @@ def run(args: argparse.Namespace) -> None:
             data=args.data,
             limit=args.limit,
             options=options,
+            metrics=args.metrics,
             tell=tell,
         )
     write_tables(reproduction, out)

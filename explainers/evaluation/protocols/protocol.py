@@ -25,11 +25,14 @@ SHARED = "-rows"  # files that end so hold rows that several protocols share
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolModel:
-    """A model of a protocol. ``name`` is what ``explainers.open`` takes; ``get`` says how to come by one that no name leads to."""
+    """A model of a protocol. ``name`` is what ``explainers.open`` takes; ``get`` says how to come by one that no name leads to; ``options``
+    are those of its runs, where they are not those of the protocol.
+    """
 
     title: str
     name: str = ""
     get: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +41,15 @@ class Measure:
 
     dataset  a name of :data:`explainers.datasets.DATASETS`; metric  of :data:`explainers.metrics.METRICS`, of a ranking of names the class
     options  of the run, as ``vitrine evaluate`` takes them, where they are not those of the protocol
+    models   titles of the models that the paper measures so; empty: all
+    has_best whether a value at the better end is a merit by itself
     """
 
     head: str
     dataset: str
     metric: str
+    models: tuple[str, ...] = ()
+    has_best: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -137,7 +144,12 @@ def protocol_of(name: str, document: Mapping[str, Any]) -> Protocol:
             for title, given in document["models"].items()
         ),
         measures=tuple(
-            Measure(**{key: entry[key] for key in ("head", "dataset", "metric")}, options=_without(entry, "head", "dataset", "metric"))
+            Measure(
+                **{key: entry[key] for key in ("head", "dataset", "metric")},
+                models=tuple(entry.get("models", ())),
+                has_best=entry.get("has_best", True),
+                options=_without(entry, "head", "dataset", "metric", "models", "has_best"),
+            )
             for entry in document["measures"]
         ),
         rows=tuple(

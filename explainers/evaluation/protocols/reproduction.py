@@ -12,22 +12,29 @@ from typing import Any
 from explainers.analysis.summary import summarise
 from explainers.datasets import DATASETS, Dataset, open_dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.explained_classes import ClassLookup, labels_of
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import make_plan
 from explainers.evaluation.protocol_in_words import protocol_in_words
-from explainers.evaluation.protocols.protocol import Measure, Protocol, ProtocolRow
+from explainers.evaluation.protocols.protocol import Measure, Protocol, ProtocolModel, ProtocolRow
 from explainers.evaluation.reporting import report_of
 from explainers.evaluation.running import run
 from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods import parse
-from explainers.methods.requirements import for_probability, missing_requirements, reason_against
-from explainers.metrics import METRICS
+from explainers.methods.requirements import for_probability, missing_requirements, reason_against, remedies
+from explainers.metrics import METRICS, find_metrics
 from explainers.models.model import Model
 
 __all__ = ["Reproduction", "reproduce"]
 
 STAND_IN_INPUTS = 60  # of each data set that ships, where nobody says how many
 LEVELS = ("model", "data set", "measure")
+FIRST_LABELS = 20  # inputs whose labels are held against the classes of a model
+CLASS_TOKEN = "row=class_token"
+#: What must be known of a figure whose method is read so.
+POOLED = "The head pools all tokens; the method is read at the classification token all the same, as in the published code."
+#: What must be known where rows of one column come from runs that explain different numbers.
+APART = "The rows explain two different numbers, each in a run of its own, so none is told from the best."
 NAMES_SHOWN = 10  # at each end of a ranking
 #: Given a name, the model; raises ExplainerError where it is not at hand.
 OpenModel = Callable[[str], Model]
@@ -49,12 +56,14 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class _Source:
-    """A model with a data set, as they are at hand; ``titles`` are those of the table's heads."""
+    """A model with a data set, as they are at hand; ``titles`` are those of the table's heads, ``options`` those of its runs."""
 
     model: Model
     data: Dataset
     dataset: str
     titles: tuple[str, str]
+    options: Mapping[str, Any]
+    measures: tuple[Measure, ...]
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ def reproduce(
     data: Path | None = None,
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
+    metrics: Sequence[str] = (),
     tell: TellRun | None = None,
 ) -> Reproduction:
     """Measure what is at hand of a protocol, and make its table.
@@ -89,9 +99,12 @@ def reproduce(
              models that ship for its models where none is named
     limit    inputs of each data set; None: as many as the paper, of what stands for it :data:`STAND_IN_INPUTS`
     options  in place of the protocol's, as ``vitrine evaluate`` takes them
+    metrics  in place of the protocol's: each on every data set, with every set of options
 
     Raises ExplainerError where nothing is at hand, with how to get it.
     """
+    if metrics and protocol.kind == "runs":
+        protocol = _with_metrics(protocol, metrics)
     missing: list[str] = []
     sources = _sources(protocol, open_model, models, data, missing)
     if not sources:
@@ -109,39 +122,75 @@ def reproduce(
     return Reproduction(protocol, table, published_table(protocol), tuple(missing))
 
 
+def _with_metrics(protocol: Protocol, metrics: Sequence[str]) -> Protocol:
+    """The protocol with other metrics, in the same runs; what the paper prints is of its own."""
+    places = {repr((measure.dataset, sorted(measure.options.items()))): measure for measure in protocol.measures}
+    several = len({measure.dataset for measure in places.values()}) < len(places)
+    measures = [
+        replace(
+            measure,
+            metric=metric.name,
+            head=f"{metric.title}, {measure.head}" if several or len(protocol.datasets) > 1 else metric.title,
+            has_best=True,
+        )
+        for measure in places.values()
+        for metric in find_metrics(metrics)
+    ]
+    return replace(protocol, measures=tuple(measures), published=None)
+
+
 def _sources(protocol: Protocol, open_model: OpenModel, models: Sequence[str], data: Path | None, missing: list[str]) -> list[_Source]:
     """Every model at hand with every data set at hand; what is not is said in ``missing``."""
-    named: list[tuple[str, str]] = [(name, name) for name in models]
-    if not named and data is None:
-        named = [(name, name) for name in protocol.inside]
+    named = [ProtocolModel(title=name, name=name) for name in models or (protocol.inside if data is None else ())]
     if not named:
-        named = [(model.title, model.name) for model in protocol.models if model.name]
+        named = [model for model in protocol.models if model.name]
         missing += [f"{model.title}: {model.get}." for model in protocol.models if not model.name]
-    opened: list[tuple[str, Model]] = []
-    for title, name in named:
+    opened: list[tuple[ProtocolModel, Model]] = []
+    for wanted in named:
         try:
-            opened.append((title, open_model(name)))
+            opened.append((wanted, open_model(wanted.name)))
         except ExplainerError as problem:
-            missing.append(f"{title} ({name}) is not at hand: {problem}")
+            missing.append(f"{wanted.title} ({wanted.name}) is not at hand: {problem}")
     sources = []
     for dataset in protocol.datasets:
-        for title, model in opened:
+        for wanted, model in opened:
+            is_of_paper = wanted in protocol.models
+            measures = tuple(
+                measure
+                for measure in protocol.measures
+                if measure.dataset == dataset and (not is_of_paper or not measure.models or wanted.title in measure.models)
+            )
+            if not measures:
+                continue
             try:
-                sources.append(_source(protocol, dataset, title, model, data))
+                sources.append(_source(protocol, measures, wanted, model, data))
             except ExplainerError as problem:
-                missing.append(f"{DATASETS[dataset].title} for {title}: {problem}")
+                missing.append(f"{DATASETS[dataset].title} for {wanted.title}: {problem}")
     missing[:] = list(dict.fromkeys(missing))
     return sources
 
 
-def _source(protocol: Protocol, dataset: str, title: str, model: Model, data: Path | None) -> _Source:
+def _source(protocol: Protocol, measures: tuple[Measure, ...], wanted: ProtocolModel, model: Model, data: Path | None) -> _Source:
+    dataset = measures[0].dataset
     if data is not None:
         below = data / dataset
         opened = open_dataset(dataset, below if below.is_dir() or len(protocol.datasets) > 1 else data)
-        return _Source(model, opened, dataset, (title, DATASETS[dataset].title))
+        _check_classes(model, opened)
+        return _Source(model, opened, dataset, (wanted.title, DATASETS[dataset].title), wanted.options, measures)
     if (name := protocol.stand_ins.get(dataset)) is None:
         raise ExplainerError(f"no data set that ships stands for it. {DATASETS[dataset].where}")
-    return _Source(model, open_dataset(name), dataset, (title, DATASETS[name].title))
+    return _Source(model, open_dataset(name), dataset, (wanted.title, DATASETS[name].title), wanted.options, measures)
+
+
+def _check_classes(model: Model, data: Dataset) -> None:
+    """Raises ExplainerError for a model that knows none of the classes of a data set: its answers there mean nothing, right or wrong."""
+    if "class" not in data.gives or model.prompt_inputs is not None:
+        return
+    samples = [data[index] for index in data.choose(FIRST_LABELS, 0)]
+    labels = [label for sample in samples for label in labels_of(sample)]
+    classes = ClassLookup(model, data, None)
+    if labels and all(classes.class_of(label) is None for label in labels):
+        raise ExplainerError(f"{model.name} knows none of its classes (the first: {labels[0]}): name a model of them with --models.")
 
 
 def _measured(
@@ -150,30 +199,32 @@ def _measured(
     """The table of a protocol whose cells are values of metrics, and how was measured."""
     cells: dict[tuple[int, str, str], Cell] = {}
     statements: list[str] = []
+    has_halves = False
     for place, source in enumerate(sources):
         for batch in _batches(protocol, source, options, cells, place):
             report = _report(batch, folder, count, tell)
+            has_halves = has_halves or not batch.has_all_rows
             for measure in batch.measures:
                 figures = report["results"][measure.metric]
                 for row in batch.rows:
-                    figure = figures[_spec(row, source.model)]
-                    cells[place, row.title, measure.head] = replace(_cell(figure), tied=figure["tied"] and batch.has_all_rows)
+                    figure = figures[spec_of(row, source.model)]
+                    is_tied = figure["tied"] and batch.has_all_rows and measure.has_best
+                    note = POOLED if spec_of(row, source.model) != _plain_spec(row, source.model) else ""
+                    cell = _cell(figure)
+                    cells[place, row.title, measure.head] = replace(cell, tied=is_tied, note=cell.note or note)
             words = protocol_in_words(report["plan"], report["kind"], report.get("removal"))
             what = ", ".join(measure.head for measure in batch.measures) + _rows_in_words(batch, protocol)
             statements.append(f"{' on '.join(source.titles)}, {report['inputs']} inputs ({what}): {' '.join(words)}")
-    heads = [
-        (place, source, measure)
-        for place, source in enumerate(sources)
-        for measure in protocol.measures
-        if measure.dataset == source.dataset
-    ]
+    heads = [(place, source, measure) for place, source in enumerate(sources) for measure in source.measures]
     columns = tuple(
-        Column((*source.titles, measure.head), METRICS[measure.metric].unit, METRICS[measure.metric].direction)
+        Column(
+            (*source.titles, measure.head), METRICS[measure.metric].unit, METRICS[measure.metric].direction if measure.has_best else None
+        )
         for _, source, measure in heads
     )
     rows = [Row(row.title, row.spec, tuple(cells[place, row.title, measure.head] for place, _, measure in heads)) for row in protocol.rows]
     table = Table(f"{protocol.title} ({protocol.place} of {protocol.paper.short})", (), columns, tuple(rows), levels=LEVELS)
-    return _with_best(table), list(dict.fromkeys(statements))
+    return _with_best(table), [*dict.fromkeys(statements), *([APART] if has_halves else [])]
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
@@ -191,12 +242,10 @@ def _batches(
     lacks = missing_requirements(source.model)
     batches: dict[str, _Batch] = {}
     for row in protocol.rows:
-        request = parse(row.spec, None, len(source.model.blocks))
+        request = parse(spec_of(row, source.model))
         reason = reason_against(request.method, lacks, request.options)
-        for measure in protocol.measures:
-            if measure.dataset != source.dataset:
-                continue
-            options = {**protocol.options, **measure.options, **row.options, **given}
+        for measure in source.measures:
+            options = {**protocol.options, **measure.options, **source.options, **row.options, **given}
             if options.get("explains") == "probability" and for_probability([row.spec])[1]:
                 options["explains"] = "logit"  # rules of relevance start from a score
             if reason is not None:
@@ -212,7 +261,7 @@ def _batches(
 def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None) -> dict[str, Any]:
     """The report of a run, which goes on where it was stopped."""
     source = batch.source
-    methods = list(dict.fromkeys(_spec(row, source.model) for row in batch.rows))
+    methods = list(dict.fromkeys(spec_of(row, source.model) for row in batch.rows))
     metrics = list(dict.fromkeys(measure.metric for measure in batch.measures))
     plan = make_plan(source.model, source.data, methods, metrics, limit=count, **batch.options)
     title = f"{plan.model} on {plan.dataset}"
@@ -224,9 +273,19 @@ def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None
     return report_of(finished, EvaluationSetup(source.model, source.data, plan))
 
 
-def _spec(row: ProtocolRow, model: Model) -> str:
-    """The spec of a row as a run of this model has it."""
+def _plain_spec(row: ProtocolRow, model: Model) -> str:
+    """The spec of a row as a run of this model spells it."""
     return parse(row.spec, None, len(model.blocks)).spec
+
+
+def spec_of(row: ProtocolRow, model: Model) -> str:
+    """The spec of a row as this model is asked for it: where its head pools all tokens and the method would be refused, at the
+    classification token all the same, as LibraGrad's code does.
+    """
+    method = parse(row.spec).method
+    if CLASS_TOKEN not in remedies(model, method) or "row=" in row.spec:
+        return _plain_spec(row, model)
+    return parse(f"{row.spec}{'&' if '?' in row.spec else '?'}{CLASS_TOKEN}", None, len(model.blocks)).spec
 
 
 def _cell(figure: Mapping[str, Any]) -> Cell:

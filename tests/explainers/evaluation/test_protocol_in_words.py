@@ -11,7 +11,7 @@ def test_a_plan_of_an_earlier_version() -> None:
     assert protocol_in_words(EARLIER, "image", "zeroed") == [
         "Explained: the predicted class, its logit.",
         "Pictures: as the model was trained.",
-        "Tokens are taken away: zeroed, as suits the model; where a metric goes by equal steps, in 10.",
+        "Tokens are taken away: zeroed, as suits the model; where a metric goes by equal steps, of 1/10 each.",
         "Right: any of the labels of an input.",
         "Drawn with seed 0.",
     ]
@@ -25,7 +25,7 @@ def test_only_what_the_metrics_ask_for_is_said() -> None:
         "Drawn with seed 3.",
     ]
     pixels = protocol_in_words({**EARLIER, "metrics": ["positive_auc"], "steps": 4, "right": "first"}, "image")
-    assert pixels[2:4] == ["Pixels turn black, in 4 equal steps.", "Right: the first label of an input alone."]
+    assert pixels[2:4] == ["Pixels turn black, in steps of 1/4.", "Right: the first label of an input alone."]
     assert protocol_in_words({**EARLIER, "metrics": ["auprc"], "long_texts": "cut"}, "text") == [
         "Explained: the predicted class, its logit.",
         "Texts longer than the model takes are cut to what it reads.",
