@@ -70,4 +70,4 @@ def test_zero_and_empty_are_different_paths_and_the_first_block_is_entered_behin
     handle.remove()
     side = encode(encoder(model(), "image"), model().prepare(pixels), "empty")
     torch.testing.assert_close(side.tokens, seen[0][0])
-    torch.testing.assert_close(side.start, seen[1][0])
+    torch.testing.assert_close(side.baseline_tokens, seen[1][0])

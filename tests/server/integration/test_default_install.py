@@ -36,15 +36,19 @@ class Rest:  # a finder without what is absent
 sys.meta_path[:] = map(Rest, sys.meta_path)
 
 import explainers
-from server.jobs.measuring import evaluate, measurable
+from server.jobs.data_sources import DataCatalogue
+from server.jobs.measuring import evaluate, metric_choices, reason_against_dataset
+from server.schemas.runs import RunRequest
 
+catalogue = DataCatalogue({}, lambda name: None)
 QUICK = ("mif", "auac", "completeness", "ap", "energy")  # of every kind that loads a library of its own
 for name, kind in (("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
     model = explainers.load(name, "cpu")
-    dataset, *_ = measurable(kind)
-    metrics = [metric["name"] for metric in dataset["metrics"] if metric["name"] in QUICK]
+    source = next(each for each in catalogue.listed() if reason_against_dataset(kind, catalogue.opened(each)) is None)
+    metrics = [metric["name"] for metric in metric_choices(catalogue.opened(source)) if metric["name"] in QUICK and not metric["reason"]]
     assert len(metrics) >= 3
-    wanted = {"dataset": dataset["name"], "methods": ["rollout", "random"], "metrics": metrics, "limit": 2}
+    request = RunRequest(model=name, dataset=source.name, methods=["rollout", "random"], metrics=metrics, limit=2)
+    wanted = {**request.model_dump(), "source": source.to_json()}
     folder = Path(name)
     assert evaluate(model, wanted, folder, lambda done, total: None, lambda: False), name
     assert json.loads((folder / "report.json").read_text("utf-8"))["inputs"] == 2
