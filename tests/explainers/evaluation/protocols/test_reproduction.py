@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import explainers  # before timm
+
+# isort: split
 from pathlib import Path
 
 import pytest
+import timm
+import torch
 
-import explainers
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
 from explainers.evaluation.protocols.protocol import find_protocol, protocol_names, protocol_of
-from explainers.evaluation.protocols.reproduction import published_table, reproduce
-from tests.explainers.support.made_up_datasets import made_up
+from explainers.evaluation.protocols.reproduction import published_table, reproduce, spec_of
+from tests.explainers.support.made_up_datasets import made_up, photo
 from tests.support.embedded_models import loaded
 
 pytestmark = pytest.mark.slow
@@ -39,10 +43,10 @@ def test_cells_are_those_of_a_run_with_the_same_options(tmp_path: Path) -> None:
         "place": "Table 0",
         "options": {"explains": "probability", "resize": "squashed"},
         "models": {"ViT": "scenes-vit", "BERT": {"get": "write to its authors"}},
-        "inside": {"models": ["scenes-vit"], "datasets": {"pets": "scenes"}},
+        "inside": {"models": ["scenes-vit"], "datasets": {"pictures": "scenes"}},
         "measures": [
-            {"head": "Predicted", "dataset": "pets", "metric": "mif_aopc"},
-            {"head": "Second", "dataset": "pets", "metric": "mif_aopc", "target": "second"},
+            {"head": "Predicted", "dataset": "pictures", "metric": "mif_aopc"},
+            {"head": "Second", "dataset": "pictures", "metric": "mif_aopc", "target": "second"},
         ],
         "rows": [
             {"title": "Ours", "spec": "attcat:libra"},
@@ -53,12 +57,16 @@ def test_cells_are_those_of_a_run_with_the_same_options(tmp_path: Path) -> None:
     }
     model, told = loaded("scenes-vit"), []
     protocol = protocol_of("half", document)
-    folder = made_up("pets", tmp_path / "data")
+    folder = tmp_path / "data"
+    for number, label in enumerate(model.labels[:2]):
+        photo(folder / label / "one.png", (90 * number, 120, 200))
     reproduction = reproduce(
         protocol, tmp_path / "runs", open_model=lambda name: model, data=folder, tell=lambda *progress: told.append(progress)
     )
-    assert [column.head for column in reproduction.table.columns] == [("ViT", "Oxford-IIIT Pet", head) for head in ("Predicted", "Second")]
-    data = open_dataset("pets", folder)
+    assert [column.head for column in reproduction.table.columns] == [
+        ("ViT", "A folder of pictures", head) for head in ("Predicted", "Second")
+    ]
+    data = open_dataset("pictures", folder)
     for row, spec, explains in zip(
         reproduction.table.rows, ("attcat:libra", "input_x_gradient:attnlrp", "lrp"), ("probability", "logit", "logit"), strict=True
     ):
@@ -83,6 +91,37 @@ def test_what_is_not_at_hand_is_a_line_that_says_how_to_get_it(tmp_path: Path) -
         reproduce(find_protocol("chefer-table1"), tmp_path, open_model=refuse, data=tmp_path)
     with pytest.raises(ExplainerError, match=r"(?s)ImageNet validation lacks .*https://image-net.org"):
         reproduce(find_protocol("chefer-table1"), tmp_path, open_model=loaded, models=["scenes-vit"], data=tmp_path)
+
+
+def test_a_model_of_other_classes_is_not_measured(tmp_path: Path) -> None:
+    """Its predictions would be, and mean nothing beside the paper's."""
+    folder = made_up("pets", tmp_path)
+    with pytest.raises(ExplainerError, match=r"Oxford-IIIT Pet for scenes-vit: scenes-vit knows none of its classes \(the first: "):
+        reproduce(find_protocol("libragrad-mif"), tmp_path, open_model=loaded, models=["scenes-vit"], data=folder.parent)
+
+
+def test_models_are_measured_as_the_paper_measures_each(tmp_path: Path) -> None:
+    """Table 6 has one data set; BEiT's tokens are zeroed; where a head pools, a method is read at the token that it leaves out."""
+    protocol = find_protocol("libragrad-mif")
+    by_title = {model.title: model for model in protocol.models}
+    assert by_title["BEiT2-L"].options == {"how": "zeroed"}
+    assert [measure.dataset for measure in protocol.measures if not measure.models] == ["imagenet"]
+    torch.manual_seed(0)
+    shape = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 2, "num_heads": 2, "num_classes": 4}
+    pooled = timm.create_model("vit_tiny_patch16_224", global_pool="avg", class_token=True, **shape).eval()
+    rows = {row.title: spec_of(row, explainers.wrap(pooled)) for row in protocol.rows}
+    assert rows["GenAtt"] == "generic_attention?row=class_token"
+    assert rows["Libra GenAtt"] == "generic_attention:libra?row=class_token"
+    assert rows["AttCAT"] == "attcat"
+    assert spec_of(next(row for row in protocol.rows if row.title == "GenAtt"), loaded("scenes-vit")) == "generic_attention"
+
+
+def test_other_metrics_of_the_same_runs(tmp_path: Path) -> None:
+    reproduction = reproduce(find_protocol("libragrad-completeness"), tmp_path, open_model=loaded, limit=1, metrics=["srg", "mif_aopc"])
+    assert [column.head[-1] for column in reproduction.table.columns] == ["Symmetric relevance gain", "MIF AOPC"]
+    assert reproduction.published is None
+    with pytest.raises(ExplainerError, match="no metric 'sgr'"):
+        reproduce(find_protocol("libragrad-completeness"), tmp_path, open_model=loaded, limit=1, metrics=["sgr"])
 
 
 def test_printed_figures_keep_their_digits() -> None:
