@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -107,8 +108,8 @@ class Visit:
         return self.query.get("id", [None])[0]
 
     def document(self) -> Any:
-        """The explanation on show, as the API gives it."""
-        assert self.id is not None
+        """The explanation on show, as the API gives it, once the address of the page names it."""
+        expect(self.page).to_have_url(re.compile(r"[?&]id=\w"))
         return self.get(f"/api/explanations/{self.id}")
 
     def explain_too_long(self) -> int:
