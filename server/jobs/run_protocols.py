@@ -51,16 +51,13 @@ def _forms_of(protocol: Protocol, facts: ModelFacts, data: Dataset, most: int) -
 def _groups(protocol: Protocol, data: Dataset) -> Iterator[tuple[dict[str, Any], list[Measure], list[str]]]:
     """The options, measures and specs of each run that the protocol needs."""
     from explainers.datasets import DATASETS
-    from explainers.methods.requirements import for_probability
 
     groups: dict[str, tuple[dict[str, Any], list[Measure], list[str]]] = {}
     for row in protocol.rows:
         for measure in protocol.measures:
             if DATASETS[measure.dataset].kind != data.kind:
                 continue
-            options = {**protocol.options, **measure.options, **row.options}
-            if options.get("explains") == "probability" and for_probability([row.spec])[1]:
-                options["explains"] = "logit"  # rules of relevance start from a score
+            options = protocol.options_of(row, measure)
             _, measures, specs = groups.setdefault(json.dumps(options, sort_keys=True), (options, [], []))
             measures += [measure] if measure not in measures else []
             specs += [row.spec] if row.spec not in specs else []

@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from explainers import papers
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.requirements import for_probability
 
 __all__ = ["Measure", "Protocol", "ProtocolModel", "ProtocolRow", "Published", "find_protocol", "protocol_names"]
 
 FILES = Path(__file__).parent / "tables"
+NONE: Mapping[str, Any] = MappingProxyType({})
 SHARED = "-rows"  # files that end so hold rows that several protocols share
 
 
@@ -101,6 +104,20 @@ class Protocol:
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     published: Published | None = None
+
+    @property
+    def heading(self) -> str:
+        """What stands above its table."""
+        return f"{self.title} ({self.place} of {self.paper.short})"
+
+    def options_of(
+        self, row: ProtocolRow, measure: Measure, of_model: Mapping[str, Any] = NONE, given: Mapping[str, Any] = NONE
+    ) -> dict[str, Any]:
+        """The options of the run that measures a cell: those of the protocol, the measure, the model and the row, what is ``given`` last. A
+        rule of relevance starts from a score, so that its rows explain the logit.
+        """
+        options = {**self.options, **measure.options, **of_model, **row.options, **given}
+        return {**options, "explains": "logit"} if options.get("explains") == "probability" and for_probability([row.spec])[1] else options
 
     @property
     def datasets(self) -> tuple[str, ...]:

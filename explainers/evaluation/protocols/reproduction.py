@@ -21,7 +21,7 @@ from explainers.evaluation.reporting import report_of
 from explainers.evaluation.running import run
 from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods import parse
-from explainers.methods.requirements import for_probability, missing_requirements, reason_against, remedies
+from explainers.methods.requirements import missing_requirements, reason_against, remedies
 from explainers.metrics import METRICS, find_metrics
 from explainers.models.model import Model
 
@@ -68,15 +68,24 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What one run measures: the rows and measures of a source that have the same options. Where it has all rows that can be measured,
-    they can be told apart by it.
+    """What one run measures: the cells, a row and a measure each, of a source that have the same options. Where it has all rows that can
+    be measured, they can be told apart by it.
     """
 
     source: _Source
     options: Mapping[str, Any]
-    rows: list[ProtocolRow] = field(default_factory=list)
-    measures: list[Measure] = field(default_factory=list)
+    cells: list[tuple[ProtocolRow, Measure]] = field(default_factory=list)
     has_all_rows: bool = False
+
+    @property
+    def rows(self) -> list[ProtocolRow]:
+        """The rows, each once."""
+        return [row for number, (row, _) in enumerate(self.cells) if row not in [each for each, _ in self.cells[:number]]]
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The measures, each once."""
+        return [measure for number, (_, measure) in enumerate(self.cells) if measure not in [each for _, each in self.cells[:number]]]
 
 
 def reproduce(
@@ -204,14 +213,15 @@ def _measured(
         for batch in _batches(protocol, source, options, cells, place):
             report = _report(batch, folder, count, tell)
             has_halves = has_halves or not batch.has_all_rows
-            for measure in batch.measures:
-                figures = report["results"][measure.metric]
-                for row in batch.rows:
-                    figure = figures[spec_of(row, source.model)]
-                    is_tied = figure["tied"] and batch.has_all_rows and measure.has_best
-                    note = POOLED if spec_of(row, source.model) != _plain_spec(row, source.model) else ""
-                    cell = _cell(figure)
-                    cells[place, row.title, measure.head] = replace(cell, tied=is_tied, note=cell.note or note)
+            for row, measure in batch.cells:
+                spec = spec_of(row, source.model)
+                figure = report["results"][measure.metric][spec]
+                cell = _cell(figure)
+                cells[place, row.title, measure.head] = replace(
+                    cell,
+                    tied=figure["tied"] and batch.has_all_rows and measure.has_best,
+                    note=cell.note or (POOLED if spec != _plain_spec(row, source.model) else ""),
+                )
             words = protocol_in_words(report["plan"], report["kind"], report.get("removal"))
             what = ", ".join(measure.head for measure in batch.measures) + _rows_in_words(batch, protocol)
             statements.append(f"{' on '.join(source.titles)}, {report['inputs']} inputs ({what}): {' '.join(words)}")
@@ -223,7 +233,7 @@ def _measured(
         for _, source, measure in heads
     )
     rows = [Row(row.title, row.spec, tuple(cells[place, row.title, measure.head] for place, _, measure in heads)) for row in protocol.rows]
-    table = Table(f"{protocol.title} ({protocol.place} of {protocol.paper.short})", (), columns, tuple(rows), levels=LEVELS)
+    table = Table(protocol.heading, (), columns, tuple(rows), levels=LEVELS)
     return _with_best(table), [*dict.fromkeys(statements), *([APART] if has_halves else [])]
 
 
@@ -245,15 +255,11 @@ def _batches(
         request = parse(spec_of(row, source.model))
         reason = reason_against(request.method, lacks, request.options)
         for measure in source.measures:
-            options = {**protocol.options, **measure.options, **source.options, **row.options, **given}
-            if options.get("explains") == "probability" and for_probability([row.spec])[1]:
-                options["explains"] = "logit"  # rules of relevance start from a score
             if reason is not None:
                 cells[place, row.title, measure.head] = Cell(value=None, note=reason)
                 continue
-            batch = batches.setdefault(json.dumps(options, sort_keys=True), _Batch(source, options))
-            batch.rows.extend([row] if row not in batch.rows else [])
-            batch.measures.extend([measure] if measure not in batch.measures else [])
+            options = protocol.options_of(row, measure, source.options, given)
+            batches.setdefault(json.dumps(options, sort_keys=True), _Batch(source, options)).cells.append((row, measure))
     count = len({row.title for batch in batches.values() for row in batch.rows})
     return [replace(batch, has_all_rows=len(batch.rows) == count) for batch in batches.values()]
 
@@ -329,9 +335,8 @@ def _ranked_names(protocol: Protocol, sources: Sequence[_Source], count: int | N
     shown = names if len(names) <= 2 * NAMES_SHOWN else [*names[:NAMES_SHOWN], *names[-NAMES_SHOWN:]]
     columns = tuple(Column((*source.titles, head), "number") for head in ("times", "relevance in all", "relevance each"))
     rows = tuple(Row(name.word, "", tuple(Cell(value=value) for value in (name.count, name.total, name.mean))) for name in shown)
-    title = f"{protocol.title} ({protocol.place} of {protocol.paper.short})"
     note = f"{len(names)} names in {len(texts)} texts; relevance for {measure.metric!r} by {row.title} ({row.spec})."
-    return Table(title, (note,), columns, rows, rows_are="name", levels=LEVELS)
+    return Table(protocol.heading, (note,), columns, rows, rows_are="name", levels=LEVELS)
 
 
 def published_table(protocol: Protocol) -> Table | None:

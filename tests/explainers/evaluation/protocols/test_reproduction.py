@@ -47,6 +47,7 @@ def test_cells_are_those_of_a_run_with_the_same_options(tmp_path: Path) -> None:
         "measures": [
             {"head": "Predicted", "dataset": "pictures", "metric": "mif_aopc"},
             {"head": "Second", "dataset": "pictures", "metric": "mif_aopc", "target": "second"},
+            {"head": "Logit", "dataset": "pictures", "metric": "mif_aopc", "explains": "logit"},  # in one run with rows of the others
         ],
         "rows": [
             {"title": "Ours", "spec": "attcat:libra"},
@@ -64,14 +65,15 @@ def test_cells_are_those_of_a_run_with_the_same_options(tmp_path: Path) -> None:
         protocol, tmp_path / "runs", open_model=lambda name: model, data=folder, tell=lambda *progress: told.append(progress)
     )
     assert [column.head for column in reproduction.table.columns] == [
-        ("ViT", "A folder of pictures", head) for head in ("Predicted", "Second")
+        ("ViT", "A folder of pictures", head) for head in ("Predicted", "Second", "Logit")
     ]
     data = open_dataset("pictures", folder)
     for row, spec, explains in zip(
         reproduction.table.rows, ("attcat:libra", "input_x_gradient:attnlrp", "lrp"), ("probability", "logit", "logit"), strict=True
     ):
-        for cell, target in zip(row.cells, ("predicted", "second"), strict=True):
-            plan = make_plan(model, data, [spec], ["mif_aopc"], target=target, explains=explains, resize="squashed")  # type: ignore[arg-type]
+        measures = (("predicted", explains), ("second", explains), ("predicted", "logit"))
+        for cell, (target, number) in zip(row.cells, measures, strict=True):
+            plan = make_plan(model, data, [spec], ["mif_aopc"], target=target, explains=number, resize="squashed")  # type: ignore[arg-type]
             setup = EvaluationSetup(model, data, plan)
             values = [line["mif_aopc"] for index in range(len(data)) for line in rows_of(setup, index)]
             assert cell.value == pytest.approx(sum(values) / len(values), abs=1e-5)
