@@ -103,7 +103,7 @@ def written(logged: list[logging.LogRecord], request: pytest.FixtureRequest) -> 
 
 @pytest.mark.parametrize("written", [OneLineFormatter("%(message)s"), JsonFormatter()], ids=["lines", "json"], indirect=True)
 def test_a_request_can_be_found_in_the_log(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
+    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
     for path in ("/healthz", "/api/models"):
         assert site.client.get(path, headers={"X-Request-ID": f"mine{path[-1]}"}).headers["x-request-id"] == f"mine{path[-1]}"
     invented = site.client.get("/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
@@ -116,7 +116,7 @@ def test_a_request_can_be_found_in_the_log(site: Site, written: io.StringIO, mon
 
 @pytest.mark.parametrize("written", [JsonFormatter()], indirect=True)
 def test_a_log_for_programs_is_an_object_a_line(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
+    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
     site.client.get("/nowhere%0a%1b[31m\u2028", headers={"X-Request-ID": "mine"})
     site.client.get("/api/models")
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
@@ -136,7 +136,7 @@ def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
 
 
 def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.jobs.model_registry.ModelEntry.to_json", lambda self: 1 / 0)
+    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
     document = refused(site.client.get("/api/models"), 500, "server-error")
     assert "ZeroDivision" not in document["detail"]
 
