@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.errors import ExplainerError
 from explainers.models.structure.hooks import Hook, hooked, in_this_thread
@@ -21,6 +23,8 @@ from explainers.records.trace import Trace
 
 #: How far what a module gives may be from what attention gives by its parts, relative to the largest number, to be that attention.
 CLOSE = 1e-3
+#: Of each sample of a recording, by block: the module that computes its attention, and what that is given. One pass serves all methods.
+_MODULES: WeakKeyDictionary[Recording, dict[int, list[tuple[nn.Module, Tensor]]]] = WeakKeyDictionary()
 
 
 class PatchFeatures:
@@ -36,7 +40,6 @@ class PatchFeatures:
         row = slice(sample, sample + 1)
         self.inputs = [x[row].detach() for x in recording.block_inputs]
         self._parts, self._projections = recording.parts, recording.structure.output_projections
-        self._modules: list[tuple[nn.Module, Tensor]] | None = None
 
     def part(self, block: int) -> AttentionParts:
         """Queries, keys, values, weights and outputs of a block's attention, of this sample."""
@@ -98,9 +101,10 @@ class PatchFeatures:
 
     def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
         """The module that computes the attention of a block, and the tokens (1, S, D) that it is given."""
-        if self._modules is None:
-            self._modules = self._find_modules()
-        return self._modules[block]
+        modules_of_samples = _MODULES.setdefault(self._trace.recording, {})
+        if self._sample not in modules_of_samples:
+            modules_of_samples[self._sample] = self._find_modules()
+        return modules_of_samples[self._sample][block]
 
     def _find_modules(self) -> list[tuple[nn.Module, Tensor]]:
         """In each block the outermost module that gives what the attention's heads give together, projected."""

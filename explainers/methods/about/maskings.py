@@ -61,7 +61,7 @@ MASKS: dict[str, About] = {
         "In the last block every patch attends to itself alone; what comes out is projected and compared with the prompt t.",
         "As a first picture of where things are that a prompt names: one pass does for all prompts.",
         f"{PATCHES_ALONE} The paper's formula leaves residual and MLP of the last block out, its code does not; after= has both.",
-        line="How like the prompt each part looks, each part on its own.",
+        line="How like the prompt each part looks, each part on its own: a cosine, no share of the score.",
     ),
     "sclip": About(
         (
@@ -71,14 +71,14 @@ MASKS: dict[str, About] = {
         "In the last block patches attend to those with queries and with keys like their own, so that parts of a thing speak together.",
         "As MaskCLIP, where single patches are too noisy.",
         f"{PATCHES_ALONE} Rows of its attention add up to 2, as published (Wang et al. 2024, arXiv 2312.01597).",
-        line="How like the prompt each part looks, together with parts that resemble it.",
+        line="How like the prompt each part looks, together with parts that resemble it: a cosine, no share of the score.",
     ),
     "clearclip": About(
         (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = \text{softmax}\left(q q' d^{-1/2}\right)"),
         "In the last block patches attend to those with queries like their own, and what comes along on the residual path is left out.",
         "Where the last residual carries noise over the whole picture, as in large CLIPs.",
         f"{PATCHES_ALONE} The head never saw tokens without their residual (Lan et al. 2024, arXiv 2407.12442).",
-        line="How like the prompt each part looks, by what the last layer alone adds.",
+        line="How like the prompt each part looks, by what the last layer alone adds: a cosine, no share of the score.",
     ),
     "naclip": About(
         (
@@ -89,7 +89,7 @@ MASKS: dict[str, About] = {
         "For whole things: neighbours smooth the map.",
         f"{PATCHES_ALONE} The width of the window is in patches, so it is another one for another input size (Hajimiri et al. 2025, "
         "arXiv 2404.08181).",
-        line="How like the prompt each part looks, together with its neighbours.",
+        line="How like the prompt each part looks, together with its neighbours: a cosine, no share of the score.",
     ),
     "gem": About(
         (
@@ -101,7 +101,7 @@ MASKS: dict[str, About] = {
         "Where things are large and of one kind: it groups patches.",
         f"{PATCHES_ALONE} The published code counts one block less than its option says; here the number is that of blocks "
         "(Bousselham et al. 2024, arXiv 2312.00878).",
-        line="How like the prompt each part looks, after parts of a kind are drawn together.",
+        line="How like the prompt each part looks, after parts of a kind are drawn together: a cosine, no share of the score.",
     ),
     "clip_surgery": About(
         (r"s_j = w \cos\left(\text{project}(y_j), t\right) - \text{mean}_t \, w \cos\left(\text{project}(y_j), t\right)",),
@@ -109,7 +109,7 @@ MASKS: dict[str, About] = {
         "all prompts, or with an empty one, is taken away.",
         "With several prompts: what is left is what tells them apart.",
         f"{PATCHES_ALONE} The map of a prompt depends on which others are asked with it (Li et al. 2025, arXiv 2304.05653).",
-        line="How like this prompt each part looks, more than like the other prompts.",
+        line="How like this prompt each part looks, more than like the other prompts: cosines, no shares of the score.",
     ),
     "random": About(
         (r"s_j \sim \text{uniform}(0, 1)",),

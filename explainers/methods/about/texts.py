@@ -90,6 +90,7 @@ CANCELS = (
 )
 
 PATCHES_ALONE = (
-    "It says how like the prompt a patch is, not what the model's answer rests on: the answer is read from another token, behind the "
-    "attention that is replaced here. Cosines of this kind differ little, so only their order can be compared."
+    "Its scores are cosines of patches with the prompt, not shares of the model's score: it says how like the prompt a patch is, and the "
+    "answer is read from another token, behind the attention that is replaced here. Cosines of this kind differ little, so only their "
+    "order can be compared."
 )

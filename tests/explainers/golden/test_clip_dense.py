@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
@@ -26,9 +28,53 @@ def case() -> Case:
     return Case("clip-dense")
 
 
-def trace_of(prompt: int) -> Trace:
-    """The pass of the case, asked about one of its prompts."""
-    model, tensors = case().model, case().inputs
+@cache
+def openclip_model() -> explainers.Model:
+    """The weights of the case in a model of OpenCLIP, whose attention is torch's own module with q, k, v in one matrix."""
+    open_clip = pytest.importorskip("open_clip")
+    config, weights = case().about["config"], case().module.state_dict()
+    vision, text = config["vision_config"], config["text_config"]
+    state = {
+        "visual.class_embedding": weights["vision_model.embeddings.class_embedding"],
+        "visual.conv1.weight": weights["vision_model.embeddings.patch_embedding.weight"],
+        "visual.positional_embedding": weights["vision_model.embeddings.position_embedding.weight"],
+        "visual.proj": weights["visual_projection.weight"].T,
+        "token_embedding.weight": weights["text_model.embeddings.token_embedding.weight"],
+        "positional_embedding": weights["text_model.embeddings.position_embedding.weight"],
+        "text_projection": weights["text_projection.weight"].T,
+        "logit_scale": weights["logit_scale"],
+    }
+    names = {"visual.ln_pre": "vision_model.pre_layrnorm", "visual.ln_post": "vision_model.post_layernorm"}
+    names |= {"ln_final": "text_model.final_layer_norm"}
+    for ours, theirs, count in (("visual.", "vision_model", vision["num_hidden_layers"]), ("", "text_model", text["num_hidden_layers"])):
+        for i in range(count):
+            block, layer = f"{ours}transformer.resblocks.{i}", f"{theirs}.encoder.layers.{i}"
+            parts = {"ln_1": "layer_norm1", "ln_2": "layer_norm2", "mlp.c_fc": "mlp.fc1", "mlp.c_proj": "mlp.fc2"}
+            parts["attn.out_proj"] = "self_attn.out_proj"
+            names |= {f"{block}.{name}": f"{layer}.{other}" for name, other in parts.items()}
+            for what in ("weight", "bias"):
+                state[f"{block}.attn.in_proj_{what}"] = torch.cat([weights[f"{layer}.self_attn.{x}_proj.{what}"] for x in "qkv"])
+    state |= {f"{name}.{what}": weights[f"{other}.{what}"] for name, other in names.items() for what in ("weight", "bias")}
+    image = {"layers": vision["num_hidden_layers"], "width": vision["hidden_size"], "image_size": vision["image_size"]}
+    image |= {"head_width": vision["hidden_size"] // vision["num_attention_heads"], "patch_size": vision["patch_size"]}
+    words = {"context_length": text["max_position_embeddings"], "vocab_size": text["vocab_size"], "width": text["hidden_size"]}
+    words |= {"heads": text["num_attention_heads"], "layers": text["num_hidden_layers"]}
+    words |= {"mlp_ratio": text["intermediate_size"] / text["hidden_size"]}
+    module = open_clip.CLIP(embed_dim=config["projection_dim"], vision_cfg=image, text_cfg=words, quick_gelu=True)
+    module.load_state_dict(state)
+    return explainers.wrap(module.double().eval())
+
+
+def openclip_inputs() -> dict[str, Tensor]:
+    """The inputs of the case, its texts as long as OpenCLIP's text side takes them."""
+    length = case().about["config"]["text_config"]["max_position_embeddings"]
+    ids = case().inputs["input_ids"]
+    return {"pixel_values": case().inputs["pixel_values"], "input_ids": F.pad(ids, (0, length - ids.shape[1]))}
+
+
+def trace_of(prompt: int, model: explainers.Model | None = None, tensors: Mapping[str, Tensor] | None = None) -> Trace:
+    """The pass of the case, or of another model and input, asked about one of its prompts."""
+    model, tensors = model or case().model, dict(tensors or case().inputs)
     recording = Recording(model, tensors)
     chosen = resolved_class((f"prompt {prompt}",), torch.tensor([prompt]))
 
@@ -66,6 +112,14 @@ def test_maps_are_those_of_the_published_code(array: str, spec: str) -> None:
         request = parse(spec)
         scores = request.read(trace).scores[0, trace.content[0]]
         assert float((scores - theirs[prompt]).abs().max()) < TOLERANCE
+
+
+@pytest.mark.parametrize("spec", ["maskclip", "sclip", "clearclip", "naclip", "gem", "clip_surgery"])
+def test_a_model_of_openclip_gives_the_same_maps(spec: str) -> None:
+    for prompt in range(PROMPTS):
+        trace = trace_of(prompt, openclip_model(), openclip_inputs())
+        scores = parse(spec).read(trace).scores[0, trace.content[0]]
+        assert float((scores - case().published[f"map|{spec}"][0, prompt]).abs().max()) < TOLERANCE
 
 
 def last_block(name: str, trace: Trace, parts: AttentionParts) -> Tensor:
