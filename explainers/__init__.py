@@ -31,6 +31,7 @@ from explainers.models.loading import load
 from explainers.models.model import Model
 from explainers.models.report import Check, Guess, Report
 from explainers.models.structure.block_kinds import add_block_kind
+from explainers.models.tasks import TASKS, add_task
 from explainers.models.threads import Threads
 from explainers.models.wrapping import wrap
 from explainers.pipeline.batches import MapBatch
@@ -52,6 +53,7 @@ __all__ = [
     "RULES",
     "SGLRP",
     "TARGETS",
+    "TASKS",
     "Abstention",
     "Agreement",
     "AnyOf",
@@ -92,6 +94,7 @@ __all__ = [
     "add_choice",
     "add_rule",
     "add_target",
+    "add_task",
     "agreement",
     "agreement_sentence",
     "all_variants",

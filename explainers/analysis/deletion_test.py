@@ -19,7 +19,7 @@ from torch import Tensor
 from explainers.analysis.target_output import FollowedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
-from explainers.models.inputs.types import ImageInput
+from explainers.models.inputs.types import ImageInput, Prepared
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import BeforePass, TokenRemoval
 from explainers.models.removal.ways import How
@@ -216,6 +216,8 @@ def deletion_test(
     if not specs:
         raise ExplainerError(f"There is no map of {label!r} to test: explain it with some methods first")
     tensors = {name: tensor.to(model.device) for name, tensor in result.tensors.items()}
+    if result.place is not None:
+        model = model.at(result.place.at, Prepared(tensors, (result.input,), ((),)))
     text = result.prompts.get(label, result.input)
     special = None if isinstance(text, ImageInput) else [token.special for token in text.tokens]
     prompt = list(result.labels).index(label) if result.prompts else None

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
@@ -22,6 +23,8 @@ from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
 from explainers.models.report import Report
 from explainers.models.structure.block_kinds import BlockKind, OneStream
+from explainers.models.tasks import Place, Reading, Task, TaskInput
+from explainers.models.tasks.features import REFERENCE
 
 T = TypeVar("T")
 MOST_KEPT = 8  # of what is made for single inputs
@@ -51,6 +54,9 @@ class Model:
     calibration   how sure its probabilities may be, and where it should not be believed
     directions    text classifiers only: directions of features that scores of the calibration are made from
     prompt_words  CLIP only: the words that it was given; None where that is not known
+    task          what it gives besides one row of logits a sample; None where it gives that. Its places are then asked by :meth:`at`
+    raw_forward   where there is a task: from tensors to what the places are read from
+    reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
     report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
     made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
@@ -76,6 +82,10 @@ class Model:
     calibration: Calibration = UNCALIBRATED
     directions: Mapping[str, Tensor] = field(default_factory=dict)
     prompt_words: PromptWords | None = None
+    task: Task | None = None
+    raw_forward: Callable[[Mapping[str, Tensor]], Any] | None = field(default=None, repr=False)
+    reading: Reading | None = None
+    places: Sequence[Place] = ()
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
@@ -142,8 +152,42 @@ class Model:
             raise ExplainerError(f"{self.name} has no {side} side to choose: side= is for models that compare images with prompts")
         return self._text_model
 
+    def at(self, at: str | None, prepared: Prepared) -> Model:
+        """The same module asked about one place of its output for one input: its ``forward`` gives the logits there.
+
+        ``at`` is as the task has it; None is the place that the model is surest of. A model without a task is given back as it is.
+        Raises ExplainerError for a place that the input has not, and for several inputs, whose places differ.
+        """
+        if self.task is None or self.raw_forward is None:
+            if at is not None:
+                raise ExplainerError(f"{self.name} gives one answer to a whole input, so there is no place to choose in it: leave at= out.")
+            return self
+        if len(prepared) != 1:
+            raise ExplainerError(f"A place of one input is explained at a time, and {len(prepared)} were sent: explain them one by one.")
+        task, run = self.task, self.raw_forward
+        with torch.no_grad(), evaluating(self.module):
+            output = run(prepared.tensors)
+        task_input = TaskInput(output, prepared.inputs[0], self.layout_of(prepared.tensors), self.labels, prepared.tensors)
+        places = task.places(task_input)
+        place = task.usual(task_input, places) if at is None else task.find(at, task_input, places)
+        reading = task.reading(place, task_input)
+        layout_of = self.layout_of
+        return replace(
+            self,
+            forward=lambda tensors: reading.read(run(tensors)),
+            layout_of=lambda tensors: replace(layout_of(tensors), class_token=reading.token),
+            labels=self.labels if reading.labels is None else reading.labels,
+            classes=self.classes if reading.labels is None else (),
+            output=reading.output,
+            calibration=UNCALIBRATED,
+            reading=reading,
+            places=places,
+        )
+
     def is_sample(self, name: str) -> bool:
         """Whether the tensor ``name`` has one row for each sample. What a CLIP model compares its samples with has not."""
+        if name == REFERENCE:
+            return False
         return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
 
     @property

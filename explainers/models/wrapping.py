@@ -33,6 +33,8 @@ from explainers.models.outputs import (
 from explainers.models.preparing import Prompts, prepare_images, prepare_texts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
+from explainers.models.tasks import Task, task_of
+from explainers.models.tasks.features import REFERENCE
 
 
 @with_gradients()
@@ -51,6 +53,7 @@ def wrap(
     side: Side = "image",
     output: Output | None = None,
     head: str | int | None = None,
+    task: str | None = None,
     device: str | torch.device | None = None,
 ) -> Model:
     """Find out what is needed to explain ``module``: its blocks, how its tokens lie, its preprocessing, its labels.
@@ -70,6 +73,7 @@ def wrap(
     output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
                 classes yes and no; "regression", values. None: found out
     head        of a model that gives several outputs in a tuple or dict, the index or the key of the one to explain
+    task        what it gives besides one row of logits a sample, one of :data:`explainers.TASKS`; None: found out
     device      where to move the module; None leaves it where it is
 
     Raises ExplainerError, naming the argument to pass, for what cannot be found.
@@ -84,7 +88,7 @@ def wrap(
             "preprocess": preprocess,
             "tokenizer": tokenizer,
         },
-        **{"prefix": prefix, "side": side, "output": output, "head": head},
+        **{"prefix": prefix, "side": side, "output": output, "head": head, "task": task},
     }
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
@@ -99,7 +103,6 @@ def wrap(
     kind = kind or lib.kind_of(module, library)
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
-    run = lib.forward_of(module, library, side, head)
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
     reader = _reader(module, tokenizer) if kind != "image" else None
 
@@ -107,20 +110,29 @@ def wrap(
     sample = _sample(module, kind, size, reader)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = kind == "text" or side == "text"
+    the_task = None if kind == "clip" or head is not None else _task(module, library, sample, task)
+    raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
+    run = lib.forward_of(module, library, side, head) if the_task is None or raw is None else _of_trial(the_task, raw)
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    if the_task is not None:
+        head_activation = HeadActivation()  # each place has numbers of its own
     run = run if head_activation.kind is None else before_final_activation(run)
-    classes = 0 if answers is None else answers.shape[-1]
-    meaning = output or ("softmax" if kind == "clip" else output_of(getattr(module, "config", None), classes, head_activation.kind))
+    classes = 0 if answers is None else answers.shape[-1] if the_task is None else the_task.class_count(answers)
+    usual = "softmax" if the_task is None else the_task.output
+    if kind != "clip" and the_task is None:
+        usual = output_of(getattr(module, "config", None), classes, head_activation.kind)
+    meaning = output or usual
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
-    if meaning == "sigmoid" and classes == 1:
+    if meaning == "sigmoid" and classes == 1 and the_task is None:
         run, answers = yes_and_no(run), None
     if reads_text:
         layout_of = text_layout(module, structure, run, first, prefix)
     else:
         layout_of = image_layout(module, structure, run, sample, prefix, answers)
     title = name or lib.title_of(module, library)
-    class_names: Sequence[str] = () if kind == "clip" else _labels(module, library, classes, labels, meaning)
+    has_classes = kind != "clip" and (the_task is None or classes > 0)
+    class_names: Sequence[str] = _labels(module, library, classes, labels, meaning) if has_classes else ()
     # whether it reads the last word and takes the positions of words
     counted = kind == "text" and layout_of(first).class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
     return Model(
@@ -140,6 +152,8 @@ def wrap(
         windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
         prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
         side=side,
+        task=the_task,
+        raw_forward=raw,
         made_by=(wrap, arguments),
         text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, head=head, side="text"))
         if kind == "clip" and side == "image"
@@ -161,10 +175,33 @@ def wrap(
             "squashing": head_activation.kind,  # its name in 0.1
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
+            "task": None if the_task is None else the_task.name,
             "source": title,
             **_similarity(module, kind),
         },
     )
+
+
+def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
+    """The task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says."""
+    first = {key: tensor[:1] for key, tensor in sample.items()}
+    try:
+        with torch.no_grad(), evaluating(module):
+            output = lib.raw_forward_of(module, library)(first)
+    except Exception:
+        if name is not None:
+            raise
+        return None
+    return task_of(module, library, output, name)
+
+
+def _without_reference(forward: lib.RawForward) -> lib.RawForward:
+    """The same, of tensors among which is what the features are compared with."""
+    return lambda tensors: forward({name: tensor for name, tensor in tensors.items() if name != REFERENCE})
+
+
+def _of_trial(task: Task, forward: lib.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    return lambda tensors: task.trial(forward(tensors))
 
 
 def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:

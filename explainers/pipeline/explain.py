@@ -27,6 +27,7 @@ from explainers.models.outputs import notes_on_outputs
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
+from explainers.pipeline.places import ask_at, notes_of_place, singles_of
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
@@ -71,6 +72,8 @@ def explain(
     methods: Methods | str | None = None,
     *,
     side: Side | None = None,
+    at: str | None = None,
+    reference: Any = None,
     prompts: Sequence[str] | None = None,
     seed: int = 0,
     long_texts: LongTexts = "windows",
@@ -92,6 +95,9 @@ def explain(
               :class:`Rule` of your own; what is spelt in two ways is computed once, and found by both; different rules of the same name
               get numbers (``custom-2``); None: those that make sense for the model and the target
     side      CLIP only: whose tokens get the scores, those of the ``image`` (the default) or the words of each prompt (``text``)
+    at        models with a task only (:data:`explainers.TASKS`): which place of the output is asked about, such as a word, a box or a
+              patch, as docs/tasks.md lists them; None: the one that the model is surest of. Each of several inputs is then explained alone
+    reference features without a head only: a second input of the same kind, which the first is compared with
     prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
@@ -122,7 +128,14 @@ def explain(
         }
 
         def ask(given: Any) -> Any:
-            return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
+            if side_model.task is None and at is None and reference is None:
+                return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
+            singles = singles_of(side_model, given)
+            explanations = []
+            for single in singles:
+                place_model, prepared = ask_at(side_model, single, at, reference)
+                explanations += _explain(place_model, prepared, target, methods, prompts=prompts, seed=whole, **how)
+            return explanations if len(singles) > 1 or isinstance(given, list | tuple) else explanations[0]
 
         if not isinstance(inputs, DataLoader):
             return ask(inputs)
@@ -263,9 +276,12 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             methods=[r.spec for r in requests],
             spellings=spellings,
             versions=versions(),
-            notes=[*_warnings(model), *notes, *notes_on_outputs(logits[i], model.output, model.head_activation)],
+            notes=[*_warnings(model), *notes, *notes_of_place(model), *notes_on_outputs(logits[i], model.output, model.head_activation)],
             prompted=model.kind == "clip",
             output=model.output,
+            task=None if model.task is None else model.task.name,
+            place=None if model.reading is None else model.reading.place,
+            places=model.places,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
         )
         if session.prepared_prompts is not None:

@@ -15,6 +15,8 @@ from explainers.errors import ExplainerError
 from explainers.models.abstention import Abstention
 from explainers.models.inputs.types import ImageInput, TextInput, Token
 from explainers.models.outputs import Output
+from explainers.models.tasks import Place
+from explainers.records.input_json import input_json
 from explainers.records.targets import ResolvedTarget
 
 if TYPE_CHECKING:
@@ -272,6 +274,9 @@ class Explanation:
     notes: list[str] = field(default_factory=list)
     output: Output = "softmax"  # what the logits mean; a regression has no probabilities: they are not a number
     abstention: Abstention | None = None
+    task: str | None = None  # of a model that gives more than one row of logits: which
+    place: Place | None = None  # of such a model, which place of its output is explained
+    places: Sequence[Place] = ()  # and which there are
     prompted: bool = False  # whether the classes are prompts
     prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
     windows: tuple[WindowInfo, ...] = ()
@@ -380,6 +385,8 @@ class Explanation:
             "versions": self.versions,
             "input": input_json(self.input),
             **({"prompts": [{"prompt": label, **input_json(text)} for label, text in self.prompts.items()]} if self.prompts else {}),
+            **({} if self.place is None else {"task": self.task, "at": self.place.at, "place": self.place.to_json()}),
+            **({"places": [place.to_json() for place in self.places]} if self.places else {}),
             **({"windows": [window.to_json() for window in self.windows]} if self.windows else {}),
             "targets": [t.to_json() for t in self.targets],
             "top": [t.to_json() for t in self.top()],
@@ -388,29 +395,3 @@ class Explanation:
             "maps": [m.to_json() for m in self.maps],
             "notes": self.notes,
         }
-
-
-def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
-    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
-
-    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
-    values that were shown as black to white, where it has more than 8 bits.
-    """
-    if isinstance(record, ImageInput):
-        frame: dict[str, Any] = {} if record.frame is None else {"frame": list(record.frame)}
-        if record.window is not None:
-            frame["window"] = {"level": record.window.level, "width": record.window.width, "source": record.window.source}
-        size = {"width": record.width, "height": record.height}
-        return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
-    document: dict[str, Any] = {
-        "kind": "text",
-        "text": record.text,
-        "tokens": [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in record.tokens],
-        "words": [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in record.words],
-    }
-    if record.pair is None:
-        return document
-    parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
-    for name, values in parts.items():
-        document[name] = [{**word, "part": part} for word, part in zip(document[name], values, strict=True)]
-    return {**document, "text_pair": record.pair}

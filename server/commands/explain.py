@@ -67,6 +67,13 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         "all others; repeatable (default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
+    parser.add_argument(
+        "--at",
+        metavar="PLACE",
+        help="of a model with a task, which place of its output is asked about: a word, tokens:5-7, patch:3,4, ...; 'vitrine models' names "
+        "the task, docs/tasks.md the places (default: where the model is surest)",
+    )
+    parser.add_argument("--reference", metavar="INPUT", help="features without a head: an image file, or a text, to compare with")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
     form.add_argument("--probability", action="store_true", help="explain the probability in place of the logit")
@@ -125,7 +132,8 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     model = opened(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
-        how = {"side": args.side, "seed": args.seed, "long_texts": args.long_texts, "precision": args.precision}
+        options = ("side", "seed", "long_texts", "precision", "at", "reference")
+        how = {name: getattr(args, name) for name in options}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result
 
@@ -280,7 +288,8 @@ def table(result: Explanation) -> str:
     numbers = ("value",) if is_value else ("probability", "logit")
     says = [(target.label, *([] if is_value else [f"{target.probability:.1%}"]), f"{target.logit:+.3f}") for target in top]
     doubt = [] if result.abstention is None else [f"{result.abstention.beside(says[0][0])} ({result.abstention.detail})\n"]
-    parts = [*doubt, f"{result.model} says", text_table(("class", *numbers), says)]
+    where = "" if result.place is None else f" of {result.place.label} ({result.place.at})"
+    parts = [*doubt, f"{result.model} says{where}", text_table(("class", *numbers), says)]
     if result.prompted and all(target.abstention for target in result.targets):
         parts.append("none of these was found for sure: a probability only compares them")
     parts += [f"{target.label}: {target.abstention.says} ({target.abstention.detail})" for target in result.targets if target.abstention]

@@ -12,7 +12,8 @@ from PIL import Image
 
 import explainers
 from explainers.citation import Citation
-from explainers.models.inputs.types import ImageInput, TextInput, Token, Word
+from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 
 
@@ -28,10 +29,8 @@ def overlay(
         source = next(prompt for prompt in document["prompts"] if prompt["prompt"] == entry["target"])
     record: ImageInput | TextInput
     if source["kind"] == "text":
-        tokens = tuple(Token(**token) for token in source["tokens"])
-        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in source["words"])
-        record = TextInput(source["text"], tokens, words, source.get("text_pair"))
-        content = [not token.special for token in tokens]
+        record = input_from_json(source)
+        content = [not token["special"] for token in source["tokens"]]
     else:
         width, height = (0, 0) if seen is None else seen.size
         record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen)

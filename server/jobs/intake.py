@@ -198,11 +198,13 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
 
 
-def find_named(text: str, facts: ModelFacts) -> int | Target:
+def find_named(text: str, facts: ModelFacts) -> int | str | Target:
     """The class called ``text``, or of that index, or what is written with its kind, such as the group of ``any:<group>``; raises
     Problem 422.
     """
     labels = facts.labels
+    if facts.details.get("task") and not labels:  # each place has numbers of its own, which the model knows
+        return parse_target(text, labels)
     try:
         return check_names(parse_target(text, labels), Classes(labels, facts.groups, facts.synonyms))
     except ExplainerError as error:

@@ -154,6 +154,18 @@ class PixelMap(MapFacts):
     scores: list[list[float]] = Field(description="Rows of pixels.")
 
 
+class Place(Schema):
+    """A part of a model's output that can be asked about, and what the model says there."""
+
+    at: str = Field(description="What to send as at.")
+    label: str
+    tokens: tuple[int, int] = absent("The first and the last of the text's pieces, or of the model's tokens, that it is about.")
+    patch: tuple[int, int] = absent("The row and the column of the patch that it is about.")
+    box: tuple[float, float, float, float] = absent("x0, y0, x1, y1 as shares of the picture that the model saw.")
+    says: str = absent("The label of the top class there.")
+    score: float = absent("Its probability.")
+
+
 class Answer(Schema):
     """What the model says of an input; there from the moment that it has answered."""
 
@@ -162,6 +174,9 @@ class Answer(Schema):
     input: ModelInput = absent()
     prompts: list[PromptInput] = absent("Where the words of prompts are explained.")
     windows: list[TextWindow] = absent("Of a text that is longer than the model takes.")
+    task: str = absent("Of a model that gives more than one answer to an input: its task, such as token-classification.")
+    place: Place = absent("Of such a model, the place of its output that is explained.")
+    places: list[Place] = absent("Of such a model, which places there are.")
     targets: list[Target] = absent("What is explained.")
     top: list[Target] = absent("What the model finds likeliest, best first.")
     abstention: Abstention = absent()

@@ -52,6 +52,7 @@ class ModelDetails(Schema):
     squashing: str | None = absent("What ``final_activation`` was called in 0.1.")
     class_token: bool = absent()
     library: str | None = absent()
+    task: str | None = absent("What it gives besides one row of logits a sample; null: that.")
     source: str = absent()
     logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
     logit_bias: float = absent()

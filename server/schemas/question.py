@@ -101,6 +101,12 @@ class ExplainOptions(Schema):
         "auto", description="double: every map of relevance in float64; auto: those whose estimated rounding error asks for it."
     )
 
+    at: _Word | None = Field(
+        None,
+        description="Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 "
+        "or patch:3,4; places of an answer lists them. None: the one that the model is surest of.",
+    )
+
     @property
     def unusual(self) -> dict[str, Any]:
         """The options that are not as usual."""

@@ -18,7 +18,8 @@ from starlette.concurrency import run_in_threadpool
 from torch import Tensor
 
 from explainers import Cancelled
-from explainers.models.inputs.types import TextPair
+from explainers.models.inputs.types import Prepared, TextPair
+from explainers.records.input_json import input_from_json
 from explainers.records.targets import prompts_of as prompts_named
 from explainers.records.targets import target_from_json
 from server.http.answers import DocumentResponse
@@ -200,6 +201,9 @@ def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell:
         tensors = {name: tensor.to(model.device) for name, tensor in load(past.tensors).items()}
     else:
         tensors = _prepared_again(past, model, labels, notes)
+    if model.task is not None:
+        model = model.at(document["at"], Prepared(tensors, (input_from_json(document["input"]),), ((),)))
+        labels = list(model.labels)
     return Subject(model, tensors, labels, document, cancelled, tell, loaded, notes)
 
 

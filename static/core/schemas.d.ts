@@ -323,6 +323,8 @@ export interface Explanation {
   long_texts?: "windows" | "cut";
   /** double: every map of relevance in float64; auto: those whose estimated rounding error asks for it. */
   precision?: "auto" | "double";
+  /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
+  at?: string | null;
   /** The person's name for it. */
   title?: string;
   /** What the logits mean. */
@@ -332,6 +334,12 @@ export interface Explanation {
   prompts?: PromptInput[];
   /** Of a text that is longer than the model takes. */
   windows?: TextWindow[];
+  /** Of a model that gives more than one answer to an input: its task, such as token-classification. */
+  task?: string;
+  /** Of such a model, the place of its output that is explained. */
+  place?: server__schemas__explanations__Place;
+  /** Of such a model, which places there are. */
+  places?: server__schemas__explanations__Place[];
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -918,6 +926,8 @@ export interface ModelDetails {
   squashing?: string | null;
   class_token?: boolean;
   library?: string | null;
+  /** What it gives besides one row of logits a sample; null: that. */
+  task?: string | null;
   source?: string;
   /** Of a CLIP model: logit = logit_scale * cosine + logit_bias. */
   logit_scale?: number;
@@ -1065,16 +1075,21 @@ export interface PixelMap {
   scores: number[][];
 }
 
-/** The place of a method in a run. */
+/** A part of a model's output that can be asked about, and what the model says there. */
 export interface Place {
-  rank: number;
-  of: number;
-  value: number;
-  low: number | null;
-  high: number | null;
-  /** Whether it cannot be told from the best. */
-  tied: boolean;
-  second_value: number | null;
+  /** What to send as at. */
+  at: string;
+  label: string;
+  /** The first and the last of the text's pieces, or of the model's tokens, that it is about. */
+  tokens?: [number, number];
+  /** The row and the column of the patch that it is about. */
+  patch?: [number, number];
+  /** x0, y0, x1, y1 as shares of the picture that the model saw. */
+  box?: [number, number, number, number];
+  /** The label of the top class there. */
+  says?: string;
+  /** Its probability. */
+  score?: number;
 }
 
 /** A set of methods to begin with. */
@@ -1231,6 +1246,8 @@ export interface QuestionForm {
   long_texts?: "windows" | "cut";
   /** double: every map of relevance in float64; auto: those whose estimated rounding error asks for it. */
   precision?: "auto" | "double";
+  /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
+  at?: string | null;
   /** A name from /api/models. */
   model: string;
   /** A text; or send image, or source. */
@@ -1754,7 +1771,7 @@ export interface Standing {
   /** What random scores have. */
   random: number | null;
   random_second: number | null;
-  ranks: { [name: string]: Place };
+  ranks: { [name: string]: server__schemas__methods__Place };
   /** Whether it was measured on this very model. */
   here: boolean;
 }
@@ -1770,6 +1787,12 @@ export interface StartedData {
   prompts?: PromptInput[];
   /** Of a text that is longer than the model takes. */
   windows?: TextWindow[];
+  /** Of a model that gives more than one answer to an input: its task, such as token-classification. */
+  task?: string;
+  /** Of such a model, the place of its output that is explained. */
+  place?: Place;
+  /** Of such a model, which places there are. */
+  places?: Place[];
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -2087,4 +2110,33 @@ export interface WordProbe {
   /** null for one group alone. */
   difference: ProbeDifference | null;
   notes: string[];
+}
+
+/** A part of a model's output that can be asked about, and what the model says there. */
+export interface server__schemas__explanations__Place {
+  /** What to send as at. */
+  at: string;
+  label: string;
+  /** The first and the last of the text's pieces, or of the model's tokens, that it is about. */
+  tokens?: [number, number];
+  /** The row and the column of the patch that it is about. */
+  patch?: [number, number];
+  /** x0, y0, x1, y1 as shares of the picture that the model saw. */
+  box?: [number, number, number, number];
+  /** The label of the top class there. */
+  says?: string;
+  /** Its probability. */
+  score?: number;
+}
+
+/** The place of a method in a run. */
+export interface server__schemas__methods__Place {
+  rank: number;
+  of: number;
+  value: number;
+  low: number | null;
+  high: number | null;
+  /** Whether it cannot be told from the best. */
+  tied: boolean;
+  second_value: number | null;
 }

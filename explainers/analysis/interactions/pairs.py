@@ -47,7 +47,7 @@ from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
 from explainers.models.inputs.types import ImageInput, TextInput
-from explainers.records.result import input_json
+from explainers.records.input_json import input_json
 from explainers.records.session import Check, checker, rerunner
 from explainers.rendering.overlays import lay_over, map_picture
 from explainers.rendering.plain import align

@@ -31,6 +31,8 @@ _FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds"
 _LEFT_OUT = ("token_type_ids", "attention_mask")
 #: What training lays around a module, which is then its ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
+#: From a dict of tensors to what a module itself gives.
+RawForward = Callable[[Mapping[str, Tensor]], Any]
 TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
@@ -81,10 +83,28 @@ def forward_of(
     """From a dict of tensors to logits (B, C), of several outputs those of ``head``; on the text side of a dual encoder (prompts,
     images).
     """
+    output_of = raw_forward_of(module, library)
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        output = output_of(tensors)
+        if library == "open_clip":
+            return output  # type: ignore[no-any-return]
+        if library == "transformers" and head is None and isinstance(output, tuple):
+            output = output[0]  # logits stand first, and of a model without a head the tokens
+        return logits_of(output, len(next(iter(tensors.values()))), head)
+
+    def turned(tensors: Mapping[str, Tensor]) -> Tensor:
+        return run(tensors).T
+
+    return run if side == "image" else turned
+
+
+def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
+    """From a dict of tensors to what the module itself gives: a tensor, a tuple, a dict."""
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
 
-    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+    def run(tensors: Mapping[str, Tensor]) -> Any:
         unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in takes and key not in _LEFT_OUT)]
         mask = tensors.get("attention_mask")
         if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
@@ -96,19 +116,11 @@ def forward_of(
             raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSOR_NAMES if k in takes)}")
         if library == "open_clip":
             return openclip.logits(module, tensors)
-        samples = len(next(iter(tensors.values())))
         if by_name:
-            taken = _as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes})
-            output = module(**taken)
-            if library == "transformers" and head is None and isinstance(output, tuple):
-                output = output[0]  # logits stand first, and of a model without a head the tokens
-            return logits_of(output, samples, head)
-        return logits_of(module(tensors["pixel_values"]), samples, head)
+            return module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes}))
+        return module(tensors["pixel_values"])
 
-    def turned(tensors: Mapping[str, Tensor]) -> Tensor:
-        return run(tensors).T
-
-    return run if side == "image" else turned
+    return run
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from explainers.models.model import Model
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.ways import How
-from explainers.models.removal.words import prompt_removal, window_removal, word_removal
+from explainers.models.removal.words import prompt_removal, usual_way_of_words, window_removal, word_removal
 
 
 def input_removal(
@@ -44,7 +44,7 @@ def input_removal(
     content = torch.zeros_like(mask)
     content[mask] = ~torch.tensor(list(special))
     if prompt is None:
-        return word_removal(model, tensors, content, how or "removed")
+        return word_removal(model, tensors, content, how or usual_way_of_words(model))
     if how not in (None, "removed"):
         raise ExplainerError(f"how={how!r} is not for prompts: their words are removed.")
     return prompt_removal(model, tensors, content, prompt)

@@ -13,6 +13,9 @@ from explainers.models.model import Model
 from explainers.models.removal.token_removal import TokenRemoval, answer, fewest_tokens, most_tokens, repeated_to
 from explainers.models.removal.ways import OF_WORDS, How, check_how
 
+#: For each way that puts another token in the place of a word piece, which of the tokenizer's it is, the best first.
+_FILLERS: dict[How, str] = {"masked": "mask_token_id", "unknown": "unknown_token_id"}
+
 
 def word_removal(
     model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How = "removed", tokens: int | None = None
@@ -36,6 +39,20 @@ def word_removal(
 
     count = int(content.sum())
     return TokenRemoval("removed", count, fewest_tokens(leave_out, count, length - count), leave_out, most)
+
+
+def usual_way_of_words(model: Model) -> How:
+    """How word pieces are taken away where nobody says: removed, but for a model that is asked about a place of the text, which must stay
+    where it is. Raises ExplainerError where its tokenizer has nothing to put there.
+    """
+    if model.reading is None or model.reading.token is None:
+        return "removed"
+    for how, name in _FILLERS.items():
+        if model.details.get(name) is not None:
+            return how
+    raise ExplainerError(
+        f"{model.name} is asked about a place of its text, and its tokenizer has no token for a word that is gone (mask or unknown)."
+    )
 
 
 def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:
@@ -72,9 +89,8 @@ def window_removal(model: Model, windows: Windows, how: How = "removed") -> Toke
 
 def _filler(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How) -> Callable[[Tensor], Tensor]:
     """Logits with a token of the tokenizer in the place of every word piece that is gone."""
-    names = {"masked": "mask_token_id", "unknown": "unknown_token_id"}
     check_how(how, OF_WORDS, "word pieces")
-    token = model.details.get(names[how])
+    token = model.details.get(_FILLERS[how])
     if token is None:
         raise ExplainerError(f"The tokenizer of {model.name} has no token for how={how}: choose another way to take words away.")
 

@@ -277,18 +277,16 @@ def test_a_text_model_without_a_mask() -> None:
     assert model.layout_of({"input_ids": torch.full((1, 7), 9)}).class_token == 0
 
 
-def test_a_model_without_a_head_is_refused() -> None:
+def test_a_model_without_a_head_gives_features() -> None:
     import timm
     import transformers
 
     bare = timm.create_model(
         "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=1, num_heads=2, num_classes=0, global_pool=""
     )
-    with pytest.raises(ExplainerError, match="classification head"):
-        wrap(bare)
+    assert str(wrap(bare).details["task"]) == "features"
     config = transformers.BertConfig(vocab_size=64, hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48)
-    with pytest.raises(ExplainerError, match="classification head"):
-        wrap(transformers.BertModel(config))
+    assert wrap(transformers.BertModel(config)).details["task"] == "features"
 
 
 def test_moves_tensors_with_the_module_and_casts_pixels_to_its_type() -> None:

@@ -1,0 +1,207 @@
+"""Features without a head: how alike two pictures are, what a patch has become, a principal component, one feature.
+
+What is compared with is held constant: it is a vector, as the weights of a class are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.errors import ExplainerError
+from explainers.models.libraries.recognition import Library, RawForward, has_class_token
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of
+
+#: Under this name the features (1, D) of what an input is compared with stand among the tensors.
+REFERENCE = "reference"
+COMPONENTS = 3  # that are offered: as many as there are colours
+_PATCH = re.compile(r"(?:patch|token):(\d+)(?:,(\d+))?")
+_COMPONENT = re.compile(r"component:(\d+)")
+
+
+@add_task
+class Features(Task):
+    """What a backbone gives: hidden states (B, S, D), and one vector (B, D) for the whole.
+
+    That vector is what the model itself pools; where it pools nothing, its class token, else the mean of its tokens. A pooler that
+    transformers adds to a backbone without weights for it (a dense layer and a tanh) is not read.
+    """
+
+    name = "features"
+    places_are = (
+        "features (the vector of the whole; a target is then one of its numbers), mean (their mean), similar (to what is sent as the "
+        "reference), patch:row,column or token:number (what one patch or token has become), or component:1 (a principal component of the "
+        "patches)"
+    )
+    control = "patches"
+    output = "regression"
+
+    def __init__(self, module: nn.Module, library: Library) -> None:
+        self._module, self._library = module, library
+        self._class_token = has_class_token(module) or tensor_named(module, "word_embeddings")
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of a model of timm whose head was left out, and of a backbone of transformers."""
+        bare = library == "timm" and getattr(module, "num_classes", None) == 0
+        hidden = library == "transformers" and tensor_of(output, "last_hidden_state") is not None
+        return cls(module, library) if bare or (hidden and tensor_of(output, "logits") is None) else None
+
+    def raw_forward(self, forward: RawForward) -> RawForward:
+        """The hidden states, as all of timm's models give them by a method of their own."""
+        if self._library != "timm":
+            return forward
+        module: Any = self._module
+        return lambda tensors: module.forward_features(tensors["pixel_values"])
+
+    def hidden(self, output: Any) -> Tensor:
+        """The last hidden states (B, S, D)."""
+        tokens = output if isinstance(output, Tensor) else tensor_of(output, "last_hidden_state")
+        if tokens is None:
+            raise ExplainerError(f"{type(self._module).__name__} gives its hidden states in another form: {type(output).__name__}")
+        if tokens.dim() == 4:  # a map: timm has it with channels last, or first
+            tokens = tokens.flatten(1, 2) if tokens.shape[-1] == getattr(self._module, "num_features", -1) else tokens.flatten(2).mT
+        return tokens
+
+    def pooled(self, output: Any) -> Tensor:
+        """The features (B, D) of the whole."""
+        module: Any = self._module
+        if self._library == "timm":
+            pooled: Tensor = module.forward_head(output, pre_logits=True)
+            return pooled if pooled.dim() == 2 else self._of_tokens(self.hidden(pooled))
+        given = tensor_of(output, "pooler_output")
+        if given is not None and not hasattr(getattr(module, "pooler", None), "dense"):
+            return given.flatten(1)
+        return self._of_tokens(self.hidden(output))
+
+    def _of_tokens(self, tokens: Tensor) -> Tensor:
+        """The class token of (B, S, D), else their mean."""
+        return tokens[:, 0] if self._class_token else tokens.mean(1)
+
+    def trial(self, output: Any) -> Tensor:
+        """The features of the whole."""
+        return self.pooled(output)
+
+    def class_count(self, logits: Tensor) -> int:
+        """None: each place has numbers of its own."""
+        return 0
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The whole, what it is compared with, its components; a patch is clicked on."""
+        similar = [Place("similar", "similarity to the reference")] if REFERENCE in task_input.tensors else []
+        components = [Place(f"component:{i + 1}", f"principal component {i + 1}") for i in range(COMPONENTS) if task_input.layout.grid]
+        return [*similar, Place("features", "features"), Place("mean", "mean of the features"), *components]
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """The similarity where there is something to compare with, else the first component of the patches, else the features."""
+        wanted = "similar" if REFERENCE in task_input.tensors else "component:1" if task_input.layout.grid else "features"
+        return next(place for place in places if place.at == wanted)
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """As written, or a patch or a token by its number."""
+        number, component = _PATCH.fullmatch(at.strip()), _COMPONENT.fullmatch(at.strip())
+        if number is not None:
+            return self._token_place(int(number[1]), None if number[2] is None else int(number[2]), at, task_input)
+        if component is not None:
+            count = int(component[1])
+            most = min(self.hidden(task_input.output).shape[1:])
+            if task_input.layout.grid is None or not 1 <= count < most:
+                raise ExplainerError(f"at={at!r}: send component:1 to component:{most - 1}, of a picture.")
+            return Place(f"component:{count}", f"principal component {count}")
+        if at.strip() == "similar" and REFERENCE not in task_input.tensors:
+            raise ExplainerError("at='similar' compares with something: send it as the reference.")
+        return super().find(at, task_input, places)
+
+    @staticmethod
+    def _token_place(first: int, column: int | None, at: str, task_input: TaskInput) -> Place:
+        grid, prefix = task_input.layout.grid, task_input.layout.prefix
+        if grid is None:
+            tokens = getattr(task_input.record, "tokens", ())
+            if column is not None or first >= len(tokens):
+                raise ExplainerError(f"at={at!r}: send token:0 to token:{len(tokens) - 1}.")
+            return Place(f"token:{first}", tokens[first].text, tokens=(first, first))
+        if column is None or first >= grid[0] or column >= grid[1]:
+            raise ExplainerError(f"at={at!r}: send patch:row,column, from patch:0,0 to patch:{grid[0] - 1},{grid[1] - 1}.")
+        token = prefix + first * grid[1] + column
+        return Place(f"patch:{first},{column}", f"patch in row {first + 1}, column {column + 1}", (token, token), (first, column))
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """A cosine with a vector that is held constant, projections, or the features themselves."""
+        read_class_token = 0 if self._class_token and self._reads_class_token(task_input.output) else None
+        if place.at == "features":
+            width = self.pooled(task_input.output).shape[-1]
+            return Reading(place, self.pooled, [f"feature {i}" for i in range(width)], "regression", read_class_token)
+        if place.at == "mean":
+            return Reading(
+                place, lambda output: self.pooled(output).mean(-1, keepdim=True), ["mean of the features"], "regression", read_class_token
+            )
+        if place.at == "similar":
+            reference = task_input.tensors[REFERENCE]
+            labels = ["similarity to the reference"]
+            return Reading(place, lambda output: cosines(self.pooled(output), reference), labels, "regression", read_class_token)
+        if place.tokens is not None:
+            token = place.tokens[0]
+            features = self.hidden(task_input.output)[:, token].detach()
+            # no cosine: that of a vector with itself has no slope
+            towards = features.mT / features.square().sum()
+            note = (
+                f"What is explained is how far the {place.label} is what it is: the projection of its features on those that it has here, "
+                "as a share of them, which is 1 of the whole input."
+            )
+            return Reading(place, lambda output: self.hidden(output)[:, token] @ towards, [place.label], "regression", token, (note,))
+        return self._component(place, task_input)
+
+    def _component(self, place: Place, task_input: TaskInput) -> Reading:
+        """The mean projection of the patches on the positive side of a principal component, on which the mean of all patches is zero."""
+        start = task_input.layout.prefix
+        mean, axes = principal_components(self._patches(task_input.output, start)[0], int(place.at.partition(":")[2]))
+        axis = axes[-1]
+        positive = (self._patches(task_input.output, start)[0] - mean) @ axis > 0
+
+        def read(output: Any) -> Tensor:
+            return ((self._patches(output, start)[:, positive] - mean) @ axis).mean(1, keepdim=True)
+
+        note = (
+            f"What is explained is how far the {int(positive.sum())} patches on the positive side of the component lie from the mean of "
+            "all: the component, and which patches these are, is held as it is here."
+        )
+        return Reading(place, read, [place.label], "regression", None, (note,))
+
+    def _patches(self, output: Any, start: int) -> Tensor:
+        return self.hidden(output)[:, start:]
+
+    def _reads_class_token(self, output: Any) -> bool:
+        """Whether the features of the whole are made of the class token."""
+        if self._library == "timm":
+            return getattr(self._module, "global_pool", "token") in ("token", "")
+        return True
+
+
+def tensor_named(module: nn.Module, part: str) -> bool:
+    """Whether a parameter of the module has this in its name."""
+    return any(part in name for name, _ in module.named_parameters())
+
+
+def cosines(features: Tensor, vectors: Tensor) -> Tensor:
+    """The cosines (B, K) of features (B, D) with vectors (K, D)."""
+    return F.normalize(features, dim=-1) @ F.normalize(vectors.to(features), dim=-1).mT
+
+
+def principal_components(features: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The mean (D,) of features (N, D) and their first ``count`` principal components (count, D), unit vectors.
+
+    Each points to where the projections have the larger third moment, the side of the fewer and farther patches, as a sign is not
+    defined. In float64.
+    """
+    rows = features.detach().double()
+    mean = rows.mean(0)
+    _, _, axes = torch.linalg.svd(rows - mean, full_matrices=False)
+    axes = axes[:count]
+    sides = ((rows - mean) @ axes.mT).pow(3).sum(0)
+    axes = axes * torch.where(sides < 0, -1.0, 1.0)[:, None]
+    return mean.to(features), axes.to(features)

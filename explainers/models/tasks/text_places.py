@@ -1,0 +1,69 @@
+"""Places in a text as a person writes them: a part of the text itself, or its tokens by their numbers."""
+
+from __future__ import annotations
+
+import re
+
+from explainers.models.inputs.types import TextInput
+from explainers.models.tasks.task import Place
+
+SPELLING = "such as Paris, Paris#2 for the second one, or tokens:5-7"
+_NUMBERS = re.compile(r"tokens?:(\d+)(?:-(\d+))?")
+_COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
+
+
+def place_in_text(at: str, record: TextInput) -> Place | None:
+    """The place that ``at`` writes: ``tokens:5-7`` (``token:5``), or a part of the text, ``#2`` behind it for the second that is alike.
+
+    None where the text has no such part.
+    """
+    numbers = _NUMBERS.fullmatch(at.strip())
+    if numbers is not None:
+        first = int(numbers[1])
+        return place_of_tokens(record, first, int(numbers[2] or first))
+    whole = place_of_part(at, 1, record)
+    counted = _COUNTED.fullmatch(at.strip())
+    return place_of_part(counted[1], int(counted[2]), record) if whole is None and counted is not None else whole
+
+
+def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
+    """The tokens from ``first`` to ``last``; None where the text has not so many."""
+    if not 0 <= first <= last < len(record.tokens):
+        return None
+    return Place(spelt(first, last), words_of(record, first, last), (first, last))
+
+
+def spelt(first: int, last: int) -> str:
+    """How some tokens are written."""
+    return f"token:{first}" if first == last else f"tokens:{first}-{last}"
+
+
+def words_of(record: TextInput, first: int, last: int) -> str:
+    """The text of some tokens, special ones by their own names."""
+    tokens = record.tokens[first : last + 1]
+    parts = {token.part for token in tokens}
+    if record.text is None or any(token.special for token in tokens) or len(parts) > 1:
+        return " ".join(token.text for token in tokens)
+    source = record.text if parts == {0} else record.pair or ""
+    return source[tokens[0].start : tokens[-1].end].strip()
+
+
+def place_of_part(part: str, number: int, record: TextInput) -> Place | None:
+    """The tokens of the ``number``-th place where the text, or the second text of a pair, has ``part``: as whole words where it can be."""
+    part = part.strip()
+    if record.text is None or not part or number < 1:
+        return None
+    for pattern in (rf"(?<!\w){re.escape(part)}(?!\w)", re.escape(part)):
+        texts = enumerate((record.text, record.pair or ""))
+        matches = [(index, match.span()) for index, text in texts for match in re.finditer(pattern, text)]
+        if matches and number > len(matches):
+            return None
+        if matches:
+            index, (start, end) = matches[number - 1]
+            inside = [
+                i
+                for i, token in enumerate(record.tokens)
+                if not token.special and token.part == index and token.start < end and token.end > start
+            ]
+            return place_of_tokens(record, inside[0], inside[-1]) if inside else None
+    return None

@@ -1,0 +1,84 @@
+"""A class for each token of a text: why is *Paris* a place?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from explainers.models.inputs.types import TextInput
+from explainers.models.libraries.recognition import Library
+from explainers.models.tasks.task import (
+    MOST_PLACES,
+    Place,
+    Reading,
+    Task,
+    TaskInput,
+    add_task,
+    tensor_of,
+    top_class,
+    transformers_class_ends,
+)
+from explainers.models.tasks.text_places import SPELLING, place_in_text, spelt
+
+_OUTSIDE = ("o", "outside", "none")  # how data sets call the label of what is nothing
+
+
+@add_task
+class TokenClassification(Task):
+    """A label a token. A word is read at its first piece, where such models learn its label; several words at the mean of theirs."""
+
+    name = "token-classification"
+    places_are = f"a word or a part of the text, {SPELLING}"
+    control = "words"
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of transformers' token classifiers."""
+        return cls() if transformers_class_ends(module, library, "ForTokenClassification") else None
+
+    def trial(self, output: Any) -> Tensor:
+        """The means over tokens."""
+        return self._logits(output).mean(1)
+
+    @staticmethod
+    def _logits(output: Any) -> Tensor:
+        logits = tensor_of(output, "logits")
+        assert logits is not None
+        return logits
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The words, each with its label."""
+        logits, record = self._logits(task_input.output)[0], task_input.record
+        assert isinstance(record, TextInput)
+        places = []
+        for word in record.words[:MOST_PLACES]:
+            if word.tokens:
+                says, score = top_class(logits[word.tokens[0]], task_input.labels)
+                tokens = word.tokens[0], word.tokens[-1]
+                places.append(Place(spelt(*tokens), word.text, tokens, says=says, score=score))
+        return places
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """The word that the model is surest of among those that it calls something."""
+        named = [place for place in places if (place.says or "").casefold() not in _OUTSIDE]
+        return super().usual(task_input, named or places)
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """A word, a part of the text, or tokens by their numbers."""
+        assert isinstance(task_input.record, TextInput)
+        place = place_in_text(at, task_input.record)
+        if place is None:
+            raise self.unknown(at, places)
+        return next((known for known in places if known.at == place.at), place)
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of a word's first piece; of several words their mean."""
+        assert place.tokens is not None
+        assert isinstance(task_input.record, TextInput)
+        first, last = place.tokens
+        pieces = [word.tokens[0] for word in task_input.record.words if word.tokens and first <= word.tokens[0] <= last]
+        pieces = pieces or list(range(first, last + 1))
+        notes = (f"The label is that of {len(pieces)} words, the mean of their logits.",) if len(pieces) > 1 else ()
+        return Reading(place, lambda output: self._logits(output)[:, pieces].mean(1), token=pieces[0], notes=notes)

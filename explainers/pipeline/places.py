@@ -1,0 +1,52 @@
+"""Ask a model that gives more than one row of logits about one place of its output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.types import Input, Prepared
+from explainers.models.model import Model
+from explainers.models.tasks.features import REFERENCE, Features
+
+
+def singles_of(model: Model, inputs: Any) -> list[Any]:
+    """The inputs one by one: each has places of its own. Raises ExplainerError for a batch that was prepared, or of tensors."""
+    if isinstance(inputs, list | tuple):
+        return list(inputs)
+    tensors = inputs.tensors if isinstance(inputs, Prepared) else inputs if isinstance(inputs, dict) else {}
+    sizes = [len(tensor) for name, tensor in tensors.items() if model.is_sample(name)]
+    if any(size != 1 for size in sizes):
+        raise ExplainerError(f"{model.name} is asked about one place of one input at a time, and a batch of {sizes[0]} was sent.")
+    return [inputs]
+
+
+def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: Any = None) -> tuple[Model, Prepared]:
+    """The model asked about a place of one input, and that input as it is given.
+
+    ``reference`` is a second input, of whose features the place ``similar`` is the similarity. Raises ExplainerError for a place that
+    there is not, and for a reference to a model that has a head.
+    """
+    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(_without_reference(inputs))
+    if isinstance(inputs, dict) and REFERENCE in inputs:
+        prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: inputs[REFERENCE].to(model.device)})
+    if reference is not None:
+        if not isinstance(model.task, Features) or model.raw_forward is None:
+            raise ExplainerError(f"{model.name} has a head and compares nothing: leave reference= out, or take its backbone.")
+        with torch.no_grad(), evaluating(model.module):
+            features = model.task.pooled(model.raw_forward(model.prepare(reference).tensors))
+        prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: features.detach()})
+    return model.at(at, prepared), prepared
+
+
+def _without_reference(inputs: Any) -> Any:
+    return {name: tensor for name, tensor in inputs.items() if name != REFERENCE} if isinstance(inputs, dict) else inputs
+
+
+def notes_of_place(model: Model) -> tuple[str, ...]:
+    """What people must know of the number that is explained."""
+    return () if model.reading is None else model.reading.notes

@@ -1,0 +1,45 @@
+"""How an input was shown to the model, as plain data, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explainers.models.inputs.types import ImageInput, TextInput, Token, Word
+
+
+def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
+    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
+
+    Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
+    values that were shown as black to white, where it has more than 8 bits.
+    """
+    if isinstance(record, ImageInput):
+        frame: dict[str, Any] = {} if record.frame is None else {"frame": list(record.frame)}
+        if record.window is not None:
+            frame["window"] = {"level": record.window.level, "width": record.window.width, "source": record.window.source}
+        size = {"width": record.width, "height": record.height}
+        return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
+    document: dict[str, Any] = {
+        "kind": "text",
+        "text": record.text,
+        "tokens": [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in record.tokens],
+        "words": [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in record.words],
+    }
+    if record.pair is None:
+        return document
+    parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
+    for name, values in parts.items():
+        document[name] = [{**word, "part": part} for word, part in zip(document[name], values, strict=True)]
+    return {**document, "text_pair": record.pair}
+
+
+def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
+    """What :func:`input_json` wrote, without the picture."""
+    if document["kind"] == "text":
+        tokens = tuple(Token(**token) for token in document["tokens"])
+        words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in document["words"])
+        return TextInput(document["text"], tokens, words, document.get("text_pair"))
+    frame = document.get("frame")
+    size = document["width"], document["height"]
+    return ImageInput(*size, tuple(document["crop"]), tuple(document["seen"]), frame=None if frame is None else tuple(frame))
