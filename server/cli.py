@@ -1,5 +1,6 @@
-"""The command line: ``vitrine serve``, ``open``, ``explain``, ``deletion-test``, ``probe``, ``regions``, ``interaction``, ``alike``,
-``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
+"""The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
+``regions``, ``interaction``, ``alike``, ``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``, ``tables``,
+``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -27,6 +28,7 @@ from server.commands import (
     regions,
     reproduce,
     serve,
+    store,
     summarise,
     tables,
     train,
@@ -44,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in (
         serve,
+        store,
         open,
         explain,
         deletion_test,

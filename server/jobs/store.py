@@ -124,8 +124,9 @@ class Store:
         self._mark.unlink(missing_ok=True)
         mark = datetime.now(UTC).strftime("damaged-%Y%m%d-%H%M%S")
         for path in self.path.parent.glob(f"{self.path.name}*"):
-            if path.name.removeprefix(self.path.name) in ("", "-wal", "-shm"):
-                path.rename(path.with_name(f"{path.name}.{mark}"))
+            end = path.name.removeprefix(self.path.name)
+            if end in ("", "-wal", "-shm"):  # which SQLite finds by the name of the file
+                path.rename(path.with_name(f"{self.path.name}.{mark}{end}"))
         log.error("%s is damaged (%s): it is now %s.%s, and an empty store is begun", self.path, error, self.path.name, mark)
 
     def _open(self) -> None:
@@ -242,10 +243,10 @@ class Store:
         oldest = f"SELECT number, CAST(document AS BLOB) FROM explanations WHERE {after}"  # nosec B608  # constants
         number = -1
         while (before or self._is_large()) and (row := self._db.execute(oldest, (number,)).fetchone()):
-            number, created = row[0], _created(row[1])
-            if self._is_large() or (created is not None and created < before):
+            number, made = row[0], created(row[1])
+            if self._is_large() or (made is not None and made < before):
                 count += self._db.execute("DELETE FROM explanations WHERE number = ?", (number,)).rowcount
-            elif created is not None:
+            elif made is not None:
                 break
         return count
 
@@ -349,6 +350,27 @@ class Store:
                         return str(explanation_id)
         return None
 
+    def merge(self, table: str, row: Mapping[str, Any]) -> bool:
+        """Add a row of another store, of an older version too; False where it is there already, or its explanation is not."""
+        with self._writing():
+            known = {column[1] for column in self._db.execute(f"PRAGMA table_info({table})")}
+            taken = {name: value for name, value in row.items() if name in known}
+            if table == "images" and self.owner(row["id"]) is None:
+                return False
+            upload = taken.get("upload")
+            if upload and not self._db.execute("SELECT 1 FROM uploads WHERE digest = ?", (upload,)).fetchone():
+                taken["upload"] = None
+            names, places = ", ".join(taken), ", ".join("?" * len(taken))
+            added = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({places})"  # nosec B608  # names of the schema
+            return self._db.execute(added, tuple(taken.values())).rowcount > 0
+
+    def number_anew(self) -> None:
+        """Number the explanations by when they were made: those of two stores come together."""
+        with self._writing():
+            rows = self._db.execute("SELECT id, CAST(document AS BLOB) FROM explanations ORDER BY number").fetchall()
+            rows.sort(key=lambda row: created(row[1]) or "")
+            self._db.executemany("UPDATE explanations SET number = ? WHERE id = ?", [(place, row[0]) for place, row in enumerate(rows, 1)])
+
     def delete(self, explanation_id: str) -> bool:
         """Forget an explanation, its images and, unless another one is of the same file, the upload; False where there was none."""
         with self._writing():
@@ -379,7 +401,7 @@ def _make_private(home: Path) -> None:
             log.warning("others can read %s, where uploads are kept: %s", home, error)
 
 
-def _created(stored: bytes | None) -> str | None:
+def created(stored: bytes | None) -> str | None:
     """When a stored explanation was made; None where that cannot be read."""
     try:
         return str(_document(stored or b"")["created"])

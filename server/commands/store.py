@@ -1,0 +1,62 @@
+"""``vitrine backup``, ``restore`` and ``recover``: the store of a server, copied and had back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from server.commands import CommandError, Commands, counted
+from server.settings import load_settings
+
+
+def add(commands: Commands) -> None:
+    """Declare the three commands."""
+    parser = commands.add_parser("backup", help="copy a server's store to a folder, also while the server works")
+    parser.add_argument("folder", type=Path, help="where to; an older backup in it is replaced once this one is whole")
+    _add_home(parser)
+    parser.set_defaults(run=run_backup)
+
+    parser = commands.add_parser("restore", help="put a backup in place of a server's store, while the server is stopped")
+    parser.add_argument("folder", type=Path, help="where `vitrine backup` wrote it")
+    _add_home(parser)
+    parser.set_defaults(run=run_restore)
+
+    parser = commands.add_parser("recover", help="add to a server's store what can be read of a damaged one, while the server is stopped")
+    parser.add_argument("file", type=Path, help="the damaged store, such as vitrine.sqlite.damaged-20260101-120000")
+    _add_home(parser)
+    parser.set_defaults(run=run_recover)
+
+
+def _add_home(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--home", metavar="DIR", help="home of the server [VITRINE_HOME]")
+
+
+def _home(args: argparse.Namespace) -> Path:
+    try:
+        return load_settings({"home": args.home}).home
+    except ValueError as problem:
+        raise CommandError(str(problem)) from None
+
+
+def run_backup(args: argparse.Namespace) -> None:
+    """Copy the store."""
+    from server.jobs.store_copies import back_up
+
+    back_up(_home(args), args.folder)
+    print(f"wrote {args.folder}")
+
+
+def run_restore(args: argparse.Namespace) -> None:
+    """Put a backup in place."""
+    from server.jobs.store_copies import restore
+
+    before = restore(args.folder, _home(args))
+    print(f"restored {args.folder}" + (f"; what was there is in {before}" if before else ""))
+
+
+def run_recover(args: argparse.Namespace) -> None:
+    """Read a damaged store."""
+    from server.jobs.store_copies import recover
+
+    explanations, lost = recover(args.file, _home(args))
+    print(f"recovered {counted(explanations, 'explanation')}" + (f"; {counted(lost, 'row')} could not be read" if lost else ""))

@@ -1,0 +1,183 @@
+"""Copies of a store: a backup while a server works, its restoration, and what can still be read of a damaged file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from server.jobs.store import SCHEMA_VERSION, Store, StoreError, created
+from server.json_text import NotJsonError, parsed_json
+
+STORE, KEY, LOCK = "vitrine.sqlite", "visitors.key", "vitrine.lock"
+_LOG_FILES = ("-wal", "-shm")
+#: Rows refer to what is copied before them.
+_TABLES = ("uploads", "explanations", "images")
+_KEEP_ALL = 2**62
+#: Where the largest row number cannot be read: so many are tried for each page of the file.
+_NUMBERS_PER_PAGE = 10
+
+
+def back_up(home: Path, folder: Path) -> None:
+    """Copy the store of ``home`` and the key of its visitors to ``folder``, also while a server writes there.
+
+    The copy is the store of one moment, however much is written meanwhile. It takes the place of an older one in the folder once it is
+    whole. Raises StoreError where there is no store, where it or the copy is damaged, or where the folder cannot be written.
+    """
+    path = home / STORE
+    if not path.is_file():
+        raise StoreError(f"there is no {path}; set VITRINE_HOME to the home of the server")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copy = folder / f"{STORE}.part"
+    try:
+        _new_private_file(copy)
+        # SQLite's own backup begins anew with every write of another process, and may never end; this reads one moment.
+        with closing(_opened(path)) as source:
+            source.execute("VACUUM INTO ?", (str(copy),))
+        _check(copy)
+        copy.replace(folder / STORE)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be copied ({error}); `vitrine recover` reads what it can of a damaged store") from error
+    finally:
+        copy.unlink(missing_ok=True)
+    if (home / KEY).exists():
+        _new_private_file(folder / KEY)
+        shutil.copyfile(home / KEY, folder / KEY)
+
+
+def restore(folder: Path, home: Path) -> Path | None:
+    """Put the backup in ``folder`` in place of the store of ``home``; where the store before was put, None where there was none.
+
+    Raises StoreError where there is no backup, where it is damaged or of a version that this one does not read, or where a server has
+    ``home``.
+    """
+    backup = folder / STORE
+    if not backup.is_file():
+        raise StoreError(f"there is no {backup}; name the folder that `vitrine backup` wrote to")
+    try:
+        version = _check(backup)
+    except sqlite3.Error as error:
+        raise StoreError(f"{backup} cannot be restored ({error}); name another backup") from error
+    if not 0 < version <= SCHEMA_VERSION:
+        raise StoreError(f"{backup} is no store that this version of Vitrine reads (it has schema {version}, not 1 to {SCHEMA_VERSION})")
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(home):
+        before = home / f"before-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        present = [home / name for name in (STORE, *(STORE + end for end in _LOG_FILES), KEY) if (home / name).exists()]
+        if present:
+            before.mkdir(mode=0o700)
+            _give_to_owner(before, home)
+        for path in present:
+            path.rename(before / path.name)
+        for name in (STORE, KEY):
+            if (folder / name).exists():
+                _new_private_file(home / name)
+                shutil.copyfile(folder / name, home / name)
+                _give_to_owner(home / name, home)
+    return before if present else None
+
+
+def recover(damaged: Path, home: Path) -> tuple[int, int]:
+    """Add to the store of ``home`` what can be read of a damaged one; how many explanations came, and how many pictures and uploads of
+    them are lost.
+
+    What the store has already stays as it is. Raises StoreError where nothing can be read, or where a server has ``home``.
+    """
+    if not damaged.is_file():
+        raise StoreError(f"there is no {damaged}; name the file that the server put aside")
+    with closing(Store(home, _KEEP_ALL)) as store:
+        _give_to_owner(home / STORE, home)
+        with closing(_opened(damaged)) as source:
+            source.execute("PRAGMA writable_schema=ON")  # tables are read also where an index of the schema is broken
+            source.text_factory = lambda stored: stored.decode("utf-8", "replace")
+            lost = 0
+            came = dict.fromkeys(_TABLES, 0)
+            for table in _TABLES:
+                for row in _rows(source, table):
+                    if row is None or not _is_sound(table, row):
+                        lost += 1
+                    elif store.merge(table, row):
+                        came[table] += 1
+        store.number_anew()
+    return came["explanations"], lost
+
+
+def _rows(source: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | None]:
+    """The rows of a table, one by one, since one that cannot be read ends a query; None for each of these."""
+    try:
+        names = [row[1] for row in source.execute(f"PRAGMA table_info({table})")]
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"nothing of it can be read ({error}); restore a backup") from error
+    if not names and table == "explanations":
+        raise StoreError("it has no explanations; restore a backup")
+    for number in range(1, _largest_number(source, table) + 1):
+        try:
+            row = source.execute(f"SELECT * FROM {table} WHERE rowid = ?", (number,)).fetchone()  # nosec B608  # a name of _TABLES
+        except sqlite3.DatabaseError:
+            yield None
+        else:
+            if row is not None:
+                yield dict(zip(names, row, strict=True))
+
+
+def _largest_number(source: sqlite3.Connection, table: str) -> int:
+    """That of the rows of a table, or a bound; 0 where there is none."""
+    try:
+        return source.execute(f"SELECT MAX(rowid) FROM {table}").fetchone()[0] or 0  # nosec B608  # a name of _TABLES
+    except sqlite3.DatabaseError:
+        return int(source.execute("PRAGMA page_count").fetchone()[0]) * _NUMBERS_PER_PAGE
+
+
+def _is_sound(table: str, row: dict[str, Any]) -> bool:
+    """Whether a row that can be read is what was written, as far as that can be told."""
+    if table == "uploads":
+        return isinstance(row["data"], bytes) and hashlib.sha256(row["data"]).hexdigest() == row["digest"]
+    if table == "explanations":
+        with suppress(NotJsonError, AttributeError):
+            return bool(parsed_json(row["document"].encode(), mend=True)["id"] == row["id"] and created(row["document"].encode()))
+        return False
+    return isinstance(row["data"], bytes)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A store that is there already; opening makes none."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+
+
+def _check(path: Path) -> int:
+    """The version of a store that is whole; raises sqlite3.DatabaseError where it is not."""
+    with closing(_opened(path)) as db:
+        verdict = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _alone(home: Path) -> FileLock:
+    """The lock of ``home``, taken; raises StoreError where a server has it."""
+    lock = FileLock(home / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise StoreError(f"a server that is running has {home}; stop it first") from error
+    return lock
+
+
+def _new_private_file(path: Path) -> None:
+    """An empty file that its owner alone can read, in place of what was there."""
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600))
+
+
+def _give_to_owner(path: Path, home: Path) -> None:
+    """What the administrator writes belongs to whom the server runs as."""
+    if os.geteuid() == 0:
+        os.chown(path, home.stat().st_uid, home.stat().st_gid)
