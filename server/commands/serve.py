@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import socket
 import sys
 from contextlib import suppress
@@ -10,10 +11,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from server.commands import CommandError, Commands
+from server.log import set_up_log
 from server.settings import Settings, environment_name, load_settings
 
 if TYPE_CHECKING:
     from server.web_server import WebServer
+
+log = logging.getLogger(__name__)
 
 
 def add(commands: Commands) -> None:
@@ -50,10 +54,19 @@ def run(args: argparse.Namespace) -> None:
             flush=True,
         )
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
-        print("Vitrine is starting ...", flush=True)
+        _say("Vitrine is starting ...", settings)
         server = the_server(settings)
         with suppress(KeyboardInterrupt):  # uvicorn has put everything away by then
             server.run(sockets=[listener])
+
+
+def _say(text: str, settings: Settings) -> None:
+    """Tell who started the server, or, where programs read the log, write it there: what they read is JSON line by line."""
+    if settings.log_format == "json":
+        set_up_log(settings.log_level, settings.log_format)
+        log.info(text)
+    else:
+        print(text, flush=True)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -78,10 +91,9 @@ def the_server(settings: Settings) -> WebServer:
 
     prepare_processes()  # they import what models need while this one imports what the pages need
     from server.app import create_app
-    from server.log import set_up_log
     from server.web_server import WebServer
 
     set_up_log(settings.log_level, settings.log_format)
     return WebServer(
-        create_app(settings), settings, lambda listener: print(f"Vitrine is at {address(listener)} (Ctrl+C stops it)", flush=True)
+        create_app(settings), settings, lambda listener: _say(f"Vitrine is at {address(listener)} (Ctrl+C stops it)", settings)
     )

@@ -8,6 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, disabl
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+#: What alarms are about; each is there from 0 on, or its first count would be no increase. The rest come with their first count.
+_WATCHED_REFUSALS = ("queue-full", "disk-full")
+_WATCHED_ENDS = ("worker-ended", "worker-hung")
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, with the time of its first count
 
 
@@ -23,6 +26,9 @@ class Metrics:
         self._refusals = Counter("vitrine_refusals", "Refused requests.", ("reason",), registry=self._registry)
         self._reused = Counter("vitrine_answers_reused", "Questions that a finished explanation answered.", registry=self._registry)
         self._ended = Counter("vitrine_worker_restarts", "Processes of models that ended.", ("reason",), registry=self._registry)
+        for counter, reasons in ((self._refusals, _WATCHED_REFUSALS), (self._ended, _WATCHED_ENDS)):
+            for reason in reasons:
+                counter.labels(reason)
 
     def request(self, method: str, route: str, status: int) -> None:
         """Count one answered request; ``route`` is the route's pattern, so that ids do not make a series each."""

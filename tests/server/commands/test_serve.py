@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -50,17 +51,18 @@ def test_a_server_for_every_machine_warns_that_it_has_no_name(
     assert len(served) == 1
 
 
-def test_the_server_says_where_it_is_and_stops(tmp_path: Path) -> None:
-    """``vitrine serve`` on a free port: it prints its address, answers there, and ends when interrupted."""
+@pytest.mark.parametrize("form", ["json", "lines"])
+def test_the_server_says_where_it_is_and_stops(tmp_path: Path, form: str) -> None:
+    """``vitrine serve`` on a free port: it prints its address, in a log of JSON as JSON, answers there, and ends when interrupted."""
     import signal
     import urllib.request
 
-    command = [sys.executable, "-m", "server.cli", "serve", "--port", "0", "--home", str(tmp_path), "--device", "cpu"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    command = [sys.executable, "-m", "server.cli", "serve", "--port", "0", "--home", str(tmp_path), "--device", "cpu", "--log-format", form]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         assert server.stdout is not None
         try:
-            line = next(line for line in server.stdout if "http://" in line)
-            address = line.split()[3]
+            line = next(line for line in server.stdout if "http://" in (json.loads(line)["message"] if form == "json" else line))
+            address = line[line.index("http://") :].split()[0]
             with urllib.request.urlopen(f"{address}/healthz", timeout=30) as answer:
                 assert answer.status == 200
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -119,7 +120,7 @@ def test_its_process_that_is_killed_is_started_anew(site: Site) -> None:
     goes_on(site, "a")
     assert host_of(site).pid != before
     text = site.client.get("/metrics").text
-    assert 'vitrine_worker_restarts_total{reason="worker-ended"}' in text
+    assert re.search(r'vitrine_worker_restarts_total{reason="worker-ended"} [1-9]', text)
 
 
 def test_what_hangs_is_ended_where_nobody_wants_it(site: Site, impatient: None) -> None:
