@@ -17,9 +17,10 @@ from explainers.autograd.rules import OPERATOR_KINDS, RULES
 from explainers.methods import METHODS
 from explainers.metrics import METRICS
 from explainers.models.structure.block_kinds import BLOCK_KINDS
+from explainers.models.tasks import TASKS
 from tests.conftest import ROOT
 
-REGISTRIES: tuple[dict[str, object], ...] = (OPERATOR_KINDS, RULES, TARGETS, BLOCK_KINDS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
+REGISTRIES: tuple[dict[str, object], ...] = (OPERATOR_KINDS, RULES, TARGETS, TASKS, BLOCK_KINDS, METHODS, METRICS)  # type: ignore[assignment]  # each of its own kind
 
 PAGE = ROOT / "docs" / "extending.md"
 
