@@ -10,7 +10,7 @@ from fastapi import Path
 from server.http.problems import Problem
 from server.http.visitors import Visitor, not_yours
 from server.jobs.intake import QuestionInput, input_asked
-from server.jobs.store import QUESTION
+from server.jobs.store import QUESTION, REFERENCE
 from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from server.services import Services
@@ -85,14 +85,17 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
     if job is not None:
         return input_asked(job.question)
     if "input" not in document and (kept := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
-        return input_asked(question_of(kept.decode(), services.store.upload(explanation_id)))
+        return input_asked(_question_of(explanation_id, kept, services))
     source = document.get("input", {})
     if source.get("kind") == "text":
-        return QuestionInput(text=source["text"], text_pair=source.get("text_pair"))
+        kept = services.store.file(explanation_id, QUESTION)
+        reference_text = None if kept is None else question_of(kept.decode(), None).reference_text
+        return QuestionInput(text=source["text"], text_pair=source.get("text_pair"), reference_text=reference_text)
     if (upload := services.store.upload(explanation_id)) is not None:
         window = source.get("window", {})
         levels = (window["level"], window["width"]) if window.get("source") == "set" else None
-        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None, window=levels)
+        reference = services.store.file(explanation_id, REFERENCE)
+        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None, window=levels, reference=reference)
     if (copy := services.store.file(explanation_id, COPY)) is not None:
         return QuestionInput(copy, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
@@ -127,7 +130,13 @@ def question_asked(explanation_id: str, visitor: Visitor, services: Services) ->
     if kept is None:
         detail = f"The explanation {explanation_id!r} is {document['state']}: its question was not kept."
         raise Problem(409, "no-question", detail, send="Send the question itself.")
-    return question_of(kept.decode(), services.store.upload(explanation_id))
+    return _question_of(explanation_id, kept, services)
+
+
+def _question_of(explanation_id: str, kept: bytes, services: Services) -> Question:
+    """The question that was ``kept`` of an explanation, with its files."""
+    store = services.store
+    return question_of(kept.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
 
 
 def find_map(explanation_id: str, spec: str, target: str | None, services: Services) -> tuple[dict[str, Any], dict[str, Any]]:

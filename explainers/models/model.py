@@ -182,6 +182,7 @@ class Model:
             calibration=UNCALIBRATED,
             reading=reading,
             places=places,
+            details={name: value for name, value in self.details.items() if name != "missing_requirements"},  # which another place may have
         )
 
     def is_sample(self, name: str) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
+from explainers.methods import parse
+from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
@@ -45,6 +49,20 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
 
 def _without_reference(inputs: Any) -> Any:
     return {name: tensor for name, tensor in inputs.items() if name != REFERENCE} if isinstance(inputs, dict) else inputs
+
+
+def runnable(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
+    """Those of the specs that can run for a model that is asked about a place of this input, and a note that says why the others cannot."""
+    with torch.no_grad():
+        lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))
+    reasons: dict[str, list[str]] = {}
+    for spec in specs:
+        request = parse(spec, blocks=len(model.blocks))
+        if (reason := reason_against(request.method, lacks, request.options)) is not None:
+            reasons.setdefault(reason, []).append(spec)
+    left_out = [f"{', '.join(named)} ({reason})" for reason, named in reasons.items()]
+    note = f"Left out, because they cannot run for this place: {'; '.join(left_out)}" if left_out else None
+    return [spec for spec in specs if not any(spec in named for named in reasons.values())], note
 
 
 def notes_of_place(model: Model) -> tuple[str, ...]:

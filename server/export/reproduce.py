@@ -88,6 +88,9 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
     if source["kind"] != "text" and picture is not None:
         sent.insert(1, f"--form image=@{picture}")
+        if document.get("at") == "similar":
+            lines.append("# reference.jpg stands for the picture that it was compared with: it is not among these files")
+            sent.insert(2, "--form reference=@reference.jpg")
     call = [f"curl --silent --show-error {shlex.quote(f'{server}/api/explanations?wait=1')}", *sent]
     return "\n".join([*lines, " \\\n  ".join(call)]) + "\n"
 

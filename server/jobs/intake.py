@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -30,6 +30,7 @@ class QuestionInput:
 
     note  what was lost since it was sent
     crop  the part of the image that the model is shown, in pixels of the upright original; None for what it takes by itself
+    reference, reference_text  what the image, or the text, is compared with
     window  level and width of the values that are shown as black to white, of greys of more than 8 bits; None for those of the file
     """
 
@@ -39,11 +40,13 @@ class QuestionInput:
     note: str | None = None
     crop: Box | None = None
     window: GreyLevels | None = None
+    reference: bytes | None = None
+    reference_text: str | None = None
 
 
 def input_asked(question: Question) -> QuestionInput:
     """What a question is about."""
-    return QuestionInput(question.image, question.text, question.text_pair, question.note, question.crop, question.window)
+    return QuestionInput(**{part.name: getattr(question, part.name) for part in fields(QuestionInput)})
 
 
 @dataclass(frozen=True)
@@ -97,8 +100,8 @@ async def read_question(form: QuestionForm, settings: Settings, input_of: Callab
         raise _bad("wrong-input", "long_texts is only for texts, and an image was sent.", "Leave long_texts out, or send a text.")
     for specs in (form.methods, form.order):
         read_specs(specs, settings)
-    fields = {name: getattr(form, name) for name in QuestionFields.model_fields}
-    return Question(**{**fields, **given.__dict__})
+    values = {name: getattr(form, name) for name in QuestionFields.model_fields}
+    return Question(**{**values, **given.__dict__})
 
 
 async def _read_input(form: QuestionForm, input_of: Callable[[str], QuestionInput]) -> QuestionInput:
@@ -114,6 +117,11 @@ async def _read_input(form: QuestionForm, input_of: Callable[[str], QuestionInpu
     given = QuestionInput(image, form.text, form.text_pair)
     if form.source is not None:
         given = await run_in_threadpool(input_of, form.source)
+    if form.reference is not None or form.reference_text is not None:
+        given = replace(given, reference=await form.reference.read() if form.reference else None, reference_text=form.reference_text)
+    if (given.reference is not None and given.image is None) or (given.reference_text is not None and given.text is None):
+        send = "Send reference, an image file, with an image, and reference_text with a text."
+        raise _bad("wrong-reference", "An image is compared with an image, and a text with a text.", send)
     for name, slug, lacks in (("window", "wrong-window", "no greys"), ("crop", "wrong-crop", "no part that could be cropped")):
         if name in form.model_fields_set:
             if given.image is None:
@@ -158,7 +166,8 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
     always = [fingerprint(), facts.weights_digest, question.image is None, digest, side, explained]
-    seen = {"crop": question.crop, "window": question.window}
+    reference = None if question.reference is None else hashlib.sha256(question.reference).hexdigest()
+    seen = {"crop": question.crop, "window": question.window, "reference": reference, "reference_text": question.reference_text}
     rarely = [[name, value] for name, value in (seen | question.unusual).items() if value is not None]
     return ExplanationPlan(targets, methods, notes, (always, rarely))
 

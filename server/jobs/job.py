@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from server.http.problems import Problem
@@ -15,7 +16,7 @@ from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry
-from server.jobs.store import QUESTION
+from server.jobs.store import QUESTION, REFERENCE
 from server.json_text import json_text
 from server.schemas.question import Question
 
@@ -46,7 +47,10 @@ class Job:
         """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
         identity = documents.new_identity() if stored is None else {"id": str(stored["id"])}
         self.id = identity["id"]
-        self.question, self.entry, self.images, self.visitor = question, entry, {**images, QUESTION: question.to_json().encode()}, visitor
+        self.question, self.entry, self.visitor = question, entry, visitor
+        self.images = {**images, QUESTION: question.to_json().encode()}
+        if question.reference is not None:
+            self.images[REFERENCE] = question.reference
         self.waits_since = time.monotonic()
         self.key: str | None = None
         self.feed = Feed()
@@ -144,6 +148,8 @@ class Job:
             if "targets" in self._document:
                 return
             assert self.plan is not None
+            if "place" in explanation:  # where some methods may not run
+                self.plan = replace(self.plan, methods=[spec for spec in self.plan.methods if spec in explanation["methods"]])
             notes = [*explanation["notes"], *self._document["notes"]]
             whole = {"model": self.entry.name, "methods": list(self.plan.methods), "notes": notes, "maps": []}
             document = {**self._document, **explanation, **whole}

@@ -15,6 +15,7 @@ from explainers import explain
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.threads import Threads
+from explainers.pipeline.places import ask_at, runnable
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
 from server.http.uploads import encoded, open_picture
@@ -115,15 +116,22 @@ class ModelHost:
         model = self._models[name]
 
         def work() -> None:
+            specs, note = calls.left(), None
+            source: Any = source_of(question, self.settings)
+            reference = reference_of(question, self.settings)
+            if model.task is not None and not question.methods:
+                place_model, source = ask_at(model, source, question.at, reference)
+                specs, note = runnable(specs, place_model, source)
             explain(
                 model,
-                source_of(question, self.settings),
+                source,
                 targets,
-                calls.left(),
-                observer=_Observer(calls),
+                specs,
+                observer=_Observer(calls, note),
                 cancelled=self._fitting_threads(model, calls.cancelled),
                 next_method=calls.next_method,
                 side=question.side,
+                reference=reference,
                 **{option: getattr(question, option) for option in ExplainOptions.model_fields},
             )
 
@@ -153,8 +161,8 @@ class ModelHost:
 class _Observer:
     """Makes plain data of what the engine shows on its way."""
 
-    def __init__(self, calls: TurnCalls) -> None:
-        self._calls = calls
+    def __init__(self, calls: TurnCalls, note: str | None = None) -> None:
+        self._calls, self._note = calls, note
 
     def on_prediction(self, explanation: Any) -> None:
         """The model has answered, for the first time or in a later turn."""
@@ -162,7 +170,10 @@ class _Observer:
         pixels = getattr(explanation.input, "pixels", None)  # a text has none
         if pixels is not None:
             files["input.png"] = encoded(pixels, "PNG")
-        self._calls.answered(ModelAnswer(explanation.to_json(), _tokens(explanation), files))
+        document = explanation.to_json()
+        if self._note is not None:
+            document["notes"].append(self._note)
+        self._calls.answered(ModelAnswer(document, _tokens(explanation), files))
 
     def on_map(self, explanation: Any, attribution: Any) -> None:
         """A map is there."""
@@ -184,6 +195,11 @@ def source_of(question: Question, settings: Settings) -> Image.Image | Crop | Wi
         return whole if question.crop is None else Crop(whole, question.crop)
     text = question.text or ""
     return text if question.text_pair is None else TextPair(text, question.text_pair)
+
+
+def reference_of(question: Question, settings: Settings) -> Image.Image | str | None:
+    """What the input of a question is compared with, as the engine takes it."""
+    return question.reference_text if question.reference is None else open_picture(question.reference, settings)
 
 
 @contextmanager

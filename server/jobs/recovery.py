@@ -10,7 +10,7 @@ from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
-from server.jobs.store import QUESTION, Store
+from server.jobs.store import QUESTION, REFERENCE, Store
 from server.jobs.tasks import interrupted
 from server.schemas.question import question_of
 
@@ -26,7 +26,7 @@ def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Schedule
         question_json = store.file(explanation_id, QUESTION)
         try:
             if question_json is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
-                question = question_of(question_json.decode(), store.upload(explanation_id))
+                question = question_of(question_json.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
                 owner = store.owner(explanation_id) or ""
                 job = Job(question, registry.find(question.model), {}, Visitor(owner, owner), stored=document)
                 if state == "running":

@@ -25,6 +25,8 @@ SCHEMA_VERSION = 3
 TENSORS_FILE = "tensors.safetensors"
 #: The file of an explanation that holds what was asked, but for the image.
 QUESTION = "question.json"
+#: The picture that an explained one is compared with, as it was sent.
+REFERENCE = "reference"
 #: The file of an explanation that holds what was stored of it and cannot be read.
 DAMAGED = "damaged"
 _TRIAL_BYTES = 1_000_000  # so much has to fit before the store is said to take anything again

@@ -154,7 +154,7 @@ class PixelMap(MapFacts):
     scores: list[list[float]] = Field(description="Rows of pixels.")
 
 
-class Place(Schema):
+class OutputPlace(Schema):
     """A part of a model's output that can be asked about, and what the model says there."""
 
     at: str = Field(description="What to send as at.")
@@ -175,8 +175,8 @@ class Answer(Schema):
     prompts: list[PromptInput] = absent("Where the words of prompts are explained.")
     windows: list[TextWindow] = absent("Of a text that is longer than the model takes.")
     task: str = absent("Of a model that gives more than one answer to an input: its task, such as token-classification.")
-    place: Place = absent("Of such a model, the place of its output that is explained.")
-    places: list[Place] = absent("Of such a model, which places there are.")
+    place: OutputPlace = absent("Of such a model, the place of its output that is explained.")
+    places: list[OutputPlace] = absent("Of such a model, which places there are.")
     targets: list[Target] = absent("What is explained.")
     top: list[Target] = absent("What the model finds likeliest, best first.")
     abstention: Abstention = absent()

@@ -122,6 +122,7 @@ class QuestionFields(ExplainOptions):
     model: _Word = Field(description="A name from /api/models.")
     text: _Text | None = Field(None, description="A text; or send image, or source.")
     text_pair: _Text | None = Field(None, description="A second text that is read with the first: a hypothesis.")
+    reference_text: _Text | None = Field(None, description="Features without a head: a text that the text is compared with.")
     crop: Annotated[CropBox | None, BeforeValidator(_crop), _AS_TEXT] = Field(
         None,
         description="x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright original. Empty: what it "
@@ -167,6 +168,10 @@ class QuestionForm(QuestionFields):
 
     image: UploadFile | None = Field(None, description="An image file; or send text, or source.")
     source: _Word | None = Field(None, description="The id of an explanation: explain the same input, bit for bit, not sent again.")
+    reference: UploadFile | None = Field(
+        None,
+        description="Features without a head: an image file that the image is compared with. Left out with source: the one sent there.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -179,20 +184,22 @@ class QuestionForm(QuestionFields):
 class Question(QuestionFields):
     """What is asked: exactly one of ``image`` (the bytes of a file) and ``text`` is explained.
 
+    reference  the bytes of the picture that the image is compared with
     note  what was lost of the input since it was sent, where it is that of an earlier explanation
     """
 
     model_config = ConfigDict(frozen=True)
 
     image: bytes | None = Field(None, exclude=True)
+    reference: bytes | None = Field(None, exclude=True)
     note: str | None = None
 
     def to_json(self) -> str:
-        """All but the image, as JSON text."""
+        """All but the images, as JSON text."""
         return self.model_dump_json()
 
 
-def question_of(text: str, image: bytes | None) -> Question:
-    """The question that ``to_json`` wrote, about this image."""
+def question_of(text: str, image: bytes | None, reference: bytes | None = None) -> Question:
+    """The question that ``to_json`` wrote, about this image, which is compared with this reference."""
     question = Question.model_validate_json(text)
-    return question.model_copy(update={"image": image})
+    return question.model_copy(update={"image": image, "reference": reference})

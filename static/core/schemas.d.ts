@@ -337,9 +337,9 @@ export interface Explanation {
   /** Of a model that gives more than one answer to an input: its task, such as token-classification. */
   task?: string;
   /** Of such a model, the place of its output that is explained. */
-  place?: server__schemas__explanations__Place;
+  place?: OutputPlace;
   /** Of such a model, which places there are. */
-  places?: server__schemas__explanations__Place[];
+  places?: OutputPlace[];
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -1012,6 +1012,23 @@ export interface OperatorKind {
   choices: RuleChoice[];
 }
 
+/** A part of a model's output that can be asked about, and what the model says there. */
+export interface OutputPlace {
+  /** What to send as at. */
+  at: string;
+  label: string;
+  /** The first and the last of the text's pieces, or of the model's tokens, that it is about. */
+  tokens?: [number, number];
+  /** The row and the column of the patch that it is about. */
+  patch?: [number, number];
+  /** x0, y0, x1, y1 as shares of the picture that the model saw. */
+  box?: [number, number, number, number];
+  /** The label of the top class there. */
+  says?: string;
+  /** Its probability. */
+  score?: number;
+}
+
 /** What this server takes of whoever asks. ``why``: where it takes nothing. */
 export interface OwnModelLimits {
   uploads: boolean;
@@ -1075,21 +1092,16 @@ export interface PixelMap {
   scores: number[][];
 }
 
-/** A part of a model's output that can be asked about, and what the model says there. */
+/** The place of a method in a run. */
 export interface Place {
-  /** What to send as at. */
-  at: string;
-  label: string;
-  /** The first and the last of the text's pieces, or of the model's tokens, that it is about. */
-  tokens?: [number, number];
-  /** The row and the column of the patch that it is about. */
-  patch?: [number, number];
-  /** x0, y0, x1, y1 as shares of the picture that the model saw. */
-  box?: [number, number, number, number];
-  /** The label of the top class there. */
-  says?: string;
-  /** Its probability. */
-  score?: number;
+  rank: number;
+  of: number;
+  value: number;
+  low: number | null;
+  high: number | null;
+  /** Whether it cannot be told from the best. */
+  tied: boolean;
+  second_value: number | null;
 }
 
 /** A set of methods to begin with. */
@@ -1254,6 +1266,8 @@ export interface QuestionForm {
   text?: string | null;
   /** A second text that is read with the first: a hypothesis. */
   text_pair?: string | null;
+  /** Features without a head: a text that the text is compared with. */
+  reference_text?: string | null;
   /** x0,y0,x1,y1: show the model this part of the image alone, in whole pixels of the upright original. Empty: what it takes by itself, also where source was asked with a crop. */
   crop?: string;
   /** level,width: of greys of more than 8 bits (16-bit PNG, TIFF, DICOM), the values that are shown as black to white. Empty or left out: those of the file, else from the smallest to the largest value. */
@@ -1276,6 +1290,8 @@ export interface QuestionForm {
   image?: Blob | null;
   /** The id of an explanation: explain the same input, bit for bit, not sent again. */
   source?: string | null;
+  /** Features without a head: an image file that the image is compared with. Left out with source: the one sent there. */
+  reference?: Blob | null;
 }
 
 /** How many explanations are before it. */
@@ -1771,7 +1787,7 @@ export interface Standing {
   /** What random scores have. */
   random: number | null;
   random_second: number | null;
-  ranks: { [name: string]: server__schemas__methods__Place };
+  ranks: { [name: string]: Place };
   /** Whether it was measured on this very model. */
   here: boolean;
 }
@@ -1790,9 +1806,9 @@ export interface StartedData {
   /** Of a model that gives more than one answer to an input: its task, such as token-classification. */
   task?: string;
   /** Of such a model, the place of its output that is explained. */
-  place?: Place;
+  place?: OutputPlace;
   /** Of such a model, which places there are. */
-  places?: Place[];
+  places?: OutputPlace[];
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -2110,33 +2126,4 @@ export interface WordProbe {
   /** null for one group alone. */
   difference: ProbeDifference | null;
   notes: string[];
-}
-
-/** A part of a model's output that can be asked about, and what the model says there. */
-export interface server__schemas__explanations__Place {
-  /** What to send as at. */
-  at: string;
-  label: string;
-  /** The first and the last of the text's pieces, or of the model's tokens, that it is about. */
-  tokens?: [number, number];
-  /** The row and the column of the patch that it is about. */
-  patch?: [number, number];
-  /** x0, y0, x1, y1 as shares of the picture that the model saw. */
-  box?: [number, number, number, number];
-  /** The label of the top class there. */
-  says?: string;
-  /** Its probability. */
-  score?: number;
-}
-
-/** The place of a method in a run. */
-export interface server__schemas__methods__Place {
-  rank: number;
-  of: number;
-  value: number;
-  low: number | null;
-  high: number | null;
-  /** Whether it cannot be told from the best. */
-  tied: boolean;
-  second_value: number | null;
 }

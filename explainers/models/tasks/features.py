@@ -94,13 +94,13 @@ class Features(Task):
     def places(self, task_input: TaskInput) -> list[Place]:
         """The whole, what it is compared with, its components; a patch is clicked on."""
         similar = [Place("similar", "similarity to the reference")] if REFERENCE in task_input.tensors else []
+        patches = [self._farthest_patch(task_input)] if task_input.layout.grid else []
         components = [Place(f"component:{i + 1}", f"principal component {i + 1}") for i in range(COMPONENTS) if task_input.layout.grid]
-        return [*similar, Place("features", "features"), Place("mean", "mean of the features"), *components]
+        return [*similar, *patches, Place("features", "features"), Place("mean", "mean of the features"), *components]
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The similarity where there is something to compare with, else the first component of the patches, else the features."""
-        wanted = "similar" if REFERENCE in task_input.tensors else "component:1" if task_input.layout.grid else "features"
-        return next(place for place in places if place.at == wanted)
+        """The similarity where there is something to compare with, else the patch that is most unlike the others, else the features."""
+        return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """As written, or a patch or a token by its number."""
@@ -116,6 +116,14 @@ class Features(Task):
         if at.strip() == "similar" and REFERENCE not in task_input.tensors:
             raise ExplainerError("at='similar' compares with something: send it as the reference.")
         return super().find(at, task_input, places)
+
+    def _farthest_patch(self, task_input: TaskInput) -> Place:
+        """The patch that lies farthest on the first principal component."""
+        patches = self._patches(task_input.output, task_input.layout.prefix)[0]
+        mean, axes = principal_components(patches, 1)
+        rows, columns = task_input.layout.grid or (1, 1)
+        row, column = divmod(int(((patches[: rows * columns] - mean) @ axes[0]).argmax()), columns)
+        return self._token_place(row, column, "", task_input)
 
     @staticmethod
     def _token_place(first: int, column: int | None, at: str, task_input: TaskInput) -> Place:

@@ -109,7 +109,9 @@ class Task(ABC):
 
     @abstractmethod
     def trial(self, output: Any) -> Tensor:
-        """Some logits (B, C) that all places have a part in: by them the structure of the model is found."""
+        """Logits (B, C) of one place: by them the structure of the model is found, and which methods run. It is read as most places are: at
+        one token, if that is how.
+        """
 
     def class_count(self, logits: Tensor) -> int:
         """How many names of classes the model has, of what :meth:`trial` gave."""
