@@ -111,6 +111,8 @@ def wrap(
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = kind == "text" or side == "text"
     the_task = None if kind == "clip" or head is not None else _task(module, library, sample, task)
+    if the_task is not None:
+        the_task.tokenizer = None if reader is None else reader.tokenizer
     raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
     run = lib.forward_of(module, library, side, head) if the_task is None or raw is None else _of_trial(the_task, raw)
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)

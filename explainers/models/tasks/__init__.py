@@ -1,7 +1,21 @@
 """What is asked of models that give more than one row of logits: a file for each task."""
 
 from explainers.models.tasks.features import Features
+from explainers.models.tasks.masked_word import MaskedWord
+from explainers.models.tasks.question_answering import QuestionAnswering
 from explainers.models.tasks.task import TASKS, Place, Reading, Task, TaskInput, add_task, task_of
 from explainers.models.tasks.token_classification import TokenClassification
 
-__all__ = ["TASKS", "Features", "Place", "Reading", "Task", "TaskInput", "TokenClassification", "add_task", "task_of"]
+__all__ = [
+    "TASKS",
+    "Features",
+    "MaskedWord",
+    "Place",
+    "QuestionAnswering",
+    "Reading",
+    "Task",
+    "TaskInput",
+    "TokenClassification",
+    "add_task",
+    "task_of",
+]

@@ -91,8 +91,10 @@ class Task(ABC):
     places_are  what ``at`` takes, in words
     control  how a page lets one choose a place
     output   what its numbers mean, where no place says otherwise
+    tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
     """
 
+    tokenizer: Any = None
     name: ClassVar[str]
     places_are: ClassVar[str]
     control: ClassVar[Control] = "list"
@@ -106,6 +108,10 @@ class Task(ABC):
     def raw_forward(self, forward: RawForward) -> RawForward:
         """What the places are read from, of the module's own ``forward``."""
         return forward
+
+    def sample(self, text: str) -> Any:
+        """Of ``text``, a sentence, an input with which a model of texts is checked when it is opened."""
+        return text
 
     @abstractmethod
     def trial(self, output: Any) -> Tensor:

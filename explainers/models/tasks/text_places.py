@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from explainers.models.inputs.types import TextInput
 from explainers.models.tasks.task import Place
@@ -12,18 +14,18 @@ _NUMBERS = re.compile(r"tokens?:(\d+)(?:-(\d+))?")
 _COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
 
 
-def place_in_text(at: str, record: TextInput) -> Place | None:
+def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place | None:
     """The place that ``at`` writes: ``tokens:5-7`` (``token:5``), or a part of the text, ``#2`` behind it for the second that is alike.
 
-    None where the text has no such part.
+    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through. None where the text has no such part.
     """
     numbers = _NUMBERS.fullmatch(at.strip())
     if numbers is not None:
         first = int(numbers[1])
         return place_of_tokens(record, first, int(numbers[2] or first))
-    whole = place_of_part(at, 1, record)
+    whole = place_of_part(at, 1, record, part)
     counted = _COUNTED.fullmatch(at.strip())
-    return place_of_part(counted[1], int(counted[2]), record) if whole is None and counted is not None else whole
+    return place_of_part(counted[1], int(counted[2]), record, part) if whole is None and counted is not None else whole
 
 
 def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
@@ -38,6 +40,16 @@ def spelt(first: int, last: int) -> str:
     return f"token:{first}" if first == last else f"tokens:{first}-{last}"
 
 
+def numbered(texts: Iterable[str]) -> list[str]:
+    """The texts with ``#2``, ``#3`` behind those that came before, as places are written."""
+    seen: Counter[str] = Counter()
+    labels = []
+    for text in texts:
+        seen[text] += 1
+        labels.append(text if seen[text] == 1 else f"{text}#{seen[text]}")
+    return labels
+
+
 def words_of(record: TextInput, first: int, last: int) -> str:
     """The text of some tokens, special ones by their own names."""
     tokens = record.tokens[first : last + 1]
@@ -48,13 +60,15 @@ def words_of(record: TextInput, first: int, last: int) -> str:
     return source[tokens[0].start : tokens[-1].end].strip()
 
 
-def place_of_part(part: str, number: int, record: TextInput) -> Place | None:
-    """The tokens of the ``number``-th place where the text, or the second text of a pair, has ``part``: as whole words where it can be."""
-    part = part.strip()
-    if record.text is None or not part or number < 1:
+def place_of_part(words: str, number: int, record: TextInput, part: int | None = None) -> Place | None:
+    """The tokens of the ``number``-th place where the text, or the second text of a pair, has ``words``: as whole words where it can be.
+    ``part`` as for :func:`place_in_text`.
+    """
+    words = words.strip()
+    if record.text is None or not words or number < 1:
         return None
-    for pattern in (rf"(?<!\w){re.escape(part)}(?!\w)", re.escape(part)):
-        texts = enumerate((record.text, record.pair or ""))
+    for pattern in (rf"(?<!\w){re.escape(words)}(?!\w)", re.escape(words)):
+        texts = [(index, text) for index, text in enumerate((record.text, record.pair or "")) if part in (None, index)]
         matches = [(index, match.span()) for index, text in texts for match in re.finditer(pattern, text)]
         if matches and number > len(matches):
             return None

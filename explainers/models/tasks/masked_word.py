@@ -1,0 +1,90 @@
+"""The word at a mask: why *Paris*, and why not *Rome*?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import TextInput
+from explainers.models.libraries.recognition import Library
+from explainers.models.tasks.task import (
+    MOST_PLACES,
+    Place,
+    Reading,
+    Task,
+    TaskInput,
+    add_task,
+    top_class,
+    transformers_class_ends,
+)
+from explainers.models.tasks.text_places import numbered, spelt
+from explainers.models.tasks.vocabulary import VocabularyTask
+
+_NUMBER = re.compile(r"tokens?:\d+")
+
+
+@add_task
+class MaskedWord(VocabularyTask):
+    """The logits of the vocabulary where the text has a mask."""
+
+    name = "fill-mask"
+    places_are = "mask, mask#2 for the second one, or token:5"
+    control = "words"
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of transformers' masked language models."""
+        return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
+
+    def sample(self, text: str) -> Any:
+        """The text with its last word masked."""
+        return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
+
+    def _mask(self) -> str:
+        """How the tokenizer writes a mask. Raises ExplainerError where it has none."""
+        mask = getattr(self.tokenizer, "mask_token", None)
+        if mask is None:
+            raise ExplainerError("The tokenizer of this model has no mask, or none was given: pass tokenizer= to wrap.")
+        return str(mask)
+
+    def trial(self, output: Any) -> Tensor:
+        """The means over tokens."""
+        return self.logits(output).mean(1)
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The masks, each with its likeliest word."""
+        logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
+        mask = self._mask()
+        indices = (ids == self.tokenizer.mask_token_id).nonzero().flatten().tolist()
+        if not indices:
+            raise ExplainerError(f"Put {mask} where the word is asked for: this text has none.")
+        places = []
+        for at, index in zip(numbered(["mask"] * len(indices)), indices[:MOST_PLACES], strict=False):
+            says, score = top_class(logits[index], self.labels(logits.shape[-1]))
+            places.append(Place(at, at, (index, index), says=says, score=score))
+        return places
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """A mask by its number among masks, or among all tokens."""
+        if _NUMBER.fullmatch(at.strip()):
+            first = int(at.partition(":")[2])
+            place = next((place for place in places if place.tokens == (first, first)), None)
+            if place is None:
+                assert isinstance(task_input.record, TextInput)
+                masks = ", ".join(spelt(*place.tokens) for place in places if place.tokens)
+                raise ExplainerError(
+                    f"at={at!r}: this is no {self._mask()}; put one there to ask about it. Masks of this text: {masks}."
+                )
+            return place
+        return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of the vocabulary at the mask."""
+        assert place.tokens is not None
+        token = place.tokens[0]
+        labels = self.labels(self.logits(task_input.output).shape[-1])
+        return Reading(place, lambda output: self.logits(output)[:, token], labels, token=token)

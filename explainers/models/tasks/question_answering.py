@@ -1,0 +1,124 @@
+"""Where the answer to a question starts and ends in a text, and the span between: why is *in Paris* the answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import TextInput, TextPair
+from explainers.models.libraries.recognition import Library
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, top_class
+from explainers.models.tasks.text_places import SPELLING, numbered, place_in_text, words_of
+
+MOST_TOKENS = 15  # of the answer that is looked for, as data sets of questions have them
+
+
+@add_task
+class QuestionAnswering(Task):
+    """Two logits a token: that the answer starts there, and that it ends there. The tokens of the context are the classes.
+
+    The score of a span is the sum of the two, the number by which such models choose their answer (Devlin et al., 2019, section 4.2).
+    """
+
+    name = "question-answering"
+    places_are = f"start, end, answer (the span that the model finds best) or another span of the context, {SPELLING}"
+    control = "words"
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of transformers' models that give logits of start and end."""
+        ends = [tensor_of(output, name) for name in ("start_logits", "end_logits")]
+        return cls() if library == "transformers" and all(end is not None and end.dim() == 2 for end in ends) else None
+
+    def sample(self, text: str) -> Any:
+        """A question on the text."""
+        return TextPair("What is it?", text)
+
+    def trial(self, output: Any) -> Tensor:
+        """The means of both over tokens."""
+        return torch.stack(self._ends(output), -1).mean(1)
+
+    def class_count(self, logits: Tensor) -> int:
+        """None: the classes are the tokens of a context."""
+        return 0
+
+    @staticmethod
+    def _ends(output: Any) -> tuple[Tensor, Tensor]:
+        start, end = tensor_of(output, "start_logits"), tensor_of(output, "end_logits")
+        assert start is not None
+        assert end is not None
+        return start, end
+
+    @staticmethod
+    def _context(record: Any) -> range:
+        """The tokens of the context. Raises ExplainerError where one text was sent."""
+        assert isinstance(record, TextInput)
+        inside = [i for i, token in enumerate(record.tokens) if token.part == 1 and not token.special]
+        if not inside:
+            raise ExplainerError("This model answers a question about a text: send both, TextPair(question, context).")
+        return range(inside[0], inside[-1] + 1)
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The best span, its start and its end."""
+        record, context = task_input.record, self._context(task_input.record)
+        assert isinstance(record, TextInput)
+        ends = [logits[0, context.start : context.stop] for logits in self._ends(task_input.output)]
+        labels = [token.text for token in record.tokens[context.start : context.stop]]
+        first, last = best_span(*ends)
+        p = [float(logits.double().softmax(-1)[i]) for logits, i in zip(ends, (first, last), strict=True)]
+        span = context.start + first, context.start + last
+        places = [Place("answer", words_of(record, *span), span, says=words_of(record, *span), score=p[0] * p[1])]
+        for name, logits in zip(("start", "end"), ends, strict=True):
+            says, score = top_class(logits, labels)
+            token = context.start + int(logits.argmax())
+            places.append(Place(name, f"{name} of the answer", (token, token), says=says, score=score))
+        return places
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """The answer."""
+        return places[0]
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """One of the three by its name, or a span of the context."""
+        named = next((place for place in places if at.strip().casefold() == place.at), None)
+        if named is not None:
+            return named
+        record, context = task_input.record, self._context(task_input.record)
+        assert isinstance(record, TextInput)
+        place = place_in_text(at, record, part=1)
+        if place is None or place.tokens is None or not set(place.tokens) <= set(context):
+            raise self.unknown(at, places)
+        return place
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of the context's tokens, or the sum of a span's two."""
+        record, context = task_input.record, self._context(task_input.record)
+        assert isinstance(record, TextInput)
+        start, end = (logits[0] for logits in self._ends(task_input.output))
+        if place.at in ("start", "end"):
+            labels = numbered(token.text for token in record.tokens[context.start : context.stop])
+            side = ("start", "end").index(place.at)
+            return Reading(place, lambda output: self._ends(output)[side][:, context.start : context.stop], labels)
+        assert place.tokens is not None
+        first, last = place.tokens
+        notes = ["What is explained is the score of the span: the logit of its start plus that of its end."]
+        if place.at == "answer" and not record.tokens[0].part and float(start[0] + end[0]) > float(start[first] + end[last]):
+            notes.append("The first token scores above every span: a model that learned to say that there is no answer says so here.")
+
+        def read(output: Any) -> Tensor:
+            starts, ends = self._ends(output)
+            return (starts[:, first] + ends[:, last])[:, None]
+
+        return Reading(place, read, [place.label], "regression", notes=tuple(notes))
+
+
+def best_span(start: Tensor, end: Tensor) -> tuple[int, int]:
+    """The first and the last token of the span with the largest sum of its logits (S,) of start and end, of at most :data:`MOST_TOKENS`."""
+    sums = (start[:, None] + end[None, :]).detach()
+    allowed = torch.ones_like(sums, dtype=torch.bool).triu().tril(MOST_TOKENS - 1)
+    best = int(sums.masked_fill(~allowed, -torch.inf).argmax())
+    return divmod(best, len(end))
