@@ -21,7 +21,6 @@ for _module in (
     "paths",
     "flow",
     "similarity",
-    "embedding",
     "blackbox",
     "own_masks",
     "control",

@@ -26,6 +26,7 @@ from explainers.models.report import Check, CheckState
 from explainers.models.structure.hooks import hooked, in_this_thread
 from explainers.records.session import Session
 from explainers.self_check.sample import Sample
+from explainers.self_check.task_pipelines import TASK_PIPELINES
 
 #: How far two ways to the same number may be apart, relative to the largest: rounding in float32 over the layers of a large model.
 ROUNDING = 1e-4
@@ -171,14 +172,32 @@ def _library(session: Session, sample: Sample) -> Outcome:
     library = model.details["library"]
     if sample.source is None:
         return "not asked", "how its pictures are prepared is not known"
+    if model.task is not None:
+        return _task(session, sample)
     if library == "timm" and isinstance(sample.source, Image.Image):
         return _timm(session, sample.source)
-    if library == "transformers" and model.kind in ("image", "text"):
+    if library == "transformers" and model.kind in ("image", "text") and isinstance(sample.source, Image.Image | str):
         return _pipeline(session, sample.source)
     reason = "a module of your own has no library to compare with"
     if library == "transformers" and isinstance(sample.source, Image.Image):
         return _zero_shot(session, sample.source)
     return "not asked", reason if library == "torch" else "OpenCLIP has no pipeline to compare with"
+
+
+def _task(session: Session, sample: Sample) -> Outcome:
+    """Of a model with a task: the probabilities at one place against those of transformers' pipeline for it, where there is one."""
+    model = session.model
+    assert model.task is not None
+    probabilities_of = TASK_PIPELINES.get(model.task.name)
+    tokenizer = model.task.tokenizer
+    if probabilities_of is None or model.details["library"] != "transformers" or not isinstance(sample.source, str):
+        return "not asked", f"there is no pipeline for {model.task.name} to compare with"
+    if not hasattr(tokenizer, "save_pretrained"):
+        return "not asked", "no tokenizer of transformers goes with the model"
+    with torch.no_grad(), evaluating(model.module):
+        theirs = probabilities_of(model, sample.source)
+    p = _probable(model, session.answers)[0]
+    return _alike(p[list(theirs)], torch.tensor(list(theirs.values())), "transformers' pipeline")
 
 
 def _zero_shot(session: Session, picture: Image.Image) -> Outcome:

@@ -105,7 +105,8 @@ def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:
         if model.kind == "clip" and model.prompt_inputs is None:
             return [Check("sample", "A sample is explained", "not asked", "without a tokenizer there are no prompts: pass tokenizer=")]
         sample = sample_of(model)
-        session = Session(model, sample.inputs, sample.target, pixels=model.kind != "text")
+        prepared = model.prepare(sample.inputs)
+        session = Session(model.at(None, prepared), prepared, sample.target, pixels=model.kind != "text")
     except ExplainerError as problem:
         return [Check("sample", "A sample is explained", "failed", str(problem))]
     checks = quick_checks(session, sample, twin)

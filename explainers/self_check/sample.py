@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import Input
+from explainers.models.inputs.types import Input, TextPair
 from explainers.models.model import Model
 
 TEXT = "A good film, and not too long."
@@ -23,7 +23,7 @@ _COARSE = (8, 6)  # of the noise that it is made of
 class Sample:
     """``source``: the picture or the text, None where only tensors can be sent; ``inputs``: what the model is asked with."""
 
-    source: Image.Image | str | None
+    source: Image.Image | str | TextPair | None
     inputs: Input
     target: Any = None
 
@@ -37,7 +37,8 @@ def picture() -> Image.Image:
 def sample_of(model: Model) -> Sample:
     """A sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
     if model.kind == "text":
-        return Sample(TEXT, TEXT)
+        source = TEXT if model.task is None else model.task.sample(TEXT)
+        return Sample(source, source)
     target = list(PROMPTS) if model.kind == "clip" and model.prompt_inputs is not None else None
     source = picture()
     try:
