@@ -9,6 +9,8 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
+from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
+from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
 from explainers.analysis.interactions import Interaction, input_interaction, interaction
 from explainers.analysis.regions import Region, Regions, regions
@@ -24,6 +26,7 @@ from explainers.methods.registry import method
 from explainers.methods.requirements import all_variants, default_methods, variants
 from explainers.metrics import METRICS
 from explainers.models.abstention import Abstention
+from explainers.models.head_words import HeadWords
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.types import Crop, TextPair
@@ -67,6 +70,7 @@ __all__ = [
     "ExplainerError",
     "Explanation",
     "Guess",
+    "HeadWords",
     "Interaction",
     "LiveServer",
     "MapBatch",
@@ -82,6 +86,7 @@ __all__ = [
     "Report",
     "Rule",
     "Session",
+    "SimilarityDecomposition",
     "Strength",
     "Summary",
     "Target",
@@ -89,6 +94,7 @@ __all__ = [
     "Threads",
     "Trace",
     "WindowedPicture",
+    "WithoutHead",
     "WordProbe",
     "add_block_kind",
     "add_choice",
@@ -100,10 +106,12 @@ __all__ = [
     "all_variants",
     "backward_rule",
     "contributions",
+    "decompose_similarity",
     "default_methods",
     "deletion_test",
     "explain",
     "head_maps",
+    "head_words",
     "input_interaction",
     "interaction",
     "load",
@@ -112,6 +120,7 @@ __all__ = [
     "open",
     "regions",
     "serve",
+    "similarity_without_head",
     "summarise",
     "variants",
     "word_probe",

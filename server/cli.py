@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
-``regions``, ``interaction``, ``alike``, ``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``, ``tables``,
-``evaluate-embedded``, ``summarise``.
+``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``,
+``tables``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -21,6 +21,7 @@ from server.commands import (
     evaluate,
     evaluate_embedded,
     explain,
+    heads,
     interaction,
     listing,
     open,  # noqa: A004  (a command is called as its module)
@@ -53,6 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
         probe,
         regions,
         interaction,
+        heads,
         listing,
         train,
         evaluate,

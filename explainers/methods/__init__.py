@@ -21,6 +21,7 @@ for _module in (
     "paths",
     "flow",
     "similarity",
+    "embedding",
     "blackbox",
     "own_masks",
     "control",

@@ -95,6 +95,21 @@ class PatchFeatures:
         with after([(self.model.blocks[-1], replace_output)]):
             return self._pass()
 
+    def logits_without_head(self, block: int, head: int) -> Tensor:
+        """What the model says of every prompt where one head of a block gives nothing to any token: (1, prompts)."""
+        module, _ = self._attention(block)
+        context = torch.zeros_like(self.part(block).output)
+        context[:, head] = self.part(block).output[:, head]
+        of_head = self.project(block, context) - self.project(block, torch.zeros_like(context))
+
+        def take_away(child: nn.Module, args: Any, output: Any) -> Any:
+            first = output if isinstance(output, Tensor) else output[0]
+            changed = first - of_head.reshape(first.shape).to(first)
+            return changed if isinstance(output, Tensor) else (changed, *output[1:])
+
+        with after([(module, take_away)]):
+            return self._pass()
+
     def _pass(self) -> Tensor:
         with torch.no_grad():
             return self._trace.answer(self._sample, 1, self._prompts.get)

@@ -20,6 +20,7 @@ from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
 from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
+from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
@@ -222,6 +223,8 @@ def _with_facts(model: Model, folder: Path) -> Model:
         model = replace(model, directions=read_directions(directions))
     if model.kind == "clip" and (words := folder / PROMPT_WORDS).is_file():
         model = replace(model, prompt_words=read_prompt_words(words))
+    if model.kind == "clip" and (head_words := folder / HEAD_WORDS_FILE).is_file():
+        model = replace(model, head_words=read_head_words(head_words))
     return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.calibration import UNCALIBRATED, Calibration
 from explainers.models.eval_mode import evaluating
+from explainers.models.head_words import HeadWords
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
@@ -57,6 +58,7 @@ class Model:
     task          what it gives besides one row of logits a sample; None where it gives that. Its places are then asked by :meth:`at`
     raw_forward   where there is a task: from tensors to what the places are read from
     reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
+    head_words    CLIP only: what each head looks for, in words; None where nobody has looked
     report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
     made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
@@ -86,6 +88,7 @@ class Model:
     raw_forward: Callable[[Mapping[str, Tensor]], Any] | None = field(default=None, repr=False)
     reading: Reading | None = None
     places: Sequence[Place] = ()
+    head_words: HeadWords | None = None
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
@@ -105,7 +108,7 @@ class Model:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
         made = make(**{"module": self.module, **arguments, **changes})
-        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "report")
+        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "head_words", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 
     @property

@@ -10,6 +10,7 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
+from server.schemas.head_studies import SimilarityDecomposition, SimilarityRequest, WithoutHead, WithoutHeadRequest
 from server.schemas.studies import Contributions, ContributionsRequest, HeadMaps, HeadsRequest, Mix, MixRequest
 from server.services import Use
 from server.studies import inspection
@@ -57,4 +58,28 @@ async def contributions(explanation_id: ExplanationId, body: ContributionsReques
         request,
         kind="contributions",
         is_long=True,
+    )
+
+
+@router.post("/{id}/similarity", response_model=SimilarityDecomposition, responses=events_of(study_events(SimilarityDecomposition)))
+async def similarity(explanation_id: ExplanationId, body: SimilarityRequest, request: Request, services: Use) -> Response:
+    """What each head and patch adds to the cosine of an image and a prompt, exactly, and in words what each head looks for."""
+    return await study(
+        services,
+        explanation_id,
+        partial(inspection.similarity, label=body.target),
+        request,
+        kind="similarity",
+    )
+
+
+@router.post("/{id}/without-head", response_model=WithoutHead, responses=events_of(study_events(WithoutHead)))
+async def without_head(explanation_id: ExplanationId, body: WithoutHeadRequest, request: Request, services: Use) -> Response:
+    """The cosines of an image with its prompts, asked again with one head giving nothing."""
+    return await study(
+        services,
+        explanation_id,
+        partial(inspection.without_head, wanted=body),
+        request,
+        kind="without-head",
     )

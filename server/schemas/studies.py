@@ -20,7 +20,7 @@ FRACTIONS = (0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Tokens = Annotated[list[int], Field(max_length=MOST_TOKENS)]
-_TARGET: Any = Field(None, max_length=2000, description="The label of a target of the explanation; none: the first.")
+TARGET: Any = Field(None, max_length=2000, description="The label of a target of the explanation; none: the first.")
 
 
 class Study(Schema):
@@ -146,7 +146,7 @@ class MixRequest(Schema):
     rule: dict[str, str | bool] = Field(
         description="Kind of operator -> choice, as GET /api/rules lists them; what is left out is as for the ordinary gradient."
     )
-    target: str | None = _TARGET
+    target: str | None = TARGET
 
 
 class MixedRule(Schema):
@@ -175,7 +175,7 @@ class HeadsRequest(Schema):
         None, description="One block or several, counted from 0; none: all. ``heads`` in the answer says how many heads each has."
     )
     head: int | None = Field(None, description="One head, counted from 0; none: all.")
-    target: str | None = _TARGET
+    target: str | None = TARGET
 
 
 class HeadRow(Schema):
@@ -210,7 +210,7 @@ class ContributionsRequest(Schema):
     """Whose blocks to take apart."""
 
     method: str = Field(max_length=300, description="A spec whose method is a sum over blocks (``summed`` in GET /api/methods).")
-    target: str | None = _TARGET
+    target: str | None = TARGET
 
 
 class Term(Schema):

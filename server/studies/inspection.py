@@ -8,6 +8,7 @@ import explainers
 from explainers.records.targets import target_from_json
 from server.http.problems import Problem
 from server.lookup import find_target
+from server.schemas.head_studies import WithoutHeadRequest
 from server.schemas.studies import HeadsRequest
 from server.studies.study import Subject
 
@@ -42,3 +43,21 @@ def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
 def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:
     """What each block adds to a map."""
     return dict(explainers.contributions(explainers.Session(**question(subject, label)), spec).to_json())
+
+
+def similarity(subject: Subject, label: str | None) -> dict[str, Any]:
+    """The cosine with a prompt by head."""
+    session = explainers.Session(**question(subject, label))
+    return _with_notes(subject, explainers.decompose_similarity(session).to_json())
+
+
+def without_head(subject: Subject, wanted: WithoutHeadRequest) -> dict[str, Any]:
+    """The model asked again without a head."""
+    session = explainers.Session(**question(subject, wanted.target))
+    return dict(explainers.similarity_without_head(session, wanted.block, wanted.head).to_json())
+
+
+def _with_notes(subject: Subject, answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer whose notes are those of the study."""
+    subject.notes.extend(answer.pop("notes"))
+    return answer

@@ -459,6 +459,13 @@ export interface HeadRow {
   outside: number;
 }
 
+/** A text that says what differs in what a head adds. */
+export interface HeadText {
+  text: string;
+  /** Of the variance of what the head adds over the pictures, what lies along this text. */
+  share: number;
+}
+
 /** The heads of one block; null where it has no maps. */
 export interface HeadsOfBlock {
   block: number;
@@ -1225,6 +1232,13 @@ export interface PromptSet {
   prompts: string[];
 }
 
+/** The cosine with a prompt. */
+export interface PromptWithoutHead {
+  prompt: string;
+  before: number;
+  without: number;
+}
+
 /** A protocol of a paper as a run here follows it. */
 export interface ProtocolForm {
   name: string;
@@ -1755,6 +1769,51 @@ export interface ScoresToTest {
   target?: string | null;
 }
 
+/** What a block adds. */
+export interface SimilarityBlock {
+  block: number;
+  /** What its MLP adds. */
+  mlp: number;
+  heads: SimilarityHead[];
+}
+
+/** The cosine with a prompt, or the difference of two: the sum of ``start``, and of the MLPs and heads of all blocks, to rounding. */
+export interface SimilarityDecomposition {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  target: string;
+  cosine: number;
+  grid: [number, number];
+  /** What the classification token adds as it is before block 1. */
+  start: number;
+  blocks: SimilarityBlock[];
+  /** Over which the words were chosen. */
+  pictures: string | null;
+  /** From how many they were chosen. */
+  texts: number | null;
+}
+
+/** What a head adds. */
+export interface SimilarityHead {
+  total: number;
+  /** Of the patches in raster order. */
+  scores: number[];
+  /** Of the tokens that stand for no patch. */
+  outside: number;
+  /** What it looks for; empty where it adds the same to every picture; null: not known. */
+  words: HeadText[] | null;
+  /** How far what it adds is from its mean over pictures; null: not known. */
+  spread: number | null;
+}
+
+/** Whose cosine to take apart. */
+export interface SimilarityRequest {
+  /** The label of a target of the explanation; none: the first. */
+  target?: string | null;
+}
+
 /** Where a data set or a metric was published. */
 export interface Source {
   authors: string;
@@ -1872,7 +1931,21 @@ export interface StudyDone_Mix_ {
   data: Blob;
 }
 
+export interface StudyDone_SimilarityDecomposition_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
 export interface StudyDone_Union_DeletionCurves__EditedAnswer__ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_WithoutHead_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";
@@ -2094,6 +2167,34 @@ export interface Variant {
   reason: string | null;
   /** Options with one of which it can all the same. */
   remedies: string[];
+}
+
+/** The model asked again with one head giving nothing. */
+export interface WithoutHead {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  target: string;
+  block: number;
+  head: number;
+  /** Before. */
+  cosine: number;
+  /** Before, less what the head adds directly. */
+  direct: number;
+  /** What the model says without it, later blocks included. */
+  without: number;
+  prompts: PromptWithoutHead[];
+}
+
+/** Which head to take away. */
+export interface WithoutHeadRequest {
+  /** The label of a target of the explanation; none: the first. */
+  target?: string | null;
+  /** Counted from 0. */
+  block: number;
+  /** Counted from 0. */
+  head: number;
 }
 
 /** The patches that one label wins, or none. */

@@ -10,6 +10,7 @@ import { HeadGrid, headName } from "../maps/headgrid.js";
 import { whyHeadsAreSimilar } from "../maps/headsimilarity.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { baseOf, SinglePlates } from "../plates/singleplates.js";
+import { HeadShares } from "./headshares.js";
 
 /**
  * @import { HeadMaps, HeadRow, HeadsOfBlock, Quantity } from "../core/schemas.js"
@@ -81,7 +82,7 @@ class Layers {
       workbench.kind === "image" ? "the held patch" : workbench.kind === "text" ? "the held word" : "what is held";
     this.target = el("select", {
       id: "layers-target",
-      on: { change: () => Promise.all([this.#run(), this.sums.show()]) },
+      on: { change: () => Promise.all([this.#run(), this.sums.show(), this.#showShares()]) },
     });
     this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
     this.says = el("p", { class: "says" });
@@ -97,6 +98,11 @@ class Layers {
     });
     this.similarity = el("p", { class: "quiet similarity", role: "status" });
     this.large = el("div", { class: "large" });
+    // of models of images and prompts, seen from the image
+    this.shares = new HeadShares(workbench, {
+      ask: (path, question) => this.#ask(path, question),
+      choose: (head) => this.chosen.set({ part: false, ...head }),
+    });
     this.outside = el("p", { class: "quiet outside" });
     root.append(
       el("p", { class: "about" }, ABOUT),
@@ -120,6 +126,7 @@ class Layers {
         el("div", { class: "scroll" }, this.grid.node),
         el("div", { class: "beside" }, this.large, this.outside, this.similarity),
       ),
+      this.shares.node,
       this.sums.node,
     );
     this.look.follow((now, before) => {
@@ -152,6 +159,12 @@ class Layers {
     this.sums.offer(this.workbench.registry.methods, state.method);
     await this.#run();
     await this.sums.show();
+    await this.#showShares();
+  }
+
+  /** What each head adds to the cosine, where there is one. */
+  async #showShares() {
+    if (this.workbench.kind === "clip" && this.workbench.side === "image") await this.shares.show(this.target.value);
   }
 
   /** The token that is held, counted as the scores are; null where none is. */
@@ -315,6 +328,7 @@ class Layers {
       const title = `${parts.title}: what ${chosen === null ? "belongs to no block" : `block ${chosen + 1} adds`}`;
       this.similarity.textContent = "";
       this.grid.mark(null);
+      this.shares.mark(null);
       this.large.setAttribute("aria-busy", "false");
       this.#draw(parts, term, title, "");
       return;
@@ -324,6 +338,7 @@ class Layers {
     const cell = this.#cell(now);
     this.similarity.textContent = this.#similaritySentence(now.block);
     this.grid.mark(now);
+    this.shares.mark(now);
     this.large.setAttribute("aria-busy", String(cell === undefined));
     if (!this.strip.blocks.has(now.block)) return;
     const title = `${headName(now)}, ${this.quantities.get(this.heads.quantity)?.title}`;

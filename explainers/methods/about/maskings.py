@@ -111,6 +111,18 @@ MASKS: dict[str, About] = {
         f"{PATCHES_ALONE} The map of a prompt depends on which others are asked with it (Li et al. 2025, arXiv 2304.05653).",
         line="How like this prompt each part looks, more than like the other prompts: cosines, no shares of the score.",
     ),
+    "clip_decomposition": About(
+        (
+            r"s_j = \sum_{l,h} t \cdot \text{project}\left(A^{l,h}_{0,j} W_O^{l,h} v^{l,h}_j\right)",
+            r"\cos = \sum_j s_j + \text{what the MLPs add}",
+        ),
+        "The classification token is a sum of what each token sends it through each head and of what the MLPs add. With the scale of the "
+        "last norm held, the cosine with the prompt is the same sum: exactly, to rounding.",
+        "To see which heads and patches write the prompt's direction: beside it, Layers and heads says what each head looks for in words.",
+        "Only what reaches the classification token directly is counted: what a head does through later blocks, and what the MLPs make of "
+        "it, is in no patch (Gandelsman et al. 2024, arXiv 2310.05916).",
+        line="What each part sends directly to the answer, of the cosine with the prompt.",
+    ),
     "random": About(
         (r"s_j \sim \text{uniform}(0, 1)",),
         "Random numbers that know nothing of input or model.",

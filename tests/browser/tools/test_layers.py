@@ -260,3 +260,39 @@ def test_it_fits_a_phone(phone: Visit, page: str) -> None:
     tool = drawer(phone, f"/{page}?methods=random")
     expect(tool.locator(".origin")).to_have_text(re.compile("classification token"))
     assert phone.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) -> None:
+    tool = drawer(desk, f"/prompt?id={explained(desk, 'prompt')}")
+    label = desk.document()["targets"][0]["label"]
+    parts = answer_to(desk, "similarity", target=label)
+    shares = tool.locator(".head-shares")
+    expect(shares.locator(".sums p")).to_have_text(f"Together {shown(parts['cosine'])}: the cosine.", timeout=PATIENCE)
+    heads = [(one["total"], block["block"], head) for block in parts["blocks"] for head, one in enumerate(block["heads"])]
+    _, block, head = max(heads, key=lambda one: abs(one[0]))
+    expect(shares.locator(".sums button .num").first).to_have_text(shown_score(parts["blocks"][block]["heads"][head]["total"], True))
+    expect(shares).to_contain_text("has not been put in words")  # a tiny random model
+    shares.locator(".sums button").first.click()
+    expect(tool.locator(".large .caption")).to_have_text(f"Block {block + 1}, head {head + 1}, attention")
+    expect(shares.locator(".chosen-head")).to_contain_text(
+        f"Adds {shown_score(heads[block * len(parts['blocks'][0]['heads']) + head][0], True)}"
+    )
+    ends = [shown(end, 2) for end in colour_ends(parts["blocks"][block]["heads"][head]["scores"], True)]
+    expect(shares.locator(".ends span").last).to_have_text(ends[1])
+    shares.get_by_role("button", name="Take this head away").click()
+    answer = answer_to(desk, "without-head", target=label, block=block, head=head)
+    expect(shares.locator(".answer")).to_contain_text(f"the model gives {shown(answer['without'])}", timeout=PATIENCE)
+    expect(shares.locator(".answer li")).to_have_count(len(answer["prompts"]))
+
+
+@pytest.mark.trained
+def test_what_a_head_looks_for(desk: Visit) -> None:
+    tool = drawer(desk, f"/prompt?id={explained(desk, 'prompt')}")
+    shares = tool.locator(".head-shares")
+    shares.locator(".sums button").first.click(timeout=PATIENCE)
+    label = desk.document()["targets"][0]["label"]
+    parts = answer_to(desk, "similarity", target=label)
+    heads = [one for block in parts["blocks"] for one in block["heads"]]
+    words = max(heads, key=lambda one: abs(one["total"]))["words"]
+    expect(shares.locator("ul.looks-for li").first).to_have_text(f"{words[0]['text']} {percent(words[0]['share'])}")
+    expect(shares.locator(".chosen-head")).to_contain_text(f"Over {parts['pictures']}, from {parts['texts']} texts.")

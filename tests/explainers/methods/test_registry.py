@@ -25,6 +25,7 @@ EXPECTED = {
     "naclip": {"after", "std"},
     "gem": {"layers", "iterations", "inverse_temperature"},
     "clip_surgery": {"layers", "features"},
+    "clip_decomposition": {"less_mean"},
     "rollout": {"start_layer"},
     "generic_attention": {"start_layer"},
     "attcat": {"published_code"},

@@ -112,6 +112,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "generic-attention-clip": {},
     "exclip-openclip": {},
     "clip-dense": {},
+    "clip-decomposition": {},
     "tis-vitcx-vit": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
@@ -168,6 +169,9 @@ BESIDE: dict[str, set[str]] = {
     | {f"map|{name}{after}" for name in ("clearclip", "naclip") for after in ("", "_whole_block")}
     | {f"map|{name}" for name in ("naclip_std1", "clip_surgery", "clip_surgery_architecture")}
     | {f"map|gem{how}" for how in ("", "_depth4", "_iterations2", "_inverse_temperature5", "_depth2_iterations0")},
+    "clip-decomposition": {"representation", "text_embeds", "attentions_picture0", "attentions_heads", "mlps", "attentions_class_to_class"}
+    | {"map_patches_prompts5", "map_chosen", "chosen", "textspan", "textspan_reconstruction"}
+    | {"mean_ablated_mlps", "mean_ablated_class_to_class"},
     "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
     "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
     "decompx-bert": {"decompx_norm", "decompx_equal", "decompx_biastoken"},  # other ways to share biases, which are no options here

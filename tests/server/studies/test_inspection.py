@@ -154,3 +154,22 @@ def test_what_there_is_to_choose_is_declared_once(site: Site) -> None:
     quantities = site.get("/api/quantities")["quantities"]
     assert [one["name"] for one in quantities] == list(HEAD_QUANTITIES)
     assert all(one["says"] and one["title"] for one in quantities)
+
+
+def test_a_cosine_by_head_and_without_one(site: Site, refused: Check) -> None:
+    root = made(site, "share")
+    detail = refused(site.client.post(f"{root}/similarity", json={}), 422, "cannot-answer")["detail"]
+    assert "no sum of cosines" in detail
+    document = site.ask(**{**CASES["share"][0], "read": "logit", "methods": ["random"]}, wait=True).json()
+    root, session = f"/api/explanations/{document['id']}", Session(tiny("clip"), picture(), PROMPTS[1], prompts=PROMPTS)
+    ours = post(site, f"{root}/similarity", target=PROMPTS[1])
+    theirs = explainers.decompose_similarity(session).to_json()
+    assert ours["notes"] == theirs.pop("notes")
+    same(ours, theirs)
+    ours = post(site, f"{root}/without-head", target=PROMPTS[1], block=1, head=0)
+    same(ours, explainers.similarity_without_head(session, 1, 0).to_json())
+    detail = refused(site.client.post(f"{root}/without-head", json={"block": 9, "head": 0}), 422, "cannot-answer")["detail"]
+    assert "There is no block 9" in detail
+    words = made(site, "words")
+    detail = refused(site.client.post(f"{words}/similarity", json={}), 422, "cannot-answer")["detail"]
+    assert "does not compare an image with prompts here" in detail

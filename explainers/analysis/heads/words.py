@@ -1,0 +1,93 @@
+"""What each head of a model of images and prompts looks for: chosen once over many pictures, from a bank of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.analysis.heads.text_span import RANK, text_span
+from explainers.autograd.recording import Recording
+from explainers.errors import ExplainerError
+from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
+from explainers.methods.requirements import missing_requirements
+from explainers.models.encoders import encoder
+from explainers.models.head_words import HeadText, HeadWords, WordsOfHead
+from explainers.models.model import Model
+from explainers.self_check.opening import model_of
+
+TEXTS_PER_HEAD = 8
+LEAST_PICTURES = 10
+#: A head whose part of an embedding of length 1 differs less than this from picture to picture says nothing in words.
+STEADY = 1e-3
+_PICTURES_AT_ONCE, _TEXTS_AT_ONCE = 8, 64
+
+
+def head_words(
+    model: Any,
+    pictures: Iterable[Any],
+    texts: Sequence[str],
+    *,
+    about: str = "",
+    count: int = TEXTS_PER_HEAD,
+    progress: Callable[[int], None] | None = None,
+) -> HeadWords:
+    """For each head the ``count`` of ``texts`` along which what it adds to the embedding differs most over ``pictures``; see
+    :func:`explainers.analysis.heads.text_span.text_span`.
+
+    pictures  anything that the model prepares: PIL images, paths. Some hundred of many kinds; few of one kind give words for that kind
+    about     what they are, in words for people; by default how many
+    progress  called after each batch with how many pictures were seen
+
+    The model gets them as ``model.head_words``, and ``.save("head_words.json")`` beside its weights keeps them. Raises ExplainerError for a
+    model whose embedding is no sum over heads, for fewer than 10 pictures, and without texts.
+
+    Source: Gandelsman, Efros & Steinhardt, ICLR 2024, algorithm 1.
+    """
+    model = model_of(model)
+    lacks = missing_requirements(model)
+    for need in ("patch_features", "residual"):
+        if need in lacks:
+            raise ExplainerError(f"The heads of {model.name} cannot be put in words. {lacks[need]}")
+    if not texts or model.prompt_inputs is None:
+        raise ExplainerError("There are no texts to choose from: send some, and a model with a tokenizer.")
+    heads = _heads_of(model, pictures, progress)
+    if len(heads) < LEAST_PICTURES:
+        raise ExplainerError(f"{len(heads)} pictures do not say what a head looks for: send {LEAST_PICTURES} or more, better some hundred.")
+    bank = torch.cat([text_embeddings(model, model.prompt_inputs(batch).tensors) for batch in _batches(texts, _TEXTS_AT_ONCE)])
+    spreads = (heads - heads.mean(0)).square().sum(-1).mean(0).sqrt()
+    blocks = []
+    for block in range(heads.shape[1]):
+        row = []
+        for head in range(heads.shape[2]):
+            spread = float(spreads[block, head])
+            chosen: tuple[HeadText, ...] = ()
+            if spread >= STEADY:
+                span = text_span(heads[:, block, head], bank.to(heads), count, RANK)
+                pairs = zip(span.texts, span.shares, strict=True)
+                chosen = tuple(HeadText(texts[place], float(f"{share:.4g}")) for place, share in pairs)
+            row.append(WordsOfHead(chosen, float(f"{spread:.4g}")))
+        blocks.append(tuple(row))
+    words = HeadWords(model.weights_digest, about or f"{len(heads)} pictures", len(texts), tuple(blocks))
+    model.head_words = words
+    return words
+
+
+def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], None] | None) -> Tensor:
+    """What each head adds to the embedding of each picture, (pictures, blocks, heads, P) in float64."""
+    images, rows, seen = encoder(model, "image"), list[Tensor](), 0
+    for batch in _batches(pictures, _PICTURES_AT_ONCE):
+        rows.append(EmbeddingParts(Recording(images, model.tensors(batch))).of_heads().double().cpu())
+        seen += len(batch)
+        if progress is not None:
+            progress(seen)
+    return torch.cat(rows) if rows else torch.zeros(0, 1, 1, 1)
+
+
+def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -1,0 +1,172 @@
+"""The embedding that a model of images and prompts has of an image, as an exact sum over blocks, heads, tokens and MLPs.
+
+The classification token of a pre-norm Transformer is a sum: what it is at first, what each token sends it through each head, and what the
+MLP of each block adds. With the statistics of the last normalisation held, the head of the model is linear, so that its embedding, and with
+it the cosine with a prompt, is the sum of what each of these adds (Gandelsman, Efros & Steinhardt, ICLR 2024, equations 3 to 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd.nodes import Node, users_of
+from explainers.autograd.operators import LinearMap, Norm
+from explainers.autograd.operators.linear import weight_and_bias_of
+from explainers.autograd.recording import Recording
+from explainers.citation import Citation
+from explainers.errors import ExplainerError
+from explainers.models.encoders import encoder
+from explainers.models.model import Model
+
+SOURCE = Citation(
+    authors="Gandelsman, Efros & Steinhardt",
+    year=2024,
+    title="Interpreting CLIP's Image Representation via Text-Based Decomposition",
+    venue="ICLR",
+    arxiv="2310.05916",
+)
+#: How far what was read of a model may be from what it computed, relative to its largest number, to be the same.
+CLOSE = 1e-3
+
+
+def text_embeddings(model: Model, prompts: Mapping[str, Tensor], double: bool = False) -> Tensor:
+    """Embeddings of length 1 (prompts, P) of prompts, from their tensors; ``double``: computed in float64."""
+    tensors = {name: tensor for name, tensor in prompts.items() if name != "pixel_values"}
+    return F.normalize(Recording(encoder(model, "text"), tensors, double=double).logits.detach(), dim=-1)
+
+
+class EmbeddingParts:
+    """Parts of the embeddings of a batch of B images; L blocks, H heads, N tokens, width D, embeddings of P numbers.
+
+    embeddings  (B, P), as long as the model makes them
+    blocks, heads, tokens  how many there are
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        """``recording`` is of a model of images and prompts, or of its encoder of images. Raises ExplainerError where its embedding is no
+        such sum.
+        """
+        self._name = recording.model.name
+        place = recording.layout.class_token
+        if place is None or place < 0:
+            raise self._refusal("its embedding is not read from a classification token before its patches (SigLIP pools with attention)")
+        weight, bias, normed = self._read_head(recording, place)
+        self.embeddings = F.linear(normed, weight, bias)
+        inputs = [_into_first_block(recording), *(x.detach() for x in recording.block_inputs[1:])]
+        weighted, projections = [], []
+        for block in range(len(recording.block_inputs)):
+            token_values, projection = self._read_attention(recording, block, place, inputs[block])
+            weighted.append(token_values)
+            projections.append(projection)
+        self._weighted, self._projections = weighted, projections
+        self.blocks, (_, self.heads, self.tokens, _) = len(weighted), weighted[0].shape
+        first = inputs[0][:, place]
+        residuals = [m[:, place].detach() for m in recording.mid_residuals if m is not None]
+        outputs = [x[:, place].detach() for x in recording.block_outputs]
+        self._mlps = torch.stack([first, *(x - m for x, m in zip(outputs, residuals, strict=True))], 1)
+        # linear with the statistics of the normalisation held; the rest, of its mean and its bias, is shared out evenly among the 2 L + 1
+        self._rest = (self.embeddings - (self._head @ outputs[-1][..., None])[..., 0]) / (2 * self.blocks + 1)
+        self._length = self.embeddings.norm(dim=-1)
+
+    def _refusal(self, reason: str) -> ExplainerError:
+        return ExplainerError(f"The similarity of {self._name} is no sum over its heads: {reason}.")
+
+    def _read_head(self, recording: Recording, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Weight and bias of the projection, and what it is given (B, D)."""
+        nodes = recording.nodes.ran[recording.nodes.blocks[-1].end :]
+        norm = next((node for node in nodes if node.operator is Norm), None)
+        projection = None if norm is None else _first_linear(norm, nodes)
+        if norm is None or projection is None or norm.settings["dims"] != 1 or not norm.settings["centred"]:
+            raise self._refusal("behind its blocks there is not one LayerNorm and one linear map")
+        weight, bias = (None if tensor is None else tensor.detach() for tensor in weight_and_bias_of(projection))
+        gamma, eps = norm.settings["weight"], norm.settings["eps"]
+        x = recording.block_outputs[-1][:, place].detach()
+        assert weight is not None
+        if projection.settings["forward"] is not F.linear:
+            weight = weight.mT  # x @ weight
+        if weight.dim() != 2 or weight.shape[1] != x.shape[-1]:
+            raise self._refusal("behind its blocks there is not one LayerNorm and one linear map")
+        scale = (x.var(-1, keepdim=True, correction=0) + eps).rsqrt()
+        scale = scale if gamma is None else scale * gamma.detach()
+        self._head = weight * scale[:, None]  # (B, P, D)
+        normed = F.layer_norm(x, x.shape[-1:], None if gamma is None else gamma.detach(), norm.settings["bias"], eps).detach()
+        return weight, bias, normed
+
+    def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """What each token sends the class token through each head (B, H, N, d), and the map of it into the stream: (D, H, d) and (D,)."""
+        parts, projection = recording.parts[block], recording.structure.output_projections[block]
+        mid = recording.mid_residuals[block]
+        if parts is None or projection is None or mid is None or projection[0] is None:
+            raise self._refusal(f"what the attention of block {block + 1} adds to the residual stream cannot be read")
+        weight, bias = projection[0].detach(), projection[1]
+        bias = weight.new_zeros(len(weight)) if bias is None else bias.detach()
+        added = mid.detach() - x
+        given = F.linear(parts.output.detach().transpose(1, 2).flatten(2), weight, bias)
+        scale = (added * given).sum((0, 1)) / given.square().sum((0, 1)).clamp_min(torch.finfo(given.dtype).tiny)  # LayerScale, else 1
+        if float((added - given * scale).abs().max()) > CLOSE * float(added.abs().max().clamp_min(torch.finfo(given.dtype).tiny)):
+            raise self._refusal(f"block {block + 1} does more to what its attention gives than to project and to scale it")
+        token_values = parts.weights[:, :, place, :, None].detach() * parts.value.detach()
+        heads, depth = token_values.shape[1], token_values.shape[3]
+        return token_values, ((weight * scale[:, None]).unflatten(1, (heads, depth)), bias * scale)
+
+    def of_heads(self, tokens: slice = slice(None)) -> Tensor:
+        """What each head adds to the embedding of length 1, over some of the tokens: (B, L, H, P)."""
+        parts = []
+        for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
+            share = len(range(self.tokens)[tokens]) / self.tokens / self.heads
+            stream = torch.einsum("bhd,whd->bhw", weighted[:, :, tokens].sum(2), weight) + bias * share
+            parts.append(torch.einsum("bpw,bhw->bhp", self._head, stream) + (self._rest * share)[:, None])
+        whole: Tensor = torch.stack(parts, 1) / self._length[:, None, None, None]
+        return whole
+
+    def of_tokens(self, sample: int) -> Tensor:
+        """The same of one image by token, (L, H, N, P)."""
+        parts, share = [], 1 / (self.heads * self.tokens)
+        for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
+            stream = torch.einsum("hnd,whd->hnw", weighted[sample], weight) + bias * share
+            parts.append(torch.einsum("pw,hnw->hnp", self._head[sample], stream) + self._rest[sample] * share)
+        whole: Tensor = torch.stack(parts) / self._length[sample]
+        return whole
+
+    def of_mlps(self) -> Tensor:
+        """What the class token is at first, and what the MLP of each block adds to it, (B, 1 + L, P)."""
+        whole: Tensor = (torch.einsum("bpw,bkw->bkp", self._head, self._mlps) + self._rest[:, None]) / self._length[:, None, None]
+        return whole
+
+    def similarity_of_heads(self, texts: Tensor) -> Tensor:
+        """What each token adds through each head to the product with texts (T, P), or (B, T, P) of each image its own: (B, T, L, H, N). Of
+        texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
+        """
+        share = 1 / (self.heads * self.tokens)
+        wanted = texts @ self._head  # (B, T, D)
+        rest = ((texts * self._rest[:, None]).sum(-1) * share)[:, :, None, None]
+        parts = []
+        for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
+            of_values = torch.einsum("btw,whd->bthd", wanted, weight)
+            parts.append(torch.einsum("bthd,bhnd->bthn", of_values, weighted) + (wanted @ bias * share)[..., None, None] + rest)
+        whole: Tensor = torch.stack(parts, 2) / self._length[:, None, None, None, None]
+        return whole
+
+
+def _into_first_block(recording: Recording) -> Tensor:
+    """The tokens (B, N, D) that the first block is given: where a LayerNorm stands before it, what that gives of x^1."""
+    x, nodes = recording.block_inputs[0].detach(), recording.nodes
+    for node in nodes.ran[nodes.entry : nodes.blocks[0].first]:
+        if node.operator is Norm:
+            x = F.layer_norm(x, x.shape[-1:], node.settings["weight"], node.settings["bias"], node.settings["eps"]).detach()
+    return x
+
+
+def _first_linear(norm: Node, nodes: list[Node]) -> Node | None:
+    """The linear map that takes what a normalisation gave, with nothing between but numbers that are moved."""
+    users, waiting = users_of(nodes), [norm]
+    while waiting:
+        for user in users.get(id(waiting.pop(0)), ()):
+            if user.operator is LinearMap:
+                return user
+            waiting.append(user)
+    return None

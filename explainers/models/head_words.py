@@ -1,0 +1,86 @@
+"""What each head of a model of images and prompts looks for, in words that were chosen for it once, kept beside its weights.
+
+``head_words.json`` holds ``weights_digest`` of the model, which ``pictures`` they were chosen over, how many ``texts`` there were to choose
+from, and ``blocks``: for each block its heads, each with its ``spread`` and its ``texts`` with their ``share``.
+:func:`explainers.head_words` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from explainers.errors import ExplainerError
+
+#: its name, beside the weights
+HEAD_WORDS_FILE = "head_words.json"
+SHOWN = 5  # texts of a head in the table
+
+
+@dataclass(frozen=True)
+class HeadText:
+    """A text that says what differs in what a head adds, and the ``share`` of its variance over the pictures along that text."""
+
+    text: str
+    share: float
+
+
+@dataclass(frozen=True)
+class WordsOfHead:
+    """The texts of one head, the first chosen first; none of a head that adds the same to every picture.
+
+    spread  how far what it adds to an embedding of length 1 is from its mean over the pictures, root mean square
+    """
+
+    texts: tuple[HeadText, ...]
+    spread: float
+
+
+@dataclass(frozen=True)
+class HeadWords:
+    """What the heads of a model look for.
+
+    weights_digest  of the model; pictures  over which the texts were chosen; texts  how many there were to choose from
+    blocks          for each block its heads
+    """
+
+    weights_digest: str
+    pictures: str
+    texts: int
+    blocks: tuple[tuple[WordsOfHead, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, as it lies beside the weights."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"The best of {self.texts} texts over {self.pictures}"]
+        for block, heads in enumerate(self.blocks, 1):
+            for number, head in enumerate(heads, 1):
+                said = "; ".join(f"{text.text} ({text.share:.0%})" for text in head.texts[:SHOWN]) or "adds the same to every picture"
+                lines.append(f"block {block}, head {number}: {said}")
+        return "\n".join(lines)
+
+    def save(self, path: Path | str) -> None:
+        """Write ``head_words.json``: beside the weights of a model, :func:`explainers.load` finds it."""
+        Path(path).write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
+def read_head_words(path: Path) -> HeadWords:
+    """What a ``head_words.json`` holds. Raises ExplainerError, naming the part, for a file of another form."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        blocks = tuple(
+            tuple(
+                WordsOfHead(tuple(HeadText(str(text["text"]), float(text["share"])) for text in head["texts"]), float(head["spread"]))
+                for head in heads
+            )
+            for heads in data["blocks"]
+        )
+        return HeadWords(str(data["weights_digest"]), str(data["pictures"]), int(data["texts"]), blocks)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise ExplainerError(
+            f"{path} must hold weights_digest, pictures, texts and blocks, as explainers.head_words writes them: {problem!r}"
+        ) from None

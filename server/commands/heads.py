@@ -1,0 +1,140 @@
+"""``vitrine heads`` and ``vitrine head-words``: the cosine with a prompt as a sum over heads, and what each head looks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from server.commands import CommandError, Commands
+from server.commands.files import check_out_file, read_text_file
+from server.commands.model import add_model, opened
+from server.commands.progress import Passes
+
+if TYPE_CHECKING:
+    from explainers.datasets import Dataset
+
+MOST = 300  # pictures of each of --pictures
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine heads`` and ``vitrine head-words``."""
+    parser = commands.add_parser(
+        "heads",
+        help="what each head adds to the cosine of a picture and a prompt",
+        description="The cosine of a picture and a prompt as an exact sum over heads and MLPs, with what each head looks for in words.",
+        epilog="Examples:\n  vitrine heads photo.jpg --prompt 'a zebra'\n  vitrine heads photo.jpg --prompt 'a zebra' --without 3.2",
+    )
+    parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
+    parser.add_argument("--prompt", metavar="TEXT", action="append", required=True, help="what the picture is compared with; repeatable")
+    parser.add_argument("--against", metavar="TEXT", help="take the cosine with this prompt away")
+    parser.add_argument("--without", metavar="BLOCK.HEAD", type=_head, help="ask the model again without this head, counted from 1")
+    _add_rest(parser, "write the numbers: a file ending in .json")
+    parser.set_defaults(run=run_heads)
+    parser = commands.add_parser(
+        "head-words",
+        help="find once what each head of a model looks for, in words",
+        description="Choose for each head the texts along which what it adds differs most from picture to picture (TextSpan). With --out "
+        "head_words.json beside its weights, every later answer about the model's heads has them.",
+        epilog="Example:  vitrine head-words --model ./my-clip --pictures photos/ scenes --out my-clip/head_words.json",
+    )
+    parser.add_argument("--pictures", metavar="WHICH", nargs="+", required=True, help="folders of pictures, or data sets such as scenes")
+    parser.add_argument("--limit", type=int, default=MOST, help="most pictures of each of them, drawn with a seed (default %(default)s)")
+    parser.add_argument("--texts", metavar="FILE", type=Path, help="texts to choose from, one a line (default: a bank that ships)")
+    _add_rest(parser, "write head_words.json: a file ending in .json")
+    parser.set_defaults(run=run_words)
+
+
+def _add_rest(parser: argparse.ArgumentParser, out: str) -> None:
+    add_model(parser, "a CLIP model (default: %(default)s)", "clip")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help=out)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+
+
+def _head(text: str) -> tuple[int, int]:
+    """``BLOCK.HEAD``, counted from 1, as numbers counted from 0."""
+    block, dot, head = text.partition(".")
+    if not (dot and block.isdigit() and head.isdigit() and int(block) and int(head)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no head: write BLOCK.HEAD, such as 3.2")
+    return int(block) - 1, int(head) - 1
+
+
+def run_heads(args: argparse.Namespace) -> None:
+    """Take the similarity apart, or ask again without a head."""
+    check_out_file(args.out, [".json"])
+    if not args.image.is_file():
+        raise CommandError(f"there is no file {args.image}")
+    import explainers
+
+    model = opened(args, args.model, args.device)
+    first = args.prompt[0]
+    target: Any = first if args.against is None else explainers.Contrast(first, args.against)
+    prompts = list(dict.fromkeys([*args.prompt, *([args.against] if args.against else [])]))
+    session = explainers.Session(model, args.image, target, prompts=prompts)
+    outcome: Any = explainers.decompose_similarity(session)
+    if args.without is not None:
+        outcome = explainers.similarity_without_head(session, *args.without)
+    _report(args, outcome)
+
+
+def run_words(args: argparse.Namespace) -> None:
+    """Choose the words of every head."""
+    check_out_file(args.out, [".json"])
+    texts = None if args.texts is None else [line.strip() for line in read_text_file(args.texts).splitlines() if line.strip()]
+    import explainers
+    from embedded.text_bank import texts as shipped_texts
+
+    sources = [_pictures(which, args.limit) for which in args.pictures]
+    about = ", ".join(f"{len(source)} of {name}" for name, source in sources)
+    model = opened(args, args.model, args.device)
+    total = sum(len(source) for _, source in sources)
+    with Passes(model.name) as progress:
+        pictures = (picture for _, source in sources for picture in source)
+        words = explainers.head_words(model, pictures, texts or shipped_texts(), about=about, progress=lambda done: progress(done, total))
+    _report(args, words)
+
+
+class _Pictures:
+    """Pictures of a data set or a folder, read one by one."""
+
+    def __init__(self, read: Any, places: list[Any]) -> None:
+        self._read, self._places = read, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._read(place) for place in self._places)
+
+
+def _pictures(which: str, limit: int) -> tuple[str, _Pictures]:
+    """The name of a source of pictures, and at most ``limit`` of them."""
+    import numpy as np
+    from PIL import Image
+
+    from explainers.datasets import DATASETS, open_dataset
+
+    folder = Path(which)
+    if folder.is_dir():
+        endings = {ending for ending, form in Image.registered_extensions().items() if form in Image.OPEN}
+        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
+        if not files:
+            raise CommandError(f"there is no picture in {which}")
+        drawn = sorted(np.random.default_rng(0).permutation(len(files))[:limit].tolist())
+        return folder.resolve().name, _Pictures(lambda place: files[place], drawn)
+    if which not in DATASETS:
+        raise CommandError(f"there is no folder {which}, and no data set of that name: 'vitrine evaluate --list' lists those")
+    data: Dataset = open_dataset(which)
+    if data.kind != "image":
+        raise CommandError(f"{which} holds texts: name pictures")
+    return which, _Pictures(lambda place: data[place].image, data.choose(limit))
+
+
+def _report(args: argparse.Namespace, outcome: Any) -> None:
+    """Print, or write, what came out."""
+    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
+    if args.out is not None:
+        outcome.save(args.out)

@@ -1,0 +1,240 @@
+// What each head adds to the cosine of a picture and a prompt: bars of the strongest, and of the one that is chosen
+// what it looks for in words, its map, and what the model says without it.
+
+import { el, number, percent, signedNumber } from "../core/dom.js";
+import { headName } from "../maps/headgrid.js";
+import { SinglePlates } from "../plates/singleplates.js";
+
+/**
+ * @import { SimilarityDecomposition, WithoutHead } from "../core/schemas.js"
+ * @import { Head } from "../maps/headgrid.js"
+ * @import { WorkbenchView } from "../plates/types.js"
+ */
+
+const SHOWN = 6; // heads with a bar
+const SAYS_LITTLE = 0.1; // share of what a head adds that its best text has to cover for it to be called words
+
+/** The section of the drawer. */
+export class HeadShares {
+  #ticket = 0;
+  /** @type {SimilarityDecomposition | null} */
+  #parts = null;
+  /** @type {Head | null} */
+  #head = null;
+
+  /**
+   * `ask(path, question)` asks about the explanation on show; `choose(head)` makes a head the chosen one.
+   * @param {WorkbenchView} workbench
+   * @param {{ask: (path: string, question: object) => Promise<any>, choose: (head: Head) => void}} callbacks
+   */
+  constructor(workbench, { ask, choose }) {
+    this.ask = ask;
+    this.choose = choose;
+    this.figures = new SinglePlates(workbench);
+    this.bars = el("div", { class: "sums" });
+    this.chosen = el("div", { class: "chosen-head" });
+    this.says = el("p", { class: "quiet", role: "status" });
+    this.node = el(
+      "section",
+      { class: "adds head-shares", hidden: true },
+      el("h3", {}, "What each head adds to the cosine"),
+      el(
+        "p",
+        { class: "quiet" },
+        "The cosine of picture and prompt is a sum, exact to rounding, of what each head sends to the classification token from each patch, and of what the MLPs add ",
+        el("a", { href: "https://arxiv.org/abs/2310.05916" }, "(Gandelsman et al.)"),
+        ". What a head does by way of later blocks is not in it.",
+      ),
+      this.says,
+      el("div", { class: "by-head" }, this.bars, this.chosen),
+    );
+  }
+
+  /**
+   * Ask for the parts of the cosine with a target.
+   * @param {string} target
+   */
+  async show(target) {
+    const ticket = ++this.#ticket;
+    this.node.hidden = false;
+    this.node.setAttribute("aria-busy", "true");
+    try {
+      const parts = await this.ask("similarity", { target });
+      if (ticket !== this.#ticket) return;
+      this.#parts = parts;
+      this.says.replaceChildren(...parts.notes.map((/** @type {string} */ note) => el("span", {}, note)));
+      this.#drawBars(parts);
+    } catch (problem) {
+      if (ticket !== this.#ticket) return;
+      this.#parts = null;
+      this.bars.replaceChildren();
+      this.says.textContent = String(problem.message ?? problem);
+    } finally {
+      if (ticket === this.#ticket) this.node.setAttribute("aria-busy", "false");
+    }
+    this.mark(this.#head);
+  }
+
+  /**
+   * Show a head; of the mean of a block, and null, none is shown.
+   * @param {Head | null} head
+   */
+  mark(head) {
+    this.#head = head;
+    const parts = this.#parts;
+    const { block, head: number } = head ?? { block: -1, head: "mean" };
+    for (const button of this.bars.querySelectorAll("button"))
+      button.setAttribute("aria-pressed", String(button.dataset.head === `${block} ${number}`));
+    const found = number === "mean" ? undefined : parts?.blocks[block]?.heads[number];
+    if (!parts || !head || !found) {
+      this.figures.show([]);
+      this.chosen.replaceChildren(
+        ...(parts
+          ? [el("p", { class: "quiet" }, "Choose a head, here or in the maps above, to see what it looks for.")]
+          : []),
+      );
+      return;
+    }
+    this.#drawHead(parts, head, found);
+  }
+
+  /** @param {SimilarityDecomposition} parts */
+  #drawBars(parts) {
+    const heads = parts.blocks
+      .flatMap(({ block, heads }) => heads.map(({ total }, head) => ({ block, head, total })))
+      .sort((a, b) => Math.abs(b.total) - Math.abs(a.total));
+    const sum = (/** @type {{total: number}[]} */ rows) => rows.reduce((all, { total }) => all + total, 0);
+    const mlps = parts.start + parts.blocks.reduce((all, { mlp }) => all + mlp, 0);
+    const [shown, others] = [heads.slice(0, SHOWN), heads.slice(SHOWN)];
+    const rest = [
+      ...(others.length ? [{ name: `${others.length} other heads`, total: sum(others) }] : []),
+      { name: "MLPs", total: mlps },
+    ];
+    this.bars.classList.toggle(
+      "two",
+      [...shown, ...rest].some(({ total }) => total < 0),
+    );
+    const most = Math.max(...[...shown, ...rest].map(({ total }) => Math.abs(total))) || 1;
+    this.bars.replaceChildren(
+      ...shown.map((row) => this.#bar(headName(row), row.total, most, row)),
+      ...rest.map(({ name, total }) => this.#bar(name, total, most)),
+      el("p", { class: "quiet" }, `Together ${number(parts.cosine)}: the cosine.`),
+    );
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} total
+   * @param {number} most
+   * @param {Head} [head]
+   */
+  #bar(name, total, most, head) {
+    const bar = el("i", { class: total < 0 ? "con" : "pro" });
+    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
+    return el(
+      "button",
+      {
+        type: "button",
+        disabled: !head,
+        "aria-pressed": head ? "false" : undefined,
+        data: { head: head ? `${head.block} ${head.head}` : "" },
+        on: { click: () => head && this.choose(head) },
+      },
+      el("span", {}, name),
+      el("span", { class: "track" }, bar),
+      el("span", { class: "num" }, signedNumber(total)),
+    );
+  }
+
+  /**
+   * @param {SimilarityDecomposition} parts
+   * @param {Head} head
+   * @param {SimilarityDecomposition["blocks"][0]["heads"][0]} found
+   */
+  #drawHead(parts, head, found) {
+    const { target, grid, cosine } = parts;
+    const shareSaid = cosine > 0 ? `, ${percent(found.total / cosine)} of it` : "";
+    const answer = el("div", { class: "answer", role: "status" });
+    const button = el(
+      "button",
+      { type: "button", on: { click: () => this.#takeAway(head, answer) } },
+      "Take this head away",
+    );
+    const title = `${headName(head)}: what it adds to “${target}”`;
+    const map = {
+      method: "inside",
+      readout: "inside",
+      scores: found.scores,
+      grid: grid ?? undefined,
+      signed: true,
+      target,
+      range: [Math.min(...found.scores), Math.max(...found.scores)],
+      notes: [],
+    };
+    const plate = this.figures.make(
+      { title, spec: "inside", readout: "inside", rule: null, signed: true, class_specific: true },
+      title,
+      target,
+    );
+    plate.facts.node.remove();
+    this.figures.show([[plate, map]]);
+    this.chosen.replaceChildren(
+      plate.node,
+      el("p", {}, `Adds ${signedNumber(found.total)} to a cosine of ${number(cosine)}${shareSaid}.`),
+      ...this.#words(parts, found.words),
+      button,
+      answer,
+    );
+  }
+
+  /**
+   * What a head looks for.
+   * @param {SimilarityDecomposition} parts
+   * @param {{text: string, share: number}[] | null} words
+   */
+  #words({ pictures, texts }, words) {
+    if (!words) return [];
+    const over = `Over ${pictures}, from ${texts} texts.`;
+    if (!words.length) return [el("p", { class: "looks-for" }, `Adds the same to every picture. ${over}`)];
+    const little = words[0].share < SAYS_LITTLE ? ". No text says much of it; the best are:" : ":";
+    return [
+      el("p", { class: "looks-for" }, `What this head looks for${little}`),
+      el(
+        "ul",
+        { class: "looks-for" },
+        ...words.map(({ text, share }) => el("li", {}, text, " ", el("span", { class: "num" }, percent(share)))),
+      ),
+      el("p", { class: "quiet" }, `${over} The share is that of its variance along the text.`),
+    ];
+  }
+
+  /**
+   * Ask the model again without a head.
+   * @param {Head} head
+   * @param {HTMLElement} place
+   */
+  async #takeAway({ block, head }, place) {
+    const target = this.#parts?.target;
+    place.textContent = "Asking the model without it …";
+    try {
+      /** @type {WithoutHead} */
+      const answer = await this.ask("without-head", { target, block, head });
+      place.replaceChildren(
+        el(
+          "p",
+          {},
+          `Without it the model gives ${number(answer.without)}, ${signedNumber(answer.without - answer.cosine)}. Its own part is ${signedNumber(answer.direct - answer.cosine)} of that; the rest comes by way of later parts, and of the length of the embedding.`,
+        ),
+        el(
+          "ul",
+          {},
+          ...answer.prompts.map(({ prompt, before, without }) =>
+            el("li", {}, `${prompt}: ${number(before)} → ${number(without)} (${signedNumber(without - before)})`),
+          ),
+        ),
+      );
+    } catch (problem) {
+      place.textContent = String(problem.message ?? problem);
+    }
+  }
+}
