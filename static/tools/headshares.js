@@ -31,7 +31,7 @@ export class HeadShares {
     this.ask = ask;
     this.choose = choose;
     this.figures = new SinglePlates(workbench);
-    this.bars = el("div", { class: "sums" });
+    this.bars = el("div", { class: "head-sums" });
     this.chosen = el("div", { class: "chosen-head" });
     this.says = el("p", { class: "quiet", role: "status" });
     this.node = el(

@@ -267,12 +267,12 @@ def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) ->
     label = desk.document()["targets"][0]["label"]
     parts = answer_to(desk, "similarity", target=label)
     shares = tool.locator(".head-shares")
-    expect(shares.locator(".sums p")).to_have_text(f"Together {shown(parts['cosine'])}: the cosine.", timeout=PATIENCE)
+    expect(shares.locator(".head-sums p")).to_have_text(f"Together {shown(parts['cosine'])}: the cosine.", timeout=PATIENCE)
     heads = [(one["total"], block["block"], head) for block in parts["blocks"] for head, one in enumerate(block["heads"])]
     _, block, head = max(heads, key=lambda one: abs(one[0]))
-    expect(shares.locator(".sums button .num").first).to_have_text(shown_score(parts["blocks"][block]["heads"][head]["total"], True))
+    expect(shares.locator(".head-sums button .num").first).to_have_text(shown_score(parts["blocks"][block]["heads"][head]["total"], True))
     expect(shares).to_contain_text("has not been put in words")  # a tiny random model
-    shares.locator(".sums button").first.click()
+    shares.locator(".head-sums button").first.click()
     expect(tool.locator(".large .caption")).to_have_text(f"Block {block + 1}, head {head + 1}, attention")
     expect(shares.locator(".chosen-head")).to_contain_text(
         f"Adds {shown_score(heads[block * len(parts['blocks'][0]['heads']) + head][0], True)}"
@@ -289,7 +289,7 @@ def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) ->
 def test_what_a_head_looks_for(desk: Visit) -> None:
     tool = drawer(desk, f"/prompt?id={explained(desk, 'prompt')}")
     shares = tool.locator(".head-shares")
-    shares.locator(".sums button").first.click(timeout=PATIENCE)
+    shares.locator(".head-sums button").first.click(timeout=PATIENCE)
     label = desk.document()["targets"][0]["label"]
     parts = answer_to(desk, "similarity", target=label)
     heads = [one for block in parts["blocks"] for one in block["heads"]]
