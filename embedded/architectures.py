@@ -5,6 +5,8 @@ would need many for (Xiao et al., "Early Convolutions Help Transformers See Bett
 
 ``vitrine_efficient`` is timm's plain Vision Transformer behind EfficientNet-Lite0 (M. Tan, R. Liu, 2020), whose features are its
 patches: the hybrid of Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, on a trunk that is small.
+
+``vitrine_graph_transformer``, of molecules, is registered by a module of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from timm.models import build_model_with_cfg, generate_default_cfgs, register_mo
 from timm.models.vision_transformer import VisionTransformer
 from timm.models.vision_transformer_hybrid import HybridEmbed
 from torch import Tensor, nn
+
+import embedded.graph_transformer  # noqa: F401
 
 
 class Residual(nn.Module):

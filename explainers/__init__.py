@@ -29,6 +29,7 @@ from explainers.models.abstention import Abstention
 from explainers.models.head_words import HeadWords
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.molecules import add_molecule_reader
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
@@ -98,6 +99,7 @@ __all__ = [
     "WordProbe",
     "add_block_kind",
     "add_choice",
+    "add_molecule_reader",
     "add_rule",
     "add_target",
     "add_task",

@@ -1,5 +1,5 @@
-"""What installed packages add, each a module that an entry point names: rules, kinds of targets, tasks, kinds of blocks, methods, metrics,
-data sets, architectures.
+"""What installed packages add, each a module that an entry point names: rules, kinds of targets, tasks, kinds of blocks, readers of
+molecules, methods, metrics, data sets, architectures.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from pathlib import Path
 from explainers.errors import ExplainerError
 
 #: The groups whose modules are imported with ``explainers``, in this order: a method may name a rule.
-GROUPS_AT_START = ("vitrine.rules", "vitrine.targets", "vitrine.tasks", "vitrine.block_kinds", "vitrine.methods", "vitrine.metrics")
+GROUPS_AT_START = (
+    "vitrine.rules",
+    "vitrine.targets",
+    "vitrine.tasks",
+    "vitrine.block_kinds",
+    "vitrine.molecule_readers",
+    "vitrine.methods",
+    "vitrine.metrics",
+)
 #: Those whose modules are imported with ``explainers.datasets``, and where timm does not know an architecture.
 DATASET_GROUP, ARCHITECTURE_GROUP = "vitrine.datasets", "vitrine.architectures"
 ENTRY_POINT_GROUPS = (*GROUPS_AT_START, DATASET_GROUP, ARCHITECTURE_GROUP)

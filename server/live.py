@@ -22,7 +22,7 @@ from server.jobs.store import StoreError
 from server.settings import load_settings
 from server.web_server import WebServer
 
-_PAGES = {"image": "image", "clip": "prompt", "text": "text"}
+_PAGES = {"image": "image", "clip": "prompt", "text": "text", "molecule": "molecule"}
 _SAYS = (
     "A model of the Python program that shows these pages. It runs inside that program, where nothing can end it: what hangs in it hangs "
     "until the program ends."

@@ -23,7 +23,9 @@ RANKED_BY = {
 #: a little more by a map that is strongest elsewhere.
 THEN_BY = {"own_object": "ap"}
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
-REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert"}
+REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
+#: What inputs of a kind of data set are called.
+INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class MethodRanking:
         whether it is ``tied``: cannot be told from the best.
         """
         report = self.run.report
-        inputs = f"{report['inputs']} {'texts' if report['kind'] == 'text' else 'pictures'}"
+        inputs = f"{report['inputs']} {INPUTS_IN_WORDS[report['kind']]}"
         return {
             "run": self.run.id,
             "model": report["plan"]["model"],

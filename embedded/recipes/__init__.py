@@ -11,5 +11,6 @@ RECIPES = {
     "photos-vit": "embedded.recipes.train_photos_vit",
     "clip": "embedded.recipes.train_clip",
     "reviews-bert": "embedded.recipes.train_reviews_bert",
+    "molecules": "embedded.recipes.train_molecules",
     "reviews": "embedded.recipes.train_reviews",
 }

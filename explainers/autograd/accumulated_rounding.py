@@ -27,6 +27,9 @@ from explainers.models.model import Model
 #: on both sides that share lies.
 TAIL_SHARE, TAIL_QUANTILE = 1e-3, 3.29
 
+#: Paracetamol, of the size of many drugs.
+MOLECULE = "CC(=O)Nc1ccc(O)cc1"
+
 _MEASURED: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], AccumulatedRounding]] = WeakKeyDictionary()
 
 
@@ -62,7 +65,9 @@ def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
 
 
 def made_up(model: Model) -> dict[str, Tensor]:
-    """An input to measure with: a picture of blotches of all sizes, or a few words."""
+    """An input to measure with: a picture of blotches of all sizes, a few words, or a molecule."""
+    if model.kind == "molecule":
+        return model.prepare(MOLECULE).tensors
     if model.kind == "text":
         ids = torch.tensor([[1, 2, 3] * (4 if (model.details.get("max_tokens") or 12) >= 12 else 1)], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

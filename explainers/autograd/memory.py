@@ -15,6 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import with_gradients
 from explainers.models.memory import free_memory
 from explainers.models.model import Model
+from explainers.models.tokens import row_length
 
 SHARE = 0.9  # of the free memory that a request may take
 OVERHEAD = 1.5  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.5 measured on vit_small_patch16_224
@@ -117,5 +118,5 @@ def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: boo
 def _shape(model: Model, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
     """Tokens and width."""
     layout = model.layout_of(tensors)
-    length = tensors["input_ids"].shape[1] if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
+    length = row_length(tensors, layout.prefix) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
     return int(length), int(model.details.get("width") or 1024)

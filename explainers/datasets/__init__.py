@@ -10,7 +10,7 @@ from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import DATASETS, DatasetEntry, Folder, dataset, open_dataset
 from explainers.plugins import DATASET_GROUP, load_group
 
-for _module in ("imagenet", "imagenet_masks", "pictures", "coco", "eraser", "texts"):
+for _module in ("imagenet", "imagenet_masks", "pictures", "coco", "eraser", "texts", "molecules"):
     import_module(f"explainers.datasets.{_module}")
 load_group(DATASET_GROUP)
 

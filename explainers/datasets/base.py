@@ -16,7 +16,7 @@ from explainers.models.inputs.types import TextPair
 from explainers.models.model import Model
 from explainers.records.targets import find_class
 
-DatasetKind = Literal["image", "text"]
+DatasetKind = Literal["image", "text", "molecule"]
 Mask = NDArray[np.bool_]
 
 

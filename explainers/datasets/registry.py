@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import json
+import lzma
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -115,12 +116,15 @@ class Folder:
     short, broken = relative_names, error_for  # their names in 0.1
 
     def text(self, path: Path) -> str:
-        """A text file, with the ends of its lines as they are. A byte order mark, as spreadsheets write it, is no part of the text."""
+        """A text file, with the ends of its lines as they are, unpacked where it is one of xz. A byte order mark, as spreadsheets write it,
+        is no part of the text.
+        """
         try:
-            text = path.read_bytes().decode("utf-8-sig")
+            packed = path.read_bytes()
+            text = (lzma.decompress(packed) if path.suffix == ".xz" else packed).decode("utf-8-sig")
         except UnicodeDecodeError as problem:
             raise self.error_for(path, f"it is not UTF-8, at byte {problem.start}") from None
-        except OSError as problem:
+        except (OSError, lzma.LZMAError) as problem:
             raise self.error_for(path, problem) from None
         if not text.strip():
             raise self.error_for(path, "it is empty")

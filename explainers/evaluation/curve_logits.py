@@ -12,9 +12,10 @@ from torch import Tensor
 from explainers.metrics.registry import RemovalCurve
 from explainers.metrics.removal_curves import keep_masks
 from explainers.models.model import Model
+from explainers.models.removal.atoms import atom_removal
 from explainers.models.removal.patches import black_picture, blackened, patch_removal
 from explainers.models.removal.token_removal import answer, repeated_to
-from explainers.models.removal.ways import How
+from explainers.models.removal.ways import OF_ATOMS, How
 from explainers.models.removal.words import word_removal
 from explainers.records.session import checker
 
@@ -43,7 +44,9 @@ def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
 def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
     """In which way tokens of an input, a batch of one, are taken away where nobody says: as suits the model."""
     grid = model.layout_of(tensors).grid
-    return "removed" if grid is None else patch_removal(model, tensors, grid).how
+    if grid is not None:
+        return patch_removal(model, tensors, grid).how
+    return "zeroed" if model.kind == "molecule" and "attention_mask" not in tensors else "removed"
 
 
 class CurveLogits:
@@ -92,6 +95,9 @@ class CurveLogits:
         """How many tokens must stay, and a function from those that do, bool (K, N), to logits (K, C)."""
         if self.grid is not None:
             removal = patch_removal(self.model, self.tensors, self.grid, how, self.at_once)
+        elif self.model.kind == "molecule":
+            # there are no unknown atoms: what makes a word unknown hides an atom
+            removal = atom_removal(self.model, self.tensors, self.content, how if how in OF_ATOMS else None, self.at_once)
         else:
             removal = word_removal(self.model, self.tensors, self.content, how or "removed", self.at_once)
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())

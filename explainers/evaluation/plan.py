@@ -124,7 +124,7 @@ def make_plan(
     Raises ExplainerError for what cannot be measured: an unknown name, a model of another kind than the data set, a metric that needs what
     the data set does not give.
     """
-    kind = "text" if model.reads_text else "image"
+    kind = "molecule" if model.kind == "molecule" else "text" if model.reads_text else "image"
     if data.kind != kind:
         raise ExplainerError(f"{model.name} reads {kind}s, and {data.name} holds {data.kind}s: choose another data set.")
     if model.output == "regression":

@@ -9,6 +9,7 @@ from torch import Tensor
 from explainers.models.memory import bytes_of_pass
 from explainers.models.model import Model
 from explainers.models.removal.token_removal import BATCH, TOKENS
+from explainers.models.tokens import row_length
 
 __all__ = ["tokens_at_once"]
 
@@ -33,4 +34,4 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
 def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """The tokens of an input."""
     layout = model.layout_of(tensors)
-    return int(tensors["input_ids"].shape[1]) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
+    return row_length(tensors, layout.prefix) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]

@@ -33,6 +33,8 @@ def missing_requirements(model: Model) -> dict[str, str]:
 def _plain_tensors(model: Model) -> dict[str, Tensor]:
     """The smallest input the model takes, made without its preprocessing, which a wrapped module may lack."""
     tensors: dict[str, Tensor] = {}
+    if model.kind == "molecule":
+        return model.prepare("CCO").tensors
     if model.kind == "text":
         ids = torch.tensor([[1, 2, 3]], device=model.device)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
@@ -44,6 +46,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     """What the recorded model lacks, with the reason."""
     lacks = lacks_behind(recording) if recording.layout.class_token is None else {}
     name, kind = recording.model.name, recording.model.block_kind
+    units = "atoms" if recording.model.kind == "molecule" else "words"
     if any(a is None for a in recording.attentions):
         why = recording.structure.attention_kind.no_map or kind.no_attention
         lacks["attention"] = f"{name} has blocks without an attention map over all its tokens" + ("." if why is None else f": {why}.")
@@ -63,7 +66,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         )
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
-            f"{name} reads words: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are not."
+            f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
+            "not."
             if recording.model.reads_text
             else kind.no_positions.format(name=name)
             if kind.no_positions is not None
@@ -71,10 +75,10 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "or made by convolutions."
         )
     if recording.model.reads_text:
-        lacks["image"] = f"{name} reads words here, and this is for images."
+        lacks["image"] = f"{name} reads {units} here, and this is for images."
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
-    if recording.model.reads_text and recording.model.details.get("mask_token_id") is None:
+    if recording.model.reads_text and recording.model.kind != "molecule" and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
 

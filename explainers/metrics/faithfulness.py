@@ -219,11 +219,11 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     takes={"inserted": RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
     direction="higher",
     source=ALI,
-    kinds=("text",),
+    kinds=("text", "molecule"),
 )
 def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     """The area under the probability of the data set's class (of several, all together) while a text of unknown words is filled in, the
-    most relevant words first.
+    most relevant words first; of a molecule, while atoms come back to which no attention was paid.
 
     The published code also replaces special tokens; here they stay.
     """
@@ -239,11 +239,11 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     source=ALI,
     highest=None,
     unit="number",
-    kinds=("text",),
+    kinds=("text", "molecule"),
 )
 def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     """The area under the squared change of all logits while words become unknown, those of the smallest relevance first, whatever its
-    sign.
+    sign; of a molecule, while no attention is paid to more and more atoms.
 
     The published code also replaces special tokens; here they stay: ``au_mse_special`` is as that code has it.
     """

@@ -57,7 +57,7 @@ for _count in range(10, 81, 10):
     _declare_token_f1(_count)
 
 
-@metric("auprc", title="AUPRC", family="rationales", takes=_TAKES, direction="higher", source=ERASER, kinds=("text",))
+@metric("auprc", title="AUPRC", family="rationales", takes=_TAKES, direction="higher", source=ERASER, kinds=("text", "molecule"))
 def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
     """The area under precision over recall of the scores against the words that people marked, by trapezoids. Words that the model did not
     read come last, all alike.

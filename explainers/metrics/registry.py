@@ -123,7 +123,7 @@ class Metric:
     unit: Unit = "share"
     parts: tuple[str, ...] = ()
     combine: Callable[[NDArray[Any]], NDArray[Any]] | None = field(default=None, repr=False)
-    kinds: tuple[str, ...] = ("image", "text")
+    kinds: tuple[str, ...] = ("image", "text", "molecule")
 
     @property
     def columns(self) -> tuple[str, ...]:

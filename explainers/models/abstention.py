@@ -53,6 +53,7 @@ class Evidence:
     text         of a text or a prompt: what was read
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
     cosine       of an image and a prompt
+    similarity   of a molecule to the nearest of the training; None where these are not known
     prompt       what is known of the prompt itself
     features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
     directions   of `explainers.models.feature_scores`
@@ -65,6 +66,7 @@ class Evidence:
     ids: Sequence[int] = ()
     unknown_id: int | None = None
     cosine: float | None = None
+    similarity: float | None = None
     prompt: PromptReading | None = None
     features: Tensor | None = None
     directions: Mapping[str, Tensor] = field(default_factory=dict)
@@ -140,6 +142,13 @@ def cosine(evidence: Evidence) -> float:
     return evidence.cosine
 
 
+def fingerprint_similarity(evidence: Evidence) -> float:
+    """The similarity of the molecule to the nearest one of the training."""
+    if evidence.similarity is None:
+        raise ExplainerError("fingerprint_similarity is a score of models of molecules with fingerprints.safetensors beside their weights")
+    return evidence.similarity
+
+
 #: name in calibration.json -> the function of an answer
 MEASURES: dict[str, Callable[[Evidence], float]] = {
     function.__name__: function
@@ -155,6 +164,7 @@ MEASURES: dict[str, Callable[[Evidence], float]] = {
         strange_words,
         word_familiarity,
         cosine,
+        fingerprint_similarity,
     )
 }
 assert set(MEASURES) == set(SCORES)
@@ -183,6 +193,8 @@ def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, su
     measured = f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
     if threshold.kind == "something_else":
         return f"It may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
+    if threshold.kind == "unlike_training":
+        return f"The model was trained on no molecule like this one: {measured}. {threshold.measured}"
     if threshold.kind == "no_opinion":
         return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
     if threshold.kind == "unreadable_language":

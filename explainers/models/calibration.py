@@ -37,9 +37,10 @@ ABSTENTION_KINDS = {
     "not_in_picture": "not found in this picture",
     "perhaps_in_picture": "perhaps in this picture",
     "untaught": "nothing that the model was taught to see",
+    "unlike_training": "unlike the molecules that the model was trained on",
 }
 #: kinds that are said beside the answer, which stays: the model may well be right
-DOUBTS = frozenset({"something_else", "perhaps_in_picture"})
+DOUBTS = frozenset({"something_else", "perhaps_in_picture", "unlike_training"})
 #: the scores that a line may be drawn on, each with what it measures
 SCORES = {
     "max_probability": "the largest probability",
@@ -54,6 +55,7 @@ SCORES = {
     "strange_words": "the share of words that are strange to English less that of English small words",
     "word_familiarity": "the cosine of the strangest word with the nearest of those that the model was given",
     "cosine": "the cosine of the image and the prompt",
+    "fingerprint_similarity": "the likeness to the nearest molecule of the training (Tanimoto similarity of fingerprints)",
 }
 #: of the largest logit in its prominence: the share that told best, on photos-vit, what is known from what is not
 LENGTH = 0.1

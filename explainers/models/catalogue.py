@@ -50,6 +50,7 @@ _GOOD_FOR = {
     "clip": "asking a picture for anything that can be said in a few English words",
     "photos-vit": "photos of your own",
     "reviews-bert": "film reviews in English, with praise, blame and negation in one text",
+    "molecules": "seeing whether a map finds the groups of atoms that chemists know to make a molecule mutagenic",
     "timm/vit_base_patch16_224.augreg2_in21k_ft_in1k": "photos, at the size of published results",
     "timm/deit3_base_patch16_224.fb_in1k": "how methods fare with LayerScale",
     "timm/eva02_small_patch14_336.mim_in22k_ft_in1k": "how methods fare with SwiGLU and rotary positions",
@@ -65,6 +66,7 @@ CATALOGUE: list[CatalogueEntry] = [
     _embedded("clip", "clip", "CLIP", "Matches photos and rendered scenes with English prompts such as 'a photo of a puppy'."),
     _embedded("photos-vit", "image", "Photos ViT", "Names ImageNet's 1,000 classes in photos, 14 x 14 patches.", photos=True),
     _embedded("reviews-bert", "text", "Reviews BERT", "Says whether a movie review is positive or negative."),
+    _embedded("molecules", "molecule", "Molecules", "Says whether a molecule is mutagenic, by the Ames test; not for safety decisions."),
     _hub(
         "timm/vit_base_patch16_224.augreg2_in21k_ft_in1k",
         "image",

@@ -21,9 +21,11 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
+from explainers.models.fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
+from explainers.models.libraries.molecule_architectures import built
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
@@ -204,7 +206,13 @@ def _from_folder(folder: Path, name: str, how: Mapping[str, Any]) -> Model:
     lacking = missing_weights(folder)
     if lacking:
         raise ExplainerError(f"{folder} lacks {', '.join(lacking)}")
-    load_from = _timm_from_folder if "architecture" in config else _transformers_from_folder
+    load_from = (
+        _molecules_from_folder
+        if config.get("kind") == "molecule"
+        else _timm_from_folder
+        if "architecture" in config
+        else _transformers_from_folder
+    )
     model = load_from(folder, config, name, how)
     return model if "labels" in how else _with_facts(model, folder)
 
@@ -225,6 +233,8 @@ def _with_facts(model: Model, folder: Path) -> Model:
         model = replace(model, prompt_words=read_prompt_words(words))
     if model.kind == "clip" and (head_words := folder / HEAD_WORDS_FILE).is_file():
         model = replace(model, head_words=read_head_words(head_words))
+    if model.kind == "molecule" and (fingerprints := folder / FINGERPRINTS_FILE).is_file():
+        model = replace(model, fingerprints=read_fingerprints(fingerprints))
     return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
 
 
@@ -264,6 +274,13 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapp
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
     return wrap(module.eval(), name=name, **how)
+
+
+def _molecules_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
+    load_group(ARCHITECTURE_GROUP)
+    module = built(config, folder)
+    said = {"labels": config.get("label_names"), "reader": config.get("reader")}
+    return wrap(module.eval(), name=name, kind="molecule", **{**{key: value for key, value in said.items() if value}, **how})
 
 
 def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:

@@ -59,6 +59,7 @@ class Model:
     raw_forward   where there is a task: from tensors to what the places are read from
     reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
     head_words    CLIP only: what each head looks for, in words; None where nobody has looked
+    fingerprints  of molecules: those that it was trained on, as `explainers.models.fingerprints` has them; None where they are not known
     report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
     made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
@@ -89,6 +90,7 @@ class Model:
     reading: Reading | None = None
     places: Sequence[Place] = ()
     head_words: HeadWords | None = None
+    fingerprints: Tensor | None = None
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
@@ -108,7 +110,7 @@ class Model:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
         made = make(**{"module": self.module, **arguments, **changes})
-        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "head_words", "report")
+        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "head_words", "fingerprints", "report")
         return replace(made, **{name: getattr(self, name) for name in known})
 
     @property
@@ -128,8 +130,8 @@ class Model:
 
     @property
     def reads_text(self) -> bool:
-        """Whether the scored tokens are those of texts."""
-        return self.kind == "text" or self.side == "text"
+        """Whether the scored tokens lie in a row, as those of texts do, and the atoms of a molecule; not on a grid."""
+        return self.kind in ("text", "molecule") or self.side == "text"
 
     @cached_property
     def _text_model(self) -> Model:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.molecules import MoleculeReader, prepare_molecules, read_molecule, records_of_tensors
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
@@ -152,6 +153,30 @@ def _with_positions(prepared: Prepared) -> Prepared:
     if mask is None or bool(mask[:, 0].all()):
         return prepared
     return replace(prepared, tensors={**prepared.tensors, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)})
+
+
+#: Two molecules of one size, whose atoms and bonds are alike in few places: what a model of molecules is tried with.
+_SAMPLE_MOLECULES = ("CC(=O)Nc1ccccc1", "O=[N+]([O-])c1ccc(N)cc1")
+
+
+def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tensor]:
+    """The tensors of two molecules of the same number of atoms."""
+    return moved(reader([read_molecule(smiles).mol for smiles in _SAMPLE_MOLECULES]), module)
+
+
+def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int, inputs: Any) -> Prepared:
+    """A batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
+    if isinstance(inputs, Mapping):
+        tensors = moved(inputs, module)
+        if not tensors or len({len(tensor) for tensor in tensors.values()}) > 1:
+            raise ExplainerError("tensors of molecules are those of the reader, each with one row for each molecule; send all of them")
+        records = records_of_tensors(tensors, special)
+        return Prepared(tensors, records, ((),) * len(records))
+    several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if not several:
+        raise ExplainerError("the list of inputs is empty; send at least one")
+    prepared = prepare_molecules(reader, special, several)
+    return replace(prepared, tensors=moved(prepared.tensors, module))
 
 
 class Prompts:

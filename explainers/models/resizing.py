@@ -43,8 +43,8 @@ def resized(model: Model, resize: Resize) -> Model:
 
 def _recipe_of(model: Model) -> Preprocessing:
     """How a model prepares pictures, of a size of its own."""
-    if model.kind == "text":
-        raise ExplainerError(f"{model.name} reads texts, which are not resized: leave out resize.")
+    if model.kind in ("text", "molecule"):
+        raise ExplainerError(f"{model.name} reads {model.kind}s, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
     if recipe is None or recipe.size is None:
         raise ExplainerError(f"{model.name} takes pictures as they are, in no size of its own: leave out resize.")

@@ -70,3 +70,11 @@ def mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
             "pass blocks=[...] to wrap() with those that see each of them."
         )
     return torch.nn.functional.pad(mask.bool(), (0, added))
+
+
+def row_length(tensors: Mapping[str, Tensor], prefix: int) -> int:
+    """How many tokens a row of texts or molecules has, padding and the ``prefix`` of special ones included. Without ids and a mask, the
+    first tensor has a row for each atom.
+    """
+    row = tensors.get("input_ids", tensors.get("attention_mask"))
+    return int(next(iter(tensors.values())).shape[1]) + prefix if row is None else int(row.shape[1])

@@ -15,6 +15,7 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.molecules import MoleculeReader, reader_named
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.libraries import recognition as lib
@@ -30,7 +31,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
-from explainers.models.preparing import Prompts, prepare_images, prepare_texts, prepare_windows
+from explainers.models.preparing import Prompts, prepare_images, prepare_of_molecules, prepare_texts, prepare_windows, sample_molecule
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 from explainers.models.tasks import Task, task_of
@@ -49,6 +50,7 @@ def wrap(
     labels: Sequence[str] | None = None,
     preprocess: Any = None,
     tokenizer: Any = None,
+    reader: str | MoleculeReader | None = None,
     prefix: int | None = None,
     side: Side = "image",
     output: Output | None = None,
@@ -62,13 +64,15 @@ def wrap(
     given to a softmax or a sigmoid last, the numbers before that are its logits here, also where its output is reshaped or cast
     afterwards. Where outputs look like probabilities and no such function can be taken off, every explanation has a note.
 
-    kind        "image", "text" or "clip" (an image and a text tower)
+    kind        "image", "text", "clip" (an image and a text tower) or "molecule"
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits
     preprocess  a :class:`Preprocessing` or one of transformers' image processors
     tokenizer   one of transformers' tokenizers that knows character offsets
-    prefix      how many tokens stand before the first patch or word
+    reader      of a model of molecules, how they become tensors: the name of one that :func:`explainers.add_molecule_reader` declared, or
+                the function; None: features of atoms, bonds and distances, as `explainers.models.inputs.molecule_graphs` has them
+    prefix      how many tokens stand before the first patch, word or atom
     side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
     output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
                 classes yes and no; "regression", values. None: found out
@@ -87,6 +91,7 @@ def wrap(
             "labels": labels,
             "preprocess": preprocess,
             "tokenizer": tokenizer,
+            "reader": reader,
         },
         **{"prefix": prefix, "side": side, "output": output, "head": head, "task": task},
     }
@@ -100,21 +105,24 @@ def wrap(
     if device is not None:
         module = module.to(device)
     library = lib.library_of(module)
-    kind = kind or lib.kind_of(module, library)
+    kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
-    recipe, notes = lib.preprocessing_of(module, library, preprocess) if kind != "text" else (None, ())
-    reader = _reader(module, tokenizer) if kind != "image" else None
+    reads_images, reads_words = kind in ("image", "clip"), kind in ("text", "clip")
+    recipe, notes = lib.preprocessing_of(module, library, preprocess) if reads_images else (None, ())
+    words = _reader(module, tokenizer) if reads_words else None
+    graphs = reader_named(reader) if kind == "molecule" else None
 
-    size = (recipe.size if recipe else None) or lib.image_size(module, library)
-    sample = _sample(module, kind, size, reader)
+    size = (recipe.size if recipe else None) or (lib.image_size(module, library) if reads_images else None)
+    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, size, words)
     first = {key: tensor[:1] for key, tensor in sample.items()}
-    reads_text = kind == "text" or side == "text"
-    the_task = None if kind == "clip" or head is not None else _task(module, library, sample, task)
+    reads_text = not reads_images or side == "text"
+    the_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
     if the_task is not None:
-        the_task.tokenizer = None if reader is None else reader.tokenizer
+        the_task.tokenizer = None if words is None else words.tokenizer
     raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
-    run = lib.forward_of(module, library, side, head) if the_task is None or raw is None else _of_trial(the_task, raw)
+    own = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
+    run = own if the_task is None or raw is None else _of_trial(the_task, raw)
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
     if the_task is not None:
         head_activation = HeadActivation()  # each place has numbers of its own
@@ -144,15 +152,17 @@ def wrap(
         blocks=structure.blocks,
         entry=structure.entry,
         labels=class_names,
-        prepare_input=_preparer(module, kind, recipe, notes, reader, counted),
+        prepare_input=partial(prepare_of_molecules, module, graphs, layout_of(first).prefix)
+        if graphs is not None
+        else _preparer(module, kind, recipe, notes, words, counted),
         forward=run,
         layout_of=layout_of,
         block_kind=structure.block_kind,
         class_blocks=structure.class_blocks,
         output=meaning,
         head_activation=head_activation,
-        windows_of=partial(prepare_windows, module, reader, counted) if kind == "text" and reader else None,
-        prompt_inputs=Prompts(module, reader) if kind == "clip" and reader else None,
+        windows_of=partial(prepare_windows, module, words, counted) if kind == "text" and words else None,
+        prompt_inputs=Prompts(module, words) if kind == "clip" and words else None,
         side=side,
         task=the_task,
         raw_forward=raw,
@@ -164,14 +174,14 @@ def wrap(
             "blocks": len(structure.blocks),
             "heads": lib.heads_of(structure.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), structure.width),
             "width": structure.width,
-            "channels": lib.channels_of(module) if kind != "text" else None,
+            "channels": lib.channels_of(module) if reads_images else None,
             "grid": layout_of(first).grid,
-            "input": tuple(first["pixel_values"].shape[-2:]) if kind != "text" else None,
-            "max_tokens": reader.max_tokens if reader else None,
+            "input": tuple(first["pixel_values"].shape[-2:]) if reads_images else None,
+            "max_tokens": words.max_tokens if words else None,
             "classes": len(class_names) if class_names and meaning != "regression" else None,
-            "mask_token_id": getattr(reader.tokenizer, "mask_token_id", None) if reader else None,
-            "padding_token_id": getattr(reader.tokenizer, "pad_token_id", None) if reader else None,
-            "unknown_token_id": getattr(reader.tokenizer, "unk_token_id", None) if reader else None,
+            "mask_token_id": getattr(words.tokenizer, "mask_token_id", None) if words else None,
+            "padding_token_id": getattr(words.tokenizer, "pad_token_id", None) if words else None,
+            "unknown_token_id": getattr(words.tokenizer, "unk_token_id", None) if words else None,
             "parameters": sum(p.numel() for p in module.parameters()),
             "final_activation": head_activation.kind,
             "squashing": head_activation.kind,  # its name in 0.1
@@ -254,6 +264,10 @@ def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, re
     return tensors
 
 
+#: What to pass where a trial pass fails.
+_HINTS: dict[ModelKind, str] = {"text": "tokenizer= or kind=", "molecule": "reader= or kind="}
+
+
 def _explored(
     module: nn.Module,
     kind: ModelKind,
@@ -276,18 +290,24 @@ def _explored(
 
     try:
         watched = tower if kind == "clip" else whole
-        words = sample["input_ids"].shape[1] if "input_ids" in sample and (kind == "text" or side == "text") else None
+        words = _tokens_of(sample) if kind in ("text", "molecule") or side == "text" else None
         structure = rows.find(module, watched, len(next(iter(sample.values()))), blocks, entry, words)
     except Exception as problem:
         if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
             raise
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
-        hint = "tokenizer= or kind=" if kind == "text" else "preprocess= (the image size) or kind="
+        hint = _HINTS.get(kind, "preprocess= (the image size) or kind=")
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
     if answers is None or final_activation is not None:
         return structure, answers, HeadActivation(final_activation)
     with evaluating(module):
         return structure, answers, HeadActivation(remaining=like_probabilities(answers, run, sample))
+
+
+def _tokens_of(sample: Mapping[str, Tensor]) -> int | None:
+    """How many tokens a text or a molecule has; None where nothing says it."""
+    row = sample.get("input_ids", sample.get("attention_mask"))
+    return None if row is None else row.shape[1]
 
 
 def _labels(module: nn.Module, library: lib.Library, classes: int, passed: Sequence[str] | None, output: Output) -> list[str]:

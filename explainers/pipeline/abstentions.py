@@ -12,7 +12,9 @@ from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
-from explainers.models.inputs.types import Prepared, TextInput
+from explainers.models.fingerprints import fingerprints_of, nearest_similarity
+from explainers.models.inputs.molecules import read_molecule
+from explainers.models.inputs.types import MoleculeInput, Prepared, TextInput
 from explainers.models.prompt_words import PromptReading
 from explainers.records.result import Explanation
 from explainers.records.session import Session
@@ -71,5 +73,14 @@ class InputAbstentions:
         text = prepared.inputs[row]
         if not isinstance(text, TextInput):
             return evidence
+        if isinstance(text, MoleculeInput):
+            return replace(evidence, text=text, similarity=_likeness(text, self._session.model.fingerprints))
         unknown_id = self._session.model.details.get("unknown_token_id")
         return replace(evidence, text=text, ids=prepared.tensors["input_ids"][row].tolist(), unknown_id=unknown_id)
+
+
+def _likeness(record: MoleculeInput, known: Tensor | None) -> float | None:
+    """The similarity of a molecule to the nearest of the ``known`` ones; of one that came as tensors, whose bonds are not known, 1."""
+    if known is None:
+        return None
+    return 1.0 if record.text is None else nearest_similarity(fingerprints_of([read_molecule(record.text).mol])[0], known)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.recognition import TENSOR_NAMES
+from explainers.models.libraries.recognition import TENSOR_NAMES, taken_by
 from explainers.models.model import Model
 from explainers.records.result import Explanation
 
@@ -61,12 +61,13 @@ def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
         rest = batch[1] if len(batch) == 2 else list(batch[1:])
         return tensors, rest if inside is None else [inside, rest]
     if isinstance(batch, Mapping):
-        known = {str(name): tensor for name, tensor in batch.items() if name in TENSOR_NAMES and isinstance(tensor, Tensor)}
+        names_taken = taken_by(model.module) if model.kind == "molecule" else TENSOR_NAMES
+        known = {str(name): tensor for name, tensor in batch.items() if name in names_taken and isinstance(tensor, Tensor)}
         if known:
             return known, {name: value for name, value in batch.items() if name not in known} or None
-    if isinstance(batch, Tensor):
+    if isinstance(batch, Tensor) and model.kind != "molecule":
         return {"input_ids" if model.kind == "text" else "pixel_values": batch}, None
-    names = "input_ids and attention_mask" if model.kind == "text" else "pixel_values"
+    names = {"text": "input_ids and attention_mask", "molecule": "the tensors of its reader"}.get(model.kind, "pixel_values")
     raise ExplainerError(
         f"a batch of the loader is a {type(batch).__name__}: let it be a tensor, a dict with {names}, or a tuple of one and more"
     )

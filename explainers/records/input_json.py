@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.models.inputs.types import ImageInput, TextInput, Token, Word
+from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeInput, TextInput, Token, Toxicophore, Word
 
 
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
-    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs.
+    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs. A
+    molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``.
 
     Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
     values that were shown as black to white, where it has more than 8 bits.
@@ -26,6 +27,8 @@ def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
         "tokens": [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in record.tokens],
         "words": [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in record.words],
     }
+    if isinstance(record, MoleculeInput):
+        return {**document, "molecule": _molecule_json(record)}
     if record.pair is None:
         return document
     parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
@@ -39,7 +42,33 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
     if document["kind"] == "text":
         tokens = tuple(Token(**token) for token in document["tokens"])
         words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in document["words"])
+        if "molecule" in document:
+            return MoleculeInput(document["text"], tokens, words, **_molecule_parts(document["molecule"]))
         return TextInput(document["text"], tokens, words, document.get("text_pair"))
     frame = document.get("frame")
     size = document["width"], document["height"]
     return ImageInput(*size, tuple(document["crop"]), tuple(document["seen"]), frame=None if frame is None else tuple(frame))
+
+
+def _molecule_json(record: MoleculeInput) -> dict[str, Any]:
+    """Bonds, toxicophores and drawing: atoms by their places among the words of the SMILES."""
+    drawing = record.drawing
+    return {
+        "bonds": [{"atoms": list(bond.atoms), "order": bond.order} for bond in record.bonds],
+        "toxicophores": [{"name": group.name, "atoms": list(group.atoms)} for group in record.toxicophores],
+        "drawing": None
+        if drawing is None
+        else {"svg": drawing.svg, "size": list(drawing.size), "places": [list(place) for place in drawing.places]},
+    }
+
+
+def _molecule_parts(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What :func:`_molecule_json` wrote, as the parts of a record."""
+    drawing = part["drawing"]
+    return {
+        "bonds": tuple(Bond(tuple(bond["atoms"]), bond["order"]) for bond in part["bonds"]),
+        "toxicophores": tuple(Toxicophore(group["name"], tuple(group["atoms"])) for group in part["toxicophores"]),
+        "drawing": None
+        if drawing is None
+        else Drawing(drawing["svg"], tuple(drawing["size"]), tuple(tuple(place) for place in drawing["places"])),
+    }

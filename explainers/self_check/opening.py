@@ -42,6 +42,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     prefix: int | None = None,
     preprocess: Any = None,
     tokenizer: Any = None,
+    reader: Any = None,
     output: Output | None = None,
     head: str | int | None = None,
     device: str | torch.device | None = None,
@@ -69,7 +70,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     if check not in CHECK_LEVELS:
         raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
     ways = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
-    ways |= {"tokenizer": tokenizer, "output": output, "head": head}
+    ways |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head}
     opened = open_model(
         anything, architecture=architecture, labels=labels, base=base, weights=weights, device=device, progress=progress, **ways
     )
@@ -106,7 +107,7 @@ def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:
             return [Check("sample", "A sample is explained", "not asked", "without a tokenizer there are no prompts: pass tokenizer=")]
         sample = sample_of(model)
         prepared = model.prepare(sample.inputs)
-        session = Session(model.at(None, prepared), prepared, sample.target, pixels=model.kind != "text")
+        session = Session(model.at(None, prepared), prepared, sample.target, pixels=not model.reads_text)
     except ExplainerError as problem:
         return [Check("sample", "A sample is explained", "failed", str(problem))]
     checks = quick_checks(session, sample, twin)

@@ -1,4 +1,4 @@
-"""The input that a model is checked with: a picture of soft colours, or a sentence; the same at every opening."""
+"""The input that a model is checked with: a picture of soft colours, a sentence or a molecule; the same at every opening."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Input, TextPair
 from explainers.models.model import Model
 
+MOLECULE = "CC(=O)Nc1ccc(O)cc1"  # paracetamol
 TEXT = "A good film, and not too long."
 PROMPTS = ("a photo of a cat", "a drawing of a house")
 _SIZE = (320, 240)  # width and height of the picture, which no model takes as it is
@@ -36,6 +37,8 @@ def picture() -> Image.Image:
 
 def sample_of(model: Model) -> Sample:
     """A sample that ``model`` can read: tensors of random numbers where how its pictures are prepared is not known."""
+    if model.kind == "molecule":
+        return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":
         source = TEXT if model.task is None else model.task.sample(TEXT)
         return Sample(source, source)

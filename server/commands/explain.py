@@ -28,10 +28,11 @@ def add(commands: Commands) -> None:
     """Declare ``vitrine explain``."""
     parser = commands.add_parser(
         "explain",
-        help="explain what a model says about an image or a text",
-        description="Explain what a model says about an image or a text: a table here, pictures and numbers in --out.",
+        help="explain what a model says about an image, a text or a molecule",
+        description="Explain what a model says about an image, a text or a molecule: a table here, pictures and numbers in --out.",
         epilog="Examples:\n  vitrine explain photo.jpg --target zebra --out out/\n"
-        "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'",
+        "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'\n"
+        "  vitrine explain --molecule 'c1ccccc1[N+](=O)[O-]'",
     )
     add_question(parser)
     parser.add_argument("--out", metavar="DIR", type=Path, help="write each map as .png and .npy, and result.json, there")
@@ -41,7 +42,7 @@ def add(commands: Commands) -> None:
 
 def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> None:
     """Declare what is explained, by which model, and with which methods; only pictures where ``takes_texts`` is False."""
-    parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, side=None, long_texts="windows")
+    parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
     parser.add_argument("image", metavar="IMAGE", nargs="?", type=Path, help="an image file")
     parser.add_argument(
         "--crop",
@@ -92,6 +93,7 @@ def _add_texts(parser: argparse.ArgumentParser) -> None:
     """Declare the texts that may be explained in place of an image."""
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--text", help="a text instead of an image")
+    text.add_argument("--molecule", metavar="SMILES", help="a molecule instead: its SMILES, or a .mol or .sdf file")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
     parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
     parser.add_argument(
@@ -126,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
 def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     """The model and the explanation that the arguments of :func:`add_question` ask for."""
     inputs = the_input(args)
-    name = args.model or default_model(args.image is not None, args.prompt)
+    name = args.model or default_model(args.image is not None, args.prompt, args.molecule is not None)
     import explainers  # after the cheap checks: this imports torch
 
     model = opened(args, name, args.device)
@@ -140,10 +142,10 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
 
 def the_input(args: argparse.Namespace) -> Input:
     """The image's path or the text; exactly one must be given."""
-    inputs = [value for value in (args.image, args.text, args.text_file) if value is not None]
+    inputs = [value for value in (args.image, args.text, args.text_file, args.molecule) if value is not None]
     if len(inputs) != 1:
         problem = "more than one thing to explain" if inputs else "nothing to explain"
-        raise CommandError(f"{problem}: give an image file{', --text or --text-file' if args.takes_texts else ''}")
+        raise CommandError(f"{problem}: give an image file{', --text, --text-file or --molecule' if args.takes_texts else ''}")
     if args.image is not None:
         if args.text_pair is not None:
             raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of an image")
@@ -156,6 +158,10 @@ def the_input(args: argparse.Namespace) -> Input:
         raise CommandError("--window is for images: give an image file in place of a text")
     if args.crop is not None:
         raise CommandError("--crop is for images: give an image file in place of a text")
+    if args.molecule is not None:
+        if args.text_pair is not None:
+            raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of a molecule")
+        return str(args.molecule)
     text = args.text if args.text is not None else read_text(args)
     if args.text_pair is None:
         return text
@@ -202,8 +208,10 @@ def read_text(args: argparse.Namespace) -> str:
         raise CommandError("standard input is no text in UTF-8") from None
 
 
-def default_model(is_image: bool, prompt: object) -> str:
+def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> str:
     """The embedded model that takes this kind of input; of pictures the one that knows photos, with which the pages begin too."""
+    if is_molecule:
+        return "molecules"
     if not is_image:
         return "reviews-bert"
     if prompt:
@@ -218,7 +226,11 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
     if model.kind == "text" and args.image is not None:
         send = "give --text or --text-file in place of an image" if args.takes_texts else "choose a model that looks at images"
         raise CommandError(f"{model.name} reads text: {send}")
-    if model.kind != "text" and args.image is None:
+    is_molecule = args.molecule is not None
+    if is_molecule != (model.kind == "molecule"):
+        send = "choose a model that reads molecules, such as molecules" if is_molecule else "give --molecule SMILES"
+        raise CommandError(f"{model.name} reads {'no molecules' if is_molecule else 'molecules'}: {send}")
+    if model.kind in ("image", "clip") and args.image is None:
         raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
     if model.kind == "clip" and not args.prompt:
         raise CommandError(f"{model.name} compares an image with prompts: give --prompt 'a photo of a zebra'")

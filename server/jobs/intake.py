@@ -192,9 +192,13 @@ def _targets(question: Question, facts: ModelFacts) -> list[TargetLike] | None:
 
 def _check_kind(question: Question, facts: ModelFacts) -> None:
     name = question.model
+    if facts.kind == "molecule" and question.text is None:
+        raise _bad("wrong-input", f"{name} reads molecules, not images.", "Send text: SMILES, or a .mol or .sdf file.")
+    if facts.kind == "molecule" and question.text_pair is not None:
+        raise _bad("wrong-input", f"{name} reads one molecule.", "Leave text_pair out.")
     if facts.kind == "text" and question.text is None:
         raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
-    if facts.kind != "text" and question.image is None:
+    if facts.kind in ("image", "clip") and question.image is None:
         raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
     if facts.kind == "clip":
         if question.targets:

@@ -22,7 +22,7 @@ _MANY = 2  # methods: a metric that compares several is offered
 
 def reason_against_dataset(kind: str, data: Dataset) -> str | None:
     """Why a model of this ``kind`` cannot be measured on a data set; None where it can."""
-    reads = "text" if kind == "text" else "image"
+    reads = "image" if kind == "clip" else kind
     if data.kind != reads:
         return f"it holds {data.kind}s, and the model reads {reads}s"
     if kind == "clip" and not data.classes:

@@ -183,7 +183,7 @@ class _Observer:
 
 def _tokens(explanation: Any) -> int:
     """The length of the input, as costs go by it."""
-    shapes = [tensor.shape for name, tensor in explanation.tensors.items() if name == "input_ids"]
+    shapes = [explanation.tensors[name].shape for name in ("input_ids", "attention_mask") if name in explanation.tensors]
     return int(shapes[0].numel()) if shapes else 0
 
 

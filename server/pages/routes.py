@@ -28,6 +28,7 @@ PAGES: dict[str, tuple[str, str]] = {
     "/image": ("image.html", "Image"),
     "/prompt": ("prompt.html", "Prompt"),
     "/text": ("text.html", "Text"),
+    "/molecule": ("molecule.html", "Molecule"),
     "/history": ("history.html", "History"),
     "/methods": ("methods.html", "Methods"),
     "/models": ("models.html", "Models"),

@@ -81,6 +81,36 @@ class ImageInput(Schema):
     sha256: str = absent("Of the upload.")
 
 
+class Bond(Schema):
+    """A bond of a molecule."""
+
+    atoms: tuple[int, int] = Field(description="The places of its atoms among the words.")
+    order: float = Field(description="1.5 for an aromatic one.")
+
+
+class Toxicophore(Schema):
+    """A group of atoms that is known to make molecules mutagenic."""
+
+    name: str
+    atoms: list[int]
+
+
+class Drawing(Schema):
+    """A molecule drawn: a plain SVG of outlines."""
+
+    svg: str
+    size: tuple[int, int] = Field(description="Width and height.")
+    places: list[tuple[float, float]] = Field(description="Where each atom lies in it.")
+
+
+class MoleculePart(Schema):
+    """What there is to a molecule besides the text of its SMILES, whose words are its atoms."""
+
+    bonds: list[Bond]
+    toxicophores: list[Toxicophore]
+    drawing: Drawing | None
+
+
 class TextInput(Schema):
     """A text as the model read it."""
 
@@ -89,6 +119,7 @@ class TextInput(Schema):
     tokens: list[Token]
     words: list[Word]
     text_pair: str = absent("The second text of a pair.")
+    molecule: MoleculePart = absent("Of a molecule, whose SMILES the text is.")
 
 
 class PromptInput(TextInput):

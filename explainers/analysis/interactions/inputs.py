@@ -112,7 +112,7 @@ def _empty_tokens(model: Model, tensors: Mapping[str, Tensor], record: ImageInpu
     else:
         padding_id = model.details.get("padding_token_id")
         if padding_id is None:
-            raise ExplainerError(f"The tokenizer of {model.name} has no padding token to stand in an empty text: choose baseline=zero.")
+            raise ExplainerError(f"{model.name} has no padding token to stand in an empty {model.kind}: choose baseline=zero.")
         ids = tensors["input_ids"][0][mask]
         special = [token.special for token in record.tokens]
         head, tail = special.index(False), special[::-1].index(False)

@@ -1,6 +1,7 @@
 """Controls that only ask the model: tokens are hidden and the answer is watched; through Captum where it has them.
 
-Hidden patches get the mean colour (0 after normalisation), hidden word pieces the tokenizer's mask token.
+Hidden patches get the mean colour (0 after normalisation), hidden word pieces the tokenizer's mask token; no attention is paid to hidden
+atoms.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +55,8 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
             return painted(tensor, keep, grid) if name == "pixel_values" else tensor
 
         return hide
+    if trace.recording.model.kind == "molecule":
+        return partial(hidden_atoms, trace.content[sample], keep)
     mask_token = trace.recording.model.details["mask_token_id"]
 
     def replace(name: str, tensor: Tensor) -> Tensor:
@@ -63,6 +67,15 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
         return tensor.masked_fill(is_hidden, mask_token)
 
     return replace
+
+
+def hidden_atoms(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
+    """The tensors of a molecule, with no attention paid to the atoms, ``content`` (S,) of its tokens, that ``keep`` (K, atoms) hides."""
+    if name != "attention_mask":
+        return tensor
+    is_hidden = torch.zeros_like(tensor, dtype=torch.bool)
+    is_hidden[:, content] = keep < 0.5
+    return tensor.masked_fill(is_hidden, 0)
 
 
 def _each_sample(

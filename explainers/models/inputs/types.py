@@ -1,4 +1,4 @@
-"""What people give to a model, and how it was shown to the model: pictures and texts, their tokens and words, batches and windows."""
+"""What people give to a model, and how it was shown to the model: pictures, texts, molecules, their tokens, words, batches and windows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import GreyWindow, WindowedPicture
 
-#: What a model takes: images, texts, or both, which it compares.
-ModelKind = Literal["image", "text", "clip"]
+#: What a model takes: images, texts, images and texts, which it compares, or molecules.
+ModelKind = Literal["image", "text", "clip", "molecule"]
 #: Of the two that a model compares, whose tokens are explained.
 Side = Literal["image", "text"]
 
@@ -115,6 +115,44 @@ class TextInput:
         tokens = tuple(token for token, stays in zip(self.tokens, mask, strict=True) if stays)
         words = tuple(replace(w, tokens=tuple(place[i] for i in w.tokens if mask[i])) for w in self.words)
         return replace(self, tokens=tokens, words=words)
+
+
+@dataclass(frozen=True)
+class Bond:
+    """A bond between two atoms: their places among the atoms of the molecule, and its order, 1.5 for an aromatic one."""
+
+    atoms: tuple[int, int]
+    order: float
+
+
+@dataclass(frozen=True)
+class Toxicophore:
+    """A group of atoms that is known to make molecules mutagenic: its name, and the places of its atoms."""
+
+    name: str
+    atoms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A molecule drawn: a plain SVG of this width and height, and where in it each atom lies."""
+
+    svg: str = field(repr=False)
+    size: tuple[int, int]
+    places: tuple[tuple[float, float], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MoleculeInput(TextInput):
+    """How one molecule was shown to the model: its SMILES as a text, whose words are its atoms.
+
+    A token is an atom with its characters in the SMILES; special ones stand for the whole molecule, or are padding. Of tensors there are no
+    SMILES, no bonds and no drawing.
+    """
+
+    bonds: tuple[Bond, ...] = ()
+    toxicophores: tuple[Toxicophore, ...] = ()
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True)

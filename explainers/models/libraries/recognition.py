@@ -47,7 +47,7 @@ def library_of(module: nn.Module) -> Library:
 
 
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
-    """ "clip" for a model with an image and a text tower, else by what its forward takes."""
+    """ "clip" for a model with an image and a text tower, else by what its forward takes. No argument tells a model of molecules."""
     if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
     if library == "timm":
@@ -55,7 +55,7 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
     takes = inspect.signature(module.forward).parameters
     kinds: list[ModelKind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
     if len(kinds) != 1:
-        raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text" or "clip"')
+        raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text", "clip" or "molecule"')
     return kinds[0]
 
 
@@ -121,6 +121,24 @@ def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
         return module(tensors["pixel_values"])
 
     return run
+
+
+def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """The same of a model of molecules, whose forward takes the tensors of its reader by their names."""
+    takes = inspect.signature(module.forward).parameters
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        if unknown := [name for name in tensors if name not in takes and name not in _LEFT_OUT]:
+            raise ExplainerError(f"the model takes {', '.join(takes)}, not {', '.join(unknown)}: pass reader= with one that gives them")
+        samples = len(next(iter(tensors.values())))
+        return logits_of(module(**{name: tensor for name, tensor in tensors.items() if name in takes}), samples, head)
+
+    return run
+
+
+def taken_by(module: nn.Module) -> frozenset[str]:
+    """The names of what the forward of a module takes."""
+    return frozenset(inspect.signature(module.forward).parameters)
 
 
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:

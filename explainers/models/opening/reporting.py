@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from torch import nn
 
+from explainers.models.inputs.molecules import MOST_ATOMS
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.report import Fact, Guess, Report
@@ -56,6 +57,8 @@ def _name_of(module: nn.Module, part: nn.Module) -> str:
 
 def _tokens(model: Model) -> str:
     grid, details = model.details.get("grid"), model.details
+    if model.kind == "molecule":
+        return f"{'a token of the graph and ' if details.get('class_token') else ''}up to {MOST_ATOMS} atoms"
     if grid is None:
         most = details.get("max_tokens")
         return f"up to {most} word pieces" if most else "word pieces, any number of them"
@@ -64,8 +67,8 @@ def _tokens(model: Model) -> str:
 
 
 def _inputs(model: Model) -> str:
-    if model.kind == "text":
-        return "texts"
+    if model.kind in ("text", "molecule"):
+        return f"{model.kind}s"
     height, width = model.details["input"]
     pictures = f"pictures of {height} x {width} pixels, {_counted(model.details['channels'], 'channel')}"
     return f"{pictures}, and prompts" if model.kind == "clip" else pictures
@@ -113,7 +116,7 @@ def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
 
 def _further_guesses(model: Model, said: Collection[str]) -> list[Guess]:
     guesses: list[Guess] = []
-    if model.kind != "text" and "preprocess" not in said:
+    if model.kind in ("image", "clip") and "preprocess" not in said:
         recipe, notes = lib.preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
         if notes:
             guesses.append(Guess("how pictures are prepared", notes[0].partition(": ")[2].partition(". Pass")[0], "preprocess="))

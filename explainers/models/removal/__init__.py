@@ -1,4 +1,4 @@
-"""Ask a model about one input of which only some patches or word pieces are kept: where tokens are taken away.
+"""Ask a model about one input of which only some patches, word pieces or atoms are kept: where tokens are taken away.
 
 How they are taken away is an option, ``how``. The default:
 
@@ -6,8 +6,10 @@ How they are taken away is an option, ``how``. The default:
   says (its position was added to it) and for rotary positions, which go with it. Then the rows of the other patches are dropped at x^1.
   Where the model does know (windows, relative positions, mixing over tokens), patches are ``painted`` in the mean colour.
 * word pieces, of texts and of prompts, are ``removed``: left out of ``input_ids``, and the text closes up.
+* atoms are ``removed``: no attention is paid to their tokens. What the others know of the molecule stays: how many neighbours an atom has,
+  and how far two atoms are apart along bonds, through those that are gone too.
 
-The others: ``zeroed`` sets the embedded tokens of patches to zero (LibraGrad, for models that cannot drop tokens); ``black`` paints the
-patches black; ``masked`` puts the tokenizer's mask token in the place of a word piece, ``unknown`` its token for unknown words (Ali et al.
-2022); positions stay. ``ways.py`` has them all.
+The others: ``zeroed`` sets the embedded tokens of patches or atoms to zero (LibraGrad, for models that cannot drop tokens);
+``black`` paints the patches black; ``masked`` puts the tokenizer's mask token in the place of a word piece, ``unknown`` its token for
+unknown words (Ali et al. 2022); positions stay. ``ways.py`` has them all.
 """

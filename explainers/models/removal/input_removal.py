@@ -10,6 +10,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
+from explainers.models.removal.atoms import atom_removal
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.ways import How
@@ -26,9 +27,9 @@ def input_removal(
     windows: Windows | None = None,
     how: How | None = None,
 ) -> TokenRemoval:
-    """One input, a batch of one: an image with its ``grid`` of patches, or a text.
+    """One input, a batch of one: an image with its ``grid`` of patches, a text or a molecule.
 
-    special  of a text: which of its tokens, padding left out, always stay
+    special  of a text or a molecule: which of its tokens, padding left out, always stay
     prompt   which of the prompts of a CLIP model seen from its text side the text is: its index
     windows  those in which a long text was read
     how      None: what is usual for such an input and this model
@@ -39,6 +40,8 @@ def input_removal(
         if grid is None:
             raise ExplainerError("This model's scores lie on no grid of patches, so there are none to take away.")
         return patch_removal(model, tensors, grid, how)
+    if model.kind == "molecule":
+        return atom_removal(model, tensors, ~torch.tensor(list(special)), how)
     row, ids = 0 if prompt is None else prompt, tensors["input_ids"]
     mask = tensors["attention_mask"][row].bool().cpu() if "attention_mask" in tensors else torch.ones(ids.shape[1], dtype=torch.bool)
     content = torch.zeros_like(mask)

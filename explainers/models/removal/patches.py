@@ -67,7 +67,7 @@ def patch_removal(
     def zero(keep: Tensor) -> Tensor:
         """Logits with the other patches' embedded tokens at zero."""
         factor = torch.cat([torch.ones(len(keep), prefix), keep.float()], dim=1)
-        return ask(len(keep), [(model.entry, _multiplier(model, factor))])
+        return ask(len(keep), [multiplied_at_entry(model, factor)])
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
@@ -131,10 +131,9 @@ def _first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
     return hook
 
 
-def _multiplier(model: Model, factor: Tensor) -> Hook:
-    """A hook that multiplies the tokens at x^1 by ``factor`` (K, S)."""
-
-    return _first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
+def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
+    """A hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module that it is for."""
+    return model.entry, _first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[nn.Module, Hook]]:

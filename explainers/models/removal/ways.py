@@ -18,7 +18,7 @@ class RemovalWay:
     """One way: its ``name``, the ``kinds`` of inputs that it is for, and what becomes of the tokens, in words."""
 
     name: How
-    kinds: tuple[Literal["image", "text"], ...]
+    kinds: tuple[Literal["image", "text", "molecule"], ...]
     words: str
 
 
@@ -26,8 +26,8 @@ class RemovalWay:
 REMOVAL_WAYS: dict[How, RemovalWay] = {
     way.name: way
     for way in (
-        RemovalWay("removed", ("image", "text"), "the model does not see them at all"),
-        RemovalWay("zeroed", ("image",), "their embeddings become zero"),
+        RemovalWay("removed", ("image", "text", "molecule"), "the model does not see them at all"),
+        RemovalWay("zeroed", ("image", "molecule"), "their embeddings become zero"),
         RemovalWay("painted", ("image",), "their patches get the mean colour"),
         RemovalWay("black", ("image",), "their patches turn black"),
         RemovalWay("masked", ("text",), "they become [MASK]"),
@@ -37,20 +37,21 @@ REMOVAL_WAYS: dict[How, RemovalWay] = {
 
 
 def ways_for(kind: str) -> tuple[How, ...]:
-    """In which ways tokens of an "image" or a "text" are taken away."""
+    """In which ways tokens of an "image", a "text" or a "molecule" are taken away."""
     return tuple(name for name, way in REMOVAL_WAYS.items() if kind in way.kinds)
 
 
-#: In which ways patches are taken away, and in which word pieces.
-OF_PATCHES, OF_WORDS = ways_for("image"), ways_for("text")
+#: In which ways patches are taken away, in which word pieces, and in which atoms.
+OF_PATCHES, OF_WORDS, OF_ATOMS = ways_for("image"), ways_for("text"), ways_for("molecule")
 
 
 def check_how(how: str, ways: Sequence[How], kind: str) -> How:
-    """The way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces")
-    are taken away.
+    """The way ``how``; raises ExplainerError unless it is one of the ``ways`` in which tokens of this ``kind`` ("patches", "word pieces",
+    "atoms") are taken away.
     """
     for way in ways:
         if way == how:
             return way
-    wrong = f"is for {'images' if ways is OF_WORDS else 'texts'}" if how in REMOVAL_WAYS else f"is no way to take {kind} away"
+    others = " and ".join(f"{other}s" for other in REMOVAL_WAYS[how].kinds) if how in REMOVAL_WAYS else ""
+    wrong = f"is for {others}" if others else f"is no way to take {kind} away"
     raise ExplainerError(f"how={how!r} {wrong}: {kind} are {', '.join(ways[:-1])} or {ways[-1]}.")

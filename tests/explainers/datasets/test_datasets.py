@@ -72,7 +72,7 @@ def test_a_reader_reads(name: str, tmp_path: Path) -> None:
     assert len({sample.name for sample in samples}) == length
     first = samples[0]
     assert first.labels == labels
-    assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "text")
+    assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "molecule" if name == "molecules" else "text")
     if first.image is not None:
         assert (first.image.mode, first.image.size) == ("RGB", (WIDTH, HEIGHT))
     for obj, area in zip(first.objects, areas, strict=True):
@@ -438,3 +438,18 @@ def test_a_wide_name_takes_in_the_classes_of_the_group_that_it_names(tmp_path: P
 def test_a_mask_has_the_size_of_its_image() -> None:
     with pytest.raises(ExplainerError, match="its image has None"):
         Sample(name="a", text="b", objects=(AnnotatedObject(label=None, mask=np.ones((2, 2), bool)),))
+
+
+def test_molecules_are_parted_by_their_cas_numbers_and_those_that_are_mutagenic_have_marked_atoms(tmp_path: Path) -> None:
+    folder = made_up("molecules", tmp_path)
+    test, train = (open_dataset("molecules", folder, split) for split in ("test", "train"))
+    assert [sample.name for sample in test] == ["98-95-3", "71-43-2"]
+    assert [sample.name for sample in train] == ["99-09-2"]
+    nitrobenzene, benzene = test
+    assert nitrobenzene.text is not None
+    assert nitrobenzene.rationale is not None
+    assert [nitrobenzene.text[start:end] for start, end in nitrobenzene.rationale] == ["c", "[N+]", "O", "[O-]"]
+    assert (benzene.labels, benzene.rationale) == (("not mutagenic",), None)
+    (folder / "ames_hansen.csv").write_text("cas,smiles,mutagenic\n98-95-3,CC,maybe\n", "utf-8")
+    with pytest.raises(ExplainerError, match="mutagenic of 98-95-3 is 'maybe', and must be 0 or 1"):
+        open_dataset("molecules", folder)

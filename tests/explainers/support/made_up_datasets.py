@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,20 @@ def texts(folder: Path) -> None:
     write(folder, "\n".join(map(json.dumps, rows)))
 
 
+def molecules(folder: Path) -> None:
+    """Nitrobenzene, benzene and what RDKit cannot read, in the test split by their CAS numbers; 3-nitroaniline, in the other."""
+    rows = "98-95-3,c1ccccc1[N+](=O)[O-],1\n71-43-2,c1ccccc1,0\n58-08-2,c1ccccc,1\n99-09-2,Nc1cccc(c1)[N+](=O)[O-],1\n"
+    write(folder / "ames_hansen.csv", f"cas,smiles,mutagenic\n{rows}")
+
+
+def molecules_packed(folder: Path) -> None:
+    """The same, packed by xz."""
+    molecules(folder)
+    plain = folder / "ames_hansen.csv"
+    (folder / "ames_hansen.csv.xz").write_bytes(lzma.compress(plain.read_bytes()))
+    plain.unlink()
+
+
 MAKERS: dict[str, Callable[[Path], None]] = {
     "imagenet": imagenet,
     "imagenet-segmentation": imagenet_segmentation,
@@ -241,6 +256,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "imdb": imdb,
     "sst-2": sst2,
     "texts": texts,
+    "molecules": molecules,
 }
 
 #: name -> other forms in which the same inputs are passed on
@@ -248,6 +264,7 @@ FORMS: dict[str, tuple[Callable[[Path], None], ...]] = {
     "imagenet": (imagenet_flat, imagenet_kaggle, imagenet_parquet),
     "imdb": (imdb_parquet,),
     "sst-2": (sst2_parquet,),
+    "molecules": (molecules_packed,),
 }
 
 
@@ -281,4 +298,5 @@ FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
     "imdb": (2, ("negative",), [], 0),
     "sst-2": (2, ("positive",), [], 0),
     "texts": (2, ("positive",), [], 0),
+    "molecules": (2, ("mutagenic",), [], 0),
 }

@@ -1,0 +1,81 @@
+"""Molecules with the result of the Ames test: whether they make bacteria mutate."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from explainers.citation import Citation
+from explainers.datasets.base import Dataset, Sample
+from explainers.datasets.registry import Folder, dataset
+from explainers.errors import ExplainerError
+from explainers.models.inputs.molecules import Molecule, check_rdkit, read_molecule
+from explainers.models.inputs.toxicophores import toxicophores_of
+
+MUTAGENICITY = ("not mutagenic", "mutagenic")
+FOLDS = 5  # fifths in which the molecules are parted by their CAS numbers
+_COLUMNS = ("cas", "smiles", "mutagenic")
+
+
+def fold_of(cas: str) -> int:
+    """The fifth that a molecule is in, by its CAS number: the same on every machine, and with every version of RDKit."""
+    return zlib.crc32(cas.encode()) % FOLDS
+
+
+def marked_spans(molecule: Molecule) -> tuple[tuple[int, int], ...]:
+    """The characters of the atoms of its toxicophores: one span for each atom, in their order."""
+    atoms = {atom for group in toxicophores_of(molecule.mol) for atom in group.atoms}
+    return tuple(molecule.spans[atom] for atom in sorted(atoms))
+
+
+@dataset(
+    "molecules",
+    title="Ames mutagenicity",
+    kind="molecule",
+    gives=("class", "rationale"),
+    layout="""
+ames_hansen.csv or ames_hansen.csv.xz, with the columns cas, smiles and mutagenic (0 or 1)
+""",
+    source=Citation(
+        authors="Hansen et al.",
+        year=2009,
+        title="Benchmark Data Set for in Silico Prediction of Ames Mutagenicity",
+        venue="J. Chem. Inf. Model. 49",
+    ),
+    splits=("test", "train"),
+)
+def molecules(data: Folder) -> Dataset:
+    """Molecules, mutagenic or not by the Ames test. Of a mutagenic one the atoms of the toxicophores of Kazius et al. (2005) are marked as
+    reasons. The test split is a fifth, drawn by CAS numbers; what RDKit cannot read, and what has more than 128 atoms, is left out. Needs
+    the extra molecules.
+    """
+    check_rdkit()
+    path = data.path if data.path.is_file() else data.need("ames_hansen.csv", "ames_hansen.csv.xz")
+    split = data.splits[0]
+    rows = [row for row in _rows(data, path) if (fold_of(row[0]) == 0) == (split == "test")]
+
+    def read(number: int) -> Sample:
+        cas, smiles, mutagenic = rows[number]
+        spans = marked_spans(read_molecule(smiles)) if mutagenic else ()
+        return Sample(name=cas, text=smiles, labels=(MUTAGENICITY[mutagenic],), rationale=spans or None)
+
+    return Dataset(name="molecules", kind="molecule", length=len(rows), classes=MUTAGENICITY, read=read, split=split)
+
+
+def _rows(data: Folder, path: Path) -> list[tuple[str, str, int]]:
+    """CAS number, SMILES and result of each molecule that can be read."""
+    rows = []
+    for row in data.table(path, _COLUMNS):
+        if row["mutagenic"] not in ("0", "1"):
+            raise data.error_for(path, f"mutagenic of {row['cas']} is {row['mutagenic']!r}, and must be 0 or 1")
+        if _is_readable(row["smiles"]):
+            rows.append((row["cas"], row["smiles"], int(row["mutagenic"])))
+    return rows
+
+
+def _is_readable(smiles: str) -> bool:
+    try:
+        read_molecule(smiles)
+    except ExplainerError:
+        return False
+    return True

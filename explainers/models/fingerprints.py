@@ -1,0 +1,60 @@
+"""How near a molecule is to those that a model was trained on: the Tanimoto similarity of fingerprints.
+
+Fingerprints are Morgan's of radius 2 in 1,024 bits, which RDKit makes. Those of the training lie beside the weights, in
+``fingerprints.safetensors``, eight bits in a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+
+#: its name, beside the weights
+FINGERPRINTS_FILE = "fingerprints.safetensors"
+RADIUS, BITS = 2, 1024
+
+
+@cache
+def _generator() -> Any:
+    from rdkit.Chem import rdFingerprintGenerator
+
+    return rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+
+
+def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
+    """The fingerprints of molecules of RDKit, uint8 (N, BITS / 8)."""
+    return torch.from_numpy(np.stack([np.packbits(_generator().GetFingerprintAsNumPy(mol)) for mol in molecules]))
+
+
+def nearest_similarity(fingerprint: Tensor, known: Tensor) -> float:
+    """The largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
+    one, others = fingerprint.numpy(), known.numpy()
+    shared, either = _bits(one & others), _bits(one | others)
+    return float((shared / np.maximum(either, 1)).max())
+
+
+def _bits(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
+    counts: NDArray[np.int64] = np.bitwise_count(packed).sum(-1, dtype=np.int64)
+    return counts
+
+
+def read_fingerprints(path: Path) -> Tensor:
+    """What a ``fingerprints.safetensors`` holds. Raises ExplainerError for another file."""
+    try:
+        tensor = load_file(path)["fingerprints"]
+    except (SafetensorError, OSError, KeyError) as problem:
+        raise ExplainerError(f"{path} is not a safetensors file with fingerprints: {problem}") from None
+    if tensor.dtype != torch.uint8 or tensor.dim() != 2 or tensor.shape[1] != BITS // 8:
+        raise ExplainerError(f"{path}: fingerprints must be uint8 (molecules, {BITS // 8}), not {tensor.dtype} {tuple(tensor.shape)}")
+    return tensor

@@ -1,0 +1,234 @@
+"""Molecules: from SMILES, or a file as chemists draw it, to atoms with their places in the SMILES. RDKit reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.molecule_drawing import drawn
+from explainers.models.inputs.molecule_graphs import graphs_of
+from explainers.models.inputs.toxicophores import toxicophores_of
+from explainers.models.inputs.types import Bond, MoleculeInput, Prepared, Token, Word
+
+#: From molecules of RDKit to tensors (B, ...), padded to the most atoms; ``attention_mask`` (B, tokens) where there is padding.
+MoleculeReader = Callable[[Sequence[Any]], Mapping[str, Tensor]]
+MOST_ATOMS = 128  # hydrogens that no letter of the SMILES stands for are not counted
+MOST_CHARACTERS = 100_000  # of SMILES, or of a file
+FILE_ENDINGS = (".mol", ".sdf", ".smi")
+INSTALL = "Molecules are read by RDKit, which is not installed: pip install 'vitrine[molecules]'."
+_ATOM = r"\[[^\[\]\s]*\]|Cl|Br|[BCNOPSFIbcnops*]"
+_PART = re.compile(rf"(?P<atom>{_ATOM})|(?P<ring>%\d\d|\d)|(?P<other>[-=#$:/\\.()~])")
+#: The readers by their names.
+MOLECULE_READERS: dict[str, MoleculeReader] = {"graph": graphs_of}
+
+
+def add_molecule_reader(name: str) -> Callable[[MoleculeReader], MoleculeReader]:
+    """Declare how molecules become the tensors of a model: ``explainers.wrap(module, kind="molecule", reader=name)`` asks for it.
+
+    The decorated function takes molecules of RDKit, without hydrogens of their own, and gives a dict of tensors, which the model's forward
+    takes by their names. Raises ExplainerError for a name that is taken.
+    """
+
+    def declare(reader: MoleculeReader) -> MoleculeReader:
+        if name in MOLECULE_READERS:
+            raise ExplainerError(f"There is already a reader of molecules {name}.")
+        MOLECULE_READERS[name] = reader
+        return reader
+
+    return declare
+
+
+def reader_named(name: str | MoleculeReader | None) -> MoleculeReader:
+    """A reader by its name, itself, or that of Vitrine. Raises ExplainerError for an unknown name."""
+    if callable(name):
+        return name
+    if (name or "graph") not in MOLECULE_READERS:
+        raise ExplainerError(f"reader={name!r}: choose one of {', '.join(MOLECULE_READERS)}, or pass a function.")
+    return MOLECULE_READERS[name or "graph"]
+
+
+def can_read_molecules() -> bool:
+    """Whether RDKit is installed."""
+    return find_spec("rdkit") is not None
+
+
+def check_rdkit() -> None:
+    """Raises ExplainerError that says what to install where RDKit is missing."""
+    if not can_read_molecules():
+        raise ExplainerError(INSTALL)
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """A molecule as it was read: its SMILES, RDKit's molecule of it, and for each atom its characters in the SMILES."""
+
+    smiles: str
+    mol: Any
+    spans: tuple[tuple[int, int], ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_molecule(source: object) -> Molecule:
+    """A molecule from its SMILES, the text of a .mol or .sdf file, the path of one, or one of RDKit's own.
+
+    Raises ExplainerError that says what is wrong, and where in the SMILES, for what is none, and for more than `MOST_ATOMS` atoms.
+    """
+    check_rdkit()
+    if isinstance(source, Path) or (isinstance(source, str) and source.endswith(FILE_ENDINGS)):
+        return read_molecule(_text_of(Path(source)))
+    if not isinstance(source, str):
+        return _from_rdkit(source)
+    if len(source) > MOST_CHARACTERS:
+        raise ExplainerError(f"this has {len(source):,} characters; send a molecule of at most {MOST_ATOMS} atoms")
+    if "\n" in source.strip() and "END" in source:
+        return _from_block(source)
+    words = source.split()
+    if not words:
+        raise ExplainerError("there is no molecule; send its SMILES, such as c1ccccc1[N+](=O)[O-]")
+    return _from_smiles(words[0])  # behind it a line of a .smi file has a name
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ExplainerError(f"{path} cannot be read as a molecule: {problem}; send a .mol or .sdf file, or SMILES") from None
+
+
+def _from_rdkit(source: object) -> Molecule:
+    from rdkit import Chem
+
+    if not isinstance(source, Chem.Mol):
+        raise ExplainerError(f"a molecule is SMILES, a .mol or .sdf file or RDKit's own, not a {type(source).__name__}")
+    return _from_smiles(Chem.MolToSmiles(Chem.RemoveHs(source)))
+
+
+def _from_block(text: str) -> Molecule:
+    """A .mol file, or the first molecule of an .sdf file."""
+    from rdkit import Chem, rdBase
+
+    blocks = [block for block in text.replace("\r\n", "\n").split("$$$$\n") if block.strip()]
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromMolBlock(blocks[0], sanitize=False)
+    if mol is None or not mol.GetNumAtoms():
+        raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it as one anew, or send SMILES")
+    _sanitise(mol, "the drawing", None)
+    molecule = _from_smiles(Chem.MolToSmiles(Chem.RemoveHs(mol)))
+    if len(blocks) == 1:
+        return molecule
+    note = f"The file holds {len(blocks)} molecules: the first is read."
+    return Molecule(molecule.smiles, molecule.mol, molecule.spans, (note,))
+
+
+def _from_smiles(smiles: str) -> Molecule:
+    from rdkit import Chem, rdBase
+
+    spans = _atoms_of(smiles)
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromSmiles(smiles, sanitize=False)
+    if mol is None or mol.GetNumAtoms() != len(spans):
+        raise ExplainerError(f"RDKit cannot read {_shown(smiles)} as SMILES: check its brackets, bonds and rings")
+    for index, atom in enumerate(mol.GetAtoms()):
+        atom.SetIntProp("place", index)
+    _sanitise(mol, _shown(smiles), spans)
+    with rdBase.BlockLogs():
+        mol = Chem.RemoveHs(mol)
+    if mol.GetNumAtoms() > MOST_ATOMS:
+        raise ExplainerError(f"the molecule has {mol.GetNumAtoms()} atoms, hydrogens not counted; send one of at most {MOST_ATOMS}")
+    return Molecule(smiles, mol, tuple(spans[atom.GetIntProp("place")] for atom in mol.GetAtoms()))
+
+
+def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> None:
+    """Have RDKit find valences, rings and aromaticity. Raises ExplainerError that says which atom is impossible, and where it stands."""
+    from rdkit import Chem, rdBase
+
+    with rdBase.BlockLogs():
+        problems = Chem.DetectChemistryProblems(mol)
+        if problems:
+            problem = problems[0]
+            atoms = problem.GetAtomIndices() if hasattr(problem, "GetAtomIndices") else (problem.GetAtomIdx(),)
+            place = "" if spans is None else f", at character {spans[atoms[0]][0] + 1}"
+            says = problem.Message().split("\n")[0].rstrip(".")
+            raise ExplainerError(f"{what} is no possible molecule{place}: {says[0].lower()}{says[1:]}; mend that atom or its bonds")
+        Chem.SanitizeMol(mol)
+
+
+def _atoms_of(smiles: str) -> list[tuple[int, int]]:
+    """The characters of each atom. Raises ExplainerError for what is no part of SMILES, an open bracket, and a ring that is not closed."""
+    spans, open_rings, open_branches, at = list[tuple[int, int]](), dict[str, int](), list[int](), 0
+    while at < len(smiles):
+        part = _PART.match(smiles, at)
+        if part is None:
+            wrong = "the bracket is not closed" if smiles[at] == "[" else f"{smiles[at]!r} is no part of SMILES"
+            raise ExplainerError(f"{_shown(smiles)}: {wrong}, at character {at + 1}; send SMILES, such as c1ccccc1[N+](=O)[O-]")
+        if part["atom"]:
+            spans.append(part.span())
+        elif part["ring"]:
+            ring = part["ring"].lstrip("%").lstrip("0")
+            if open_rings.pop(ring, None) is None:
+                open_rings[ring] = at
+        elif part[0] == "(":
+            open_branches.append(at)
+        elif part[0] == ")":
+            if not open_branches:
+                raise ExplainerError(f"{_shown(smiles)}: this ) closes no (, at character {at + 1}; leave it out")
+            open_branches.pop()
+        at = part.end()
+    for name, places in (("ring", list(open_rings.values())), ("parenthesis", open_branches)):
+        if places:
+            raise ExplainerError(f"{_shown(smiles)}: the {name} that begins at character {places[0] + 1} is not closed")
+    return spans
+
+
+def _shown(smiles: str) -> str:
+    return repr(smiles if len(smiles) <= 60 else f"{smiles[:57]}...")
+
+
+def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
+    """How a molecule was shown to a model that puts so many special tokens before its atoms, and so much padding behind them."""
+    atoms = tuple(
+        Token(atom.GetSymbol(), start, end, False) for atom, (start, end) in zip(molecule.mol.GetAtoms(), molecule.spans, strict=True)
+    )
+    special = Token("", 0, 0, True)
+    words = tuple(Word(atom.text, atom.start, atom.end, (before + i,)) for i, atom in enumerate(atoms))
+    bonds = tuple(Bond((b.GetBeginAtomIdx(), b.GetEndAtomIdx()), b.GetBondTypeAsDouble()) for b in molecule.mol.GetBonds())
+    tokens = (*(special,) * before, *atoms, *(special,) * after)
+    return MoleculeInput(
+        molecule.smiles, tokens, words, bonds=bonds, toxicophores=toxicophores_of(molecule.mol), drawing=drawn(molecule.mol)
+    )
+
+
+def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[Any]) -> Prepared:
+    """A batch of molecules, with a record of each; ``special`` tokens stand before the atoms.
+
+    Raises ExplainerError for what is no molecule, and where molecules of different sizes have no ``attention_mask`` to tell them apart.
+    """
+    molecules = [read_molecule(source) for source in sources]
+    tensors = dict(reader([molecule.mol for molecule in molecules]))
+    sizes = [molecule.mol.GetNumAtoms() for molecule in molecules]
+    if "attention_mask" not in tensors and len(set(sizes)) > 1:
+        raise ExplainerError(
+            "the model takes no attention_mask, so it would read padding: explain molecules of different sizes one at a time"
+        )
+    records = tuple(record_of(molecule, special, max(sizes) - size) for molecule, size in zip(molecules, sizes, strict=True))
+    return Prepared(tensors, records, tuple(molecule.notes for molecule in molecules))
+
+
+def records_of_tensors(tensors: Mapping[str, Tensor], special: int) -> tuple[MoleculeInput, ...]:
+    """What can be said of molecules that came as tensors: atoms by number. Without a mask the first tensor has a row for each atom."""
+    first = next(iter(tensors.values()))
+    mask = tensors.get("attention_mask", torch.ones(len(first), special + first.shape[1]))
+    return tuple(_numbered(row.bool().tolist(), special) for row in mask.cpu())
+
+
+def _numbered(mask: Sequence[bool], special: int) -> MoleculeInput:
+    tokens = [Token("" if i < special or not read else str(i - special + 1), 0, 0, i < special or not read) for i, read in enumerate(mask)]
+    return MoleculeInput(None, tuple(tokens), ())
