@@ -60,7 +60,9 @@ def is_sample(samples: Iterable[SampleInput], question: Question) -> bool:
 def sample_folders() -> list[Path]:
     """The folders of the samples that ship with the models, real photos first."""
     root = Path(str(files("embedded"))) / "samples"
-    return [folder for folder in (root / "photos", root / "scenes", root / "reviews") if (folder / "index.json").is_file()]
+    return [
+        folder for folder in (root / "photos", root / "scenes", root / "reviews", root / "molecules") if (folder / "index.json").is_file()
+    ]
 
 
 def read_samples(folders: Iterable[Path]) -> dict[str, SampleInput]:

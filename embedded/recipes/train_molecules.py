@@ -108,7 +108,7 @@ def trained(examples: Sequence[Example], *, epochs: int, seed: int, checkpoint: 
         steps=steps,
         resume=resume,
         rate=RATE,
-        warm_up=round(WARM_UP * steps),
+        warm_up=max(1, round(WARM_UP * steps)),
     )
     return model
 
@@ -124,12 +124,13 @@ def answered(model: GraphTransformer, examples: Sequence[Example]) -> Tensor:
     return logits
 
 
-def figures(logits: Tensor, labels: Tensor) -> dict[str, float]:
-    """How many are told right, and the area under the ROC curve."""
+def figures(logits: Tensor, labels: Tensor) -> dict[str, float | None]:
+    """How many are told right, and the area under the ROC curve, which molecules of one class do not have."""
     from sklearn.metrics import roc_auc_score
 
     right = float((logits.argmax(1) == labels).float().mean())
-    return {"molecules": len(labels), "accuracy": right, "auc": float(roc_auc_score(labels, logits[:, 1] - logits[:, 0]))}
+    auc = float(roc_auc_score(labels, logits[:, 1] - logits[:, 0])) if len(labels.unique()) > 1 else None
+    return {"molecules": len(labels), "accuracy": right, "auc": auc}
 
 
 def fold_file(out: Path, kind: str, fold: int) -> Path:

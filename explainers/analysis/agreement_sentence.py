@@ -16,6 +16,7 @@ from torch import Tensor
 from explainers.analysis.agreement import explained_label
 from explainers.methods.registry import is_control
 from explainers.metrics.rank_correlation import rank_correlations
+from explainers.models.inputs.types import MoleculeInput
 from explainers.records.result import Explanation
 
 #: From this rank correlation on two maps order the tokens alike. Maps of two *different* pictures, by two methods, reach less in 95 % of
@@ -69,13 +70,22 @@ def agreement_sentence(result: Explanation, target: str | None = None) -> str:
     first = attributions[0]
     if first.text is None:
         return sentence_of(maps, grid=first.patches)
+    if isinstance(first.text, MoleculeInput):
+        return sentence_of(maps, are_atoms=True)
     place = {int(token): i for i, token in enumerate(first.content.nonzero().flatten())}
     return sentence_of(maps, words=[(word.text, [place[token] for token in word.tokens]) for word in first.words()])
 
 
-def sentence_of(maps: Sequence[TitledMap], *, grid: tuple[int, int] | None = None, words: Sequence[tuple[str, Sequence[int]]] = ()) -> str:
-    """What maps of the same tokens have in common: of the patches of a ``grid`` (rows, columns), or of ``words``, each with the indices
-    of its pieces. Maps that give every token the same score are left out. "" where there is nothing to say.
+def sentence_of(
+    maps: Sequence[TitledMap],
+    *,
+    grid: tuple[int, int] | None = None,
+    words: Sequence[tuple[str, Sequence[int]]] = (),
+    are_atoms: bool = False,
+) -> str:
+    """What maps of the same tokens have in common: of the patches of a ``grid`` (rows, columns), of ``words``, each with the indices of its
+    pieces, or of atoms, which have no names to tell them by. Maps that give every token the same score are left out. "" where there is
+    nothing to say.
     """
     varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
     if len(varied_maps) < 2:
@@ -85,8 +95,9 @@ def sentence_of(maps: Sequence[TitledMap], *, grid: tuple[int, int] | None = Non
         rank_correlations(np.stack([titled_map.scores for titled_map in varied_maps])),
     )
     if grid is None:
-        words_sentence = _words(varied_maps, words)
-        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores), "word pieces", "they" if words_sentence else "the methods")
+        words_sentence = "" if are_atoms else _words(varied_maps, words)
+        tokens, they = "atoms" if are_atoms else "word pieces", "they" if words_sentence else "the methods"
+        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores), tokens, they)
         parts = [words_sentence, order_sentence]
     else:
         order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores), "patches", "the methods")

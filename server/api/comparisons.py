@@ -57,6 +57,8 @@ def _sentence(document: dict[str, Any], label: str, maps: dict[str, Tensor]) -> 
     if (grid := entries[0].get("grid")) is not None:
         return sentence_of(shown, grid=(grid[0], grid[1]))
     read = read_for(document, label)
+    if "molecule" in read:
+        return sentence_of(shown, are_atoms=True)
     return sentence_of(shown, words=words_of(read["tokens"], read["words"]))
 
 

@@ -25,6 +25,7 @@ class Sample(Schema):
     thumbnail: str = absent("The picture, small, as a data URI.")
     text: str = absent()
     text_pair: str = absent()
+    pair: str = absent("Of a molecule, the SMILES of one that differs from it in one group.")
     prompts: list[str] = absent()
     sets: list[PromptSet] = absent()
     target: str = absent()

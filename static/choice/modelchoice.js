@@ -14,11 +14,12 @@ const PAGES = {
   image: { path: "/image", name: "Image" },
   clip: { path: "/prompt", name: "Prompt" },
   text: { path: "/text", name: "Text" },
+  molecule: { path: "/molecule", name: "Molecule" },
 };
 
 /** What the model of a page was given, in words; of the Image page it depends. */
 /** @type {{[kind: string]: string}} */
-const GIVEN = { text: "a text", clip: "a picture and words" };
+const GIVEN = { text: "a text", clip: "a picture and words", molecule: "a molecule" };
 
 const facts = (/** @type {Model} */ { details, device }) =>
   [
@@ -95,7 +96,9 @@ export class ModelChoice {
     const read =
       input?.kind === "image" && top.some((answer) => answer.prompt !== undefined && answer.prompt !== null)
         ? "clip"
-        : input?.kind;
+        : input?.kind === "text" && input.molecule
+          ? "molecule"
+          : input?.kind;
     const kind = read ?? this.all.find((candidate) => candidate.name === model)?.kind ?? this.kind;
     return { kind, ...PAGES[kind] };
   }

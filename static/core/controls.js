@@ -185,7 +185,7 @@ export function mapControls(view) {
  * @param {Store<View>} view
  * @returns {HTMLElement[]}
  */
-export function wordControls(view) {
+export function wordControls(view, isCut = true) {
   followColours(view);
   return [
     numbersButton(view),
@@ -193,9 +193,9 @@ export function wordControls(view) {
       "View",
       "How texts are coloured",
       segment(view, "evidence", "Evidence", EVIDENCE),
-      segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }),
+      isCut ? segment(view, "grain", "Grain", { pieces: "pieces", words: "words", sentences: "sentences" }) : "",
       segment(view, "scale", "Scale", { own: "own", shared: "shared" }),
-      tick(view, "sink", "Scale without a first word that dwarfs all others"),
+      isCut ? tick(view, "sink", "Scale without a first word that dwarfs all others") : "",
       choice(view, "diverging", "For, against", SIGNED),
       inWords(view),
     ),

@@ -103,6 +103,14 @@ export interface BlockTerm {
   block: number;
 }
 
+/** A bond of a molecule. */
+export interface Bond {
+  /** The places of its atoms among the words. */
+  atoms: [number, number];
+  /** 1.5 for an aromatic one. */
+  order: number;
+}
+
 /** An input that could not be read. */
 export interface BrokenInput {
   index: number;
@@ -265,6 +273,15 @@ export interface DoneEvent {
   id?: string;
   event: "done";
   data: Blob;
+}
+
+/** A molecule drawn: a plain SVG of outlines. */
+export interface Drawing {
+  svg: string;
+  /** Width and height. */
+  size: [number, number];
+  /** Where each atom lies in it. */
+  places: [number, number][];
 }
 
 /** What the model says with exactly these tokens gone. */
@@ -853,7 +870,7 @@ export interface MixedRule {
 export interface Model {
   name: string;
   /** null where it is not known yet. */
-  kind: "image" | "text" | "clip" | null;
+  kind: "image" | "text" | "clip" | "molecule" | null;
   title: string;
   description: string;
   embedded: boolean;
@@ -878,7 +895,7 @@ export interface Model {
 export interface ModelDetail {
   name: string;
   /** null where it is not known yet. */
-  kind: "image" | "text" | "clip" | null;
+  kind: "image" | "text" | "clip" | "molecule" | null;
   title: string;
   description: string;
   embedded: boolean;
@@ -980,6 +997,13 @@ export interface Models {
   models: Model[];
   /** Whether others of the hub can be had with POST /api/models. */
   may_load: boolean;
+}
+
+/** What there is to a molecule besides the text of its SMILES, whose words are its atoms. */
+export interface MoleculePart {
+  bonds: Bond[];
+  toxicophores: Toxicophore[];
+  drawing: Drawing | null;
 }
 
 /** A model that is being opened: ``events`` tells how far. */
@@ -1223,6 +1247,8 @@ export interface PromptInput {
   words: Word[];
   /** The second text of a pair. */
   text_pair?: string;
+  /** Of a molecule, whose SMILES the text is. */
+  molecule?: MoleculePart;
   prompt: string;
 }
 
@@ -1727,7 +1753,7 @@ export interface Runs {
 /** An input to try. */
 export interface Sample {
   id: string;
-  kind: "image" | "text" | "clip";
+  kind: "image" | "text" | "clip" | "molecule";
   model: string;
   title: string;
   note?: string;
@@ -1737,6 +1763,8 @@ export interface Sample {
   thumbnail?: string;
   text?: string;
   text_pair?: string;
+  /** Of a molecule, the SMILES of one that differs from it in one group. */
+  pair?: string;
   prompts?: string[];
   sets?: PromptSet[];
   target?: string;
@@ -2083,6 +2111,8 @@ export interface TextInput {
   words: Word[];
   /** The second text of a pair. */
   text_pair?: string;
+  /** Of a molecule, whose SMILES the text is. */
+  molecule?: MoleculePart;
 }
 
 /** A part of a text that is longer than the model takes, and what the model says of this part alone. */
@@ -2115,6 +2145,12 @@ export interface Token {
   special: boolean;
   /** Of a pair of texts, 1 in the second. */
   part?: number;
+}
+
+/** A group of atoms that is known to make molecules mutagenic. */
+export interface Toxicophore {
+  name: string;
+  atoms: number[];
 }
 
 /** A method that a run gives reason to trust, and its figures. */

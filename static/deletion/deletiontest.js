@@ -89,7 +89,13 @@ export class DeletionTest {
    * @returns {string}
    */
   get inputNoun() {
-    return this.info.prompts ? "prompts" : this.info.input.kind === "text" ? "texts" : "pictures";
+    return this.info.prompts
+      ? "prompts"
+      : this.info.input.kind === "image"
+        ? "pictures"
+        : this.info.input.molecule
+          ? "molecules"
+          : "texts";
   }
 
   /**

@@ -7,12 +7,13 @@ import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
 import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
+import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
 import { dataURL, loaded, MONO, SERIF } from "./typefaces.js";
 import { below, INK, line, PAPER, round, RULE, SOFT, tag, widthOf } from "./lettering.js";
 import { GAP, heading, MARGIN, SHARP, sheet } from "./sheet.js";
 
 /**
- * @import { ImageInput } from "../core/schemas.js"
+ * @import { Drawing, ImageInput, MoleculePart } from "../core/schemas.js"
  * @import { Explanation, Unit, View } from "../core/types.js"
  * @import { Drawable, MapPlate } from "../maps/types.js"
  */
@@ -178,6 +179,49 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
 }
 
 /**
+ * A molecule with its atoms on their colours, `width` wide: {markup, height}.
+ * @param {MapPlate} plate
+ * @param {number} width
+ * @param {View} view
+ */
+function moleculeBody({ base, values, ends, variant, removal }, width, view) {
+  /** @type {MoleculePart} */
+  const molecule = base.molecule;
+  const drawing = /** @type {Drawing} */ (molecule.drawing);
+  const signed = twoSided(ends, variant.signed);
+  const radius = radiusOf(molecule);
+  const atoms = drawing.places.map(([cx, cy], i) => {
+    const isRemoved = /** @type {Unit[]} */ (base.units)[i].tokens.every((token) => removal?.removed.has(token));
+    if (isRemoved) return tag("circle", { class: "removed", cx, cy, r: radius, fill: PAPER, "fill-opacity": 0.88 });
+    const t = place(chosen(values[i], signed, view.evidence), ends, signed);
+    if (!t) return "";
+    const colour = rgb(hue(t, signed, view));
+    const halves = halvesOf(molecule, i).map(([x1, y1, x2, y2]) =>
+      tag("line", { x1, y1, x2, y2, stroke: colour, "stroke-width": round(1.1 * radius) }),
+    );
+    const ring = {
+      fill: "none",
+      stroke: colour,
+      "stroke-width": round(2.8 * Math.abs(t)),
+      ...(t < 0 && signed ? { "stroke-dasharray": "1 4", "stroke-linecap": "round" } : {}),
+    };
+    return (
+      tag(
+        "g",
+        { class: "atom", opacity: round(FULL_SCORE_OPACITY * Math.abs(t)) },
+        halves.join("") + tag("circle", { cx, cy, r: radius, fill: colour }),
+      ) + tag("circle", { cx, cy, r: radius, ...ring })
+    );
+  });
+  const scale = width / drawing.size[0];
+  const drawn = tag("g", { color: INK }, outlines(drawing).innerHTML);
+  return {
+    markup: tag("g", { transform: `scale(${round(scale)})` }, drawn + atoms.join("")),
+    height: scale * drawing.size[1],
+  };
+}
+
+/**
  * The colours of the bar under a plate, from its low end to its high end.
  * @param {MapPlate} plate
  * @param {View} view
@@ -199,7 +243,8 @@ function bar(plate, view) {
  */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
-  const body = plate.mapCanvas ? pictureBody(plate, width, view) : textBody(plate, width, view);
+  const drawBody = plate.mapCanvas ? pictureBody : plate.base.molecule?.drawing ? moleculeBody : textBody;
+  const body = drawBody(plate, width, view);
   const { ends } = plate;
   const signed = twoSided(ends, variant.signed);
   const stops = bar(plate, view);

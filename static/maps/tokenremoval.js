@@ -28,7 +28,7 @@ export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
 
 /**
  * Strike out the words of a plate whose pieces are removed.
- * @param {{spans: HTMLElement[], base: TextBase}} plate
+ * @param {{spans: (HTMLElement | SVGElement)[], base: TextBase}} plate
  * @param {Set<number>} removed
  */
 export function strikeWords({ spans, base }, removed) {

@@ -3,7 +3,7 @@
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { TextWindow } from "../core/schemas.js"
+ * @import { MoleculePart, TextWindow } from "../core/schemas.js"
  * @import { Focus, Grid, ScoreMap, Unit, Variant, View } from "../core/types.js"
  */
 
@@ -17,8 +17,8 @@
  */
 
 /**
- * A text and how it is cut.
- * @typedef {{text: string, units: Unit[], windows?: TextWindow[]}} TextBase
+ * A text and how it is cut; of a molecule, whose SMILES the text is, with its bonds and its drawing.
+ * @typedef {{text: string, units: Unit[], windows?: TextWindow[], molecule?: MoleculePart}} TextBase
  */
 
 /**
@@ -39,7 +39,7 @@
  * @property {number[]} values
  * @property {View} look
  * @property {any} [mapCanvas] of a picture
- * @property {HTMLElement[]} [spans] of words
+ * @property {(HTMLElement | SVGElement)[]} [spans] of words or atoms
  * @property {HTMLElement} [reading] the text
  * @property {number[]} [scaled] the values that the ends of the colours come from, where they are not all
  * @property {Removal | null} [removal]

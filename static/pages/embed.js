@@ -19,7 +19,7 @@ import { askingLine } from "../workbench/overview.js";
  */
 
 const SIDE = 448; // pixels of the grey base
-const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const PAGES = { image: "/image", clip: "/prompt", text: "/text", molecule: "/molecule" };
 const { id } = byId("main").dataset;
 const address = readAddress();
 const stores = {
@@ -35,7 +35,13 @@ const stores = {
  */
 async function basesOf({ input, prompts, windows }) {
   /** @param {TextInput | undefined} read */
-  const laid = (read) => read && { text: read.text, units: unitsOf(read, address.view.grain), windows };
+  const laid = (read) =>
+    read && {
+      text: read.text,
+      units: unitsOf(read, read.molecule ? "words" : address.view.grain),
+      windows,
+      molecule: read.molecule,
+    };
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
   const grey = greyBase(

@@ -28,7 +28,7 @@ import { wayPicture } from "./wayback.js";
  */
 
 /** @type {{[kind: string]: string}} */
-const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const PAGES = { image: "/image", clip: "/prompt", text: "/text", molecule: "/molecule" };
 /** @type {{[kind: string]: string}} */
 const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
 const SIDE = 448; // pixels of the grey base

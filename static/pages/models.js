@@ -11,9 +11,14 @@ import { reportProblem, showProblem } from "../core/problems.js";
  */
 
 /** @type {{[name: string]: string}} */
-const PAGES = { image: "/image", clip: "/prompt", text: "/text" };
+const PAGES = { image: "/image", clip: "/prompt", text: "/text", molecule: "/molecule" };
 /** @type {{[name: string]: string}} */
-const KINDS = { image: "image classifier", clip: "image and prompt", text: "text classifier" };
+const KINDS = {
+  image: "image classifier",
+  clip: "image and prompt",
+  text: "text classifier",
+  molecule: "molecule classifier",
+};
 /** @type {{[name: string]: string}} */
 const STATES = { loaded: "loaded", loading: "loading", available: "not loaded", failed: "could not be loaded" };
 const following = new Set();

@@ -9,7 +9,7 @@ import { ordinal } from "../maps/caption.js";
  */
 
 /** @type {{[kind: string]: string}} */
-const KINDS = { image: "photos", clip: "prompts", text: "reviews" };
+const KINDS = { image: "photos", clip: "prompts", text: "reviews", molecule: "molecules" };
 const COUNTED = ["no method", "this one", "these two", "these three"];
 
 /** @param {RankedMethod} entry */

@@ -1,6 +1,7 @@
 // A map beside those of the page: a plate as on the page, that follows the same focus and the same controls.
 
 import { say } from "../core/dom.js";
+import { MoleculePlate } from "./molecule.js";
 import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
@@ -51,7 +52,8 @@ export class SinglePlates {
       onRead: (/** @type {string} */ text) => say("reading", text),
     };
     const base = baseOf(this.workbench, target);
-    const plate = base?.units ? new WordPlate(variant, stores, caption) : new Plate(variant, stores, caption);
+    const make = base?.molecule ? MoleculePlate : base?.units ? WordPlate : Plate;
+    const plate = new make(variant, stores, caption);
     plate.actions.node.remove(); // it is not stored, so there is nothing to fetch
     plate.setBase(base);
     return plate;

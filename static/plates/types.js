@@ -2,7 +2,7 @@
 
 /**
  * @import { Registry } from "../core/registry.js"
- * @import { Model, TextWindow } from "../core/schemas.js"
+ * @import { Model, MoleculePart, TextWindow } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { Explanation, Focus, ScoreMap, Started, Subject, Unit, Variant, View, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
@@ -11,8 +11,9 @@
  */
 
 /**
- * What maps lie on: the grey picture, or a text.
- * @typedef {{width?: number, height?: number, text?: string, units?: Unit[], windows?: TextWindow[]}} Base
+ * What maps lie on: the grey picture, a text or a molecule.
+ * @typedef {{width?: number, height?: number, text?: string, units?: Unit[], windows?: TextWindow[],
+ *   molecule?: MoleculePart}} Base
  */
 
 /**
@@ -36,9 +37,9 @@
  */
 
 /**
- * What the frame of Image, Prompt and Text offers to plates, the deletion bar and the tools.
+ * What the frame of Image, Prompt, Text and Molecule offers to plates, the deletion bar and the tools.
  * @typedef {object} WorkbenchView
- * @property {string} kind "image", "clip" or "text"
+ * @property {string} kind "image", "clip", "text" or "molecule"
  * @property {string | null} id of the explanation on show
  * @property {{id: string | null}} address what the address of the page asked for as it opened
  * @property {string} side whose tokens get the scores, "image" or "text"

@@ -105,13 +105,13 @@ export function unitsOf({ text: read, tokens, words }, grain) {
 /**
  * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks
  * against.
- * @param {HTMLElement} span
+ * @param {HTMLElement | SVGElement} span
  * @param {number} t
  * @param {boolean} signed
  */
 export function tint(span, t, signed) {
   const size = Math.abs(t);
-  span.className = t === 0 ? "" : !signed ? "mag" : t > 0 ? "pro" : "con";
+  span.setAttribute("class", t === 0 ? "" : !signed ? "mag" : t > 0 ? "pro" : "con");
   span.style.setProperty("--a", size.toFixed(3));
   span.style.setProperty("--u", `${Math.round(size * 4)}px`);
 }
@@ -168,7 +168,7 @@ export class WordPlate {
     this.values = [];
     /** @type {ArrayLike<number>} */
     this.ranks = [];
-    /** @type {HTMLElement[]} */
+    /** @type {(HTMLElement | SVGElement)[]} */
     this.spans = [];
     /** @type {number[]} */
     this.order = [];
@@ -243,7 +243,15 @@ export class WordPlate {
   setBase(base) {
     if (!base) return;
     this.base = base;
-    const { text, units, windows = [] } = base;
+    this.lay(base);
+    this.#score();
+  }
+
+  /**
+   * Lay the text out, a span a unit.
+   * @param {TextBase} base
+   */
+  lay({ text, units, windows = [] }) {
     let at = 0;
     /** @type {(string | Node)[]} */
     const parts = [];
@@ -265,8 +273,10 @@ export class WordPlate {
     });
     between(text.length);
     this.reading.replaceChildren(...parts);
-    this.#score();
   }
+
+  /** What else is said of the map, once its scores are known. */
+  tell() {}
 
   /**
    * Show a map of explanation `id`; null takes it away.
@@ -347,6 +357,7 @@ export class WordPlate {
       ? `strongest ${strongest.join(", ")}. Left and Right walk the text, Up and Down go by strength, Escape lets go.`
       : "not there yet";
     this.reading.setAttribute("aria-label", `${this.name}: ${description}`);
+    this.tell();
   }
 
   #listen() {

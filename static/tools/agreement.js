@@ -58,7 +58,7 @@ class Agreement {
     this.about = el(
       "p",
       { class: "about" },
-      "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches or words in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
+      "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches, words or atoms in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
     );
     this.statusLine = el("p", { class: "correlation", role: "status" });
     this.table = el("table", {
@@ -104,7 +104,12 @@ class Agreement {
   /** @param {ServerAgreement} answer */
   #draw({ methods, correlations, tokens }) {
     const names = methods.map((spec) => plateName(this.workbench.registry.plate(spec) ?? { title: spec, rule: null }));
-    const what = this.subject.info.input.kind === "text" || this.workbench.side === "text" ? "word pieces" : "patches";
+    const what =
+      this.workbench.kind === "molecule"
+        ? "atoms"
+        : this.subject.info.input.kind === "text" || this.workbench.side === "text"
+          ? "word pieces"
+          : "patches";
     this.methods = methods;
     this.names = names;
     /**

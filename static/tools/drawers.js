@@ -21,7 +21,7 @@ const DRAWERS = [
   {
     id: "agreement",
     title: "Which methods agree",
-    says: "How alike any two methods rank the patches or words; similar ones stand side by side.",
+    says: "How alike any two methods rank the patches, words or atoms; similar ones stand side by side.",
     load: () => import("./agreement.js"),
   },
   {
@@ -60,7 +60,15 @@ const DRAWERS = [
     load: () => import("./probe.js"),
   },
   {
+    id: "pair",
+    kinds: ["molecule"],
+    title: "Beside a like molecule",
+    says: "Another molecule by the same method: what changes where one group does?",
+    load: () => import("./pair.js"),
+  },
+  {
     id: "inputinteraction",
+    kinds: ["image", "clip", "text"],
     title: "Why are these two alike?",
     says: "This input beside another one: the interaction of their parts.",
     load: () => import("./inputinteraction.js"),

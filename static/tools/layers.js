@@ -9,6 +9,7 @@ import { patchName } from "../maps/mapcanvas.js";
 import { HeadGrid, headName } from "../maps/headgrid.js";
 import { whyHeadsAreSimilar } from "../maps/headsimilarity.js";
 import { contentOf, readFor } from "../plates/content.js";
+import { MoleculePlate } from "../plates/molecule.js";
 import { baseOf, SinglePlates } from "../plates/singleplates.js";
 import { HeadShares } from "./headshares.js";
 
@@ -79,7 +80,7 @@ class Layers {
       report,
     });
     const held =
-      workbench.kind === "image" ? "the held patch" : workbench.kind === "text" ? "the held word" : "what is held";
+      { image: "the held patch", text: "the held word", molecule: "the held atom" }[workbench.kind] ?? "what is held";
     this.target = el("select", {
       id: "layers-target",
       on: { change: () => Promise.all([this.#run(), this.sums.show(), this.#showShares()]) },
@@ -281,15 +282,22 @@ class Layers {
   /** @param {HeadMaps} heads */
   #originSaid({ origin, token, grid }) {
     const piece = grid || token === null ? null : this.#read()?.tokens[token].text;
+    const ofMolecule = this.workbench.kind === "molecule";
     const name = {
-      class_token: `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
+      class_token: ofMolecule
+        ? "Seen from the token of the whole molecule, which the answer is read from."
+        : `Seen from the classification token${piece ? ` ${piece}` : ""}, which the answer is read from.`,
       read_token: `Seen from “${piece}”, the token that the answer is read from.`,
       mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
-      token: grid ? `Seen from the patch in ${patchName(token ?? 0, grid)}.` : `Seen from the word piece “${piece}”.`,
+      token: grid
+        ? `Seen from the patch in ${patchName(token ?? 0, grid)}.`
+        : ofMolecule
+          ? `Seen from the atom “${piece}”: the arcs lead to the atoms that it reads most.`
+          : `Seen from the word piece “${piece}”.`,
     }[origin];
     const wanting =
       this.look.value.from === "held" && origin !== "token"
-        ? ` Click a ${grid ? "patch" : "word"} in any map to hold it.`
+        ? ` Click ${ofMolecule ? "an atom" : grid ? "a patch" : "a word"} in any map to hold it.`
         : "";
     return name + wanting;
   }
@@ -375,6 +383,8 @@ class Layers {
     );
     plate.facts.node.remove();
     this.figures.show([[plate, map]]);
+    if (plate instanceof MoleculePlate && this.heads?.origin === "token" && outside)
+      plate.arcs(this.workbench.focus.value.at);
     this.large.replaceChildren(plate.node);
   }
 
@@ -398,7 +408,9 @@ class Layers {
   #outsideSaid(cell, { grid, quantity }) {
     const what = grid
       ? "the tokens that are no patch, such as the classification token"
-      : "special tokens, which are no words";
+      : this.workbench.kind === "molecule"
+        ? "the token of the whole molecule"
+        : "special tokens, which are no words";
     return quantity === "attention"
       ? `${percent(cell.outside)} of it goes to ${what}.`
       : `${number(cell.outside)} of it belongs to ${what}.`;

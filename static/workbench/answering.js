@@ -75,7 +75,7 @@ export class Answering {
     if (isNew && before) workbench.focus.set({ at: -1, locked: false });
     workbench.subject.set({ id: question.id, model: question.model, info, done: false });
     workbench.models.explain(Boolean(question.input.sample), question.modelInfo.detail.labels ?? []);
-    if (workbench.kind !== "text") carry(question.id, info, question.input.isOwn);
+    if (workbench.kind === "image" || workbench.kind === "clip") carry(question.id, info, question.input.isOwn);
     workbench.write();
     workbench.headline.show(info);
     this.#drawn = Promise.resolve(workbench.page.started(info, question, isNew)).then(

@@ -1,4 +1,4 @@
-// What Image and Text have in common: the classes of one input, explained by one plate a method, a row a method for
+// What Image, Text and Molecule have in common: the classes of one input, explained by one plate a method, a row a method for
 // several, or by two models.
 
 import { Classes } from "../choice/classes.js";
@@ -36,13 +36,13 @@ export class ClassPage {
   versus;
 
   /**
-   * kind   "image" or "text"
+   * kind   "image", "text" or "molecule"
    * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew),
    *        receive(map),
    *        openSample(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
    *        may be many classes
-   * @param {"image" | "text"} kind
+   * @param {"image" | "text" | "molecule"} kind
    * @param {ClassSteps} page
    * @param {{baseOf: (id: string, info: Started) => any, makePlate?: PlateMaker, many?: boolean}} more
    */

@@ -24,6 +24,7 @@ from tests.server.support.tiny_models import CALIBRATION, CLASSES, make_tiny
 from tests.support.vocabularies import wordpiece
 
 PICTURES, REVIEWS = 4, ("not a bad movie, the plot is well-made!", "a good film.", "bad, bad film - do not go.")
+MOLECULES = (("Cc1ccccc1[N+](=O)[O-]", "Cc1ccccc1"), ("CC1CO1", "CC(O)CO"))
 PROMPTS = ["a good film", "a bad movie"]
 WORDS = 40  # word pieces that the tiny text model reads
 
@@ -52,7 +53,7 @@ class TinyModels:
 
 
 def write_samples(folder: Path) -> None:
-    """Samples of each kind: pictures for both models of images, the same with prompts, and short reviews."""
+    """Samples of each kind: pictures for both models of images, the same with prompts, short reviews, and molecules."""
     folder.mkdir()
     samples: list[dict[str, Any]] = []
     for number in range(PICTURES):
@@ -65,6 +66,9 @@ def write_samples(folder: Path) -> None:
     for number, text in enumerate(REVIEWS):
         review = {"title": f"Film {number}", "note": "Made up.", "text": text}
         samples.append({**review, "id": f"review-{number}", "kind": "text", "model": "reviews-bert"})
+    for number, (text, pair) in enumerate(MOLECULES):
+        molecule = {"title": f"Molecule {number}", "note": "Made up.", "text": text, "pair": pair}
+        samples.append({**molecule, "id": f"molecule-{number}", "kind": "molecule", "model": "molecules"})
     (folder / "index.json").write_text(json.dumps({"samples": samples}), "utf-8")
 
 

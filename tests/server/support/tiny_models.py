@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import explainers
@@ -20,6 +21,7 @@ from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site
 from tests.server.support.checked_client import CheckedClient
+from tests.support.molecule_models import LABELS, tiny_module
 from tests.support.vocabularies import wordpiece
 
 TEXT = "not a bad movie, the plot is well-made!"
@@ -44,6 +46,8 @@ def make_tiny(name: str, device: str | None = None) -> explainers.Model:
     if name == "clip":
         square = Preprocessing(resize=(32, 32), crop=(32, 32))
         return explainers.wrap(FAMILIES["hf-clip"].build(), name=name, tokenizer=wordpiece(), preprocess=square, device=device)
+    if name == "molecules":
+        return explainers.wrap(tiny_module(), name=name, kind="molecule", labels=LABELS, device=device)
     square = Preprocessing(resize=(32, 24), crop=(32, 24))
     model = explainers.wrap(FAMILIES["vit"].build(), name=name, preprocess=square, device=device, labels=[one.label for one in CLASSES])
     return replace(model, classes=CLASSES, calibration=CALIBRATION)
@@ -53,10 +57,14 @@ def make_tiny(name: str, device: str | None = None) -> explainers.Model:
 tiny = cache(make_tiny)
 
 
+KINDS = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
+
+
 @contextmanager
-def tiny_site(home: Path, load: Callable[..., explainers.Model] = make_tiny) -> Iterator[Site]:
-    """A server on the real engine, with tiny random models in the places of the embedded ones."""
-    names = {"scenes-vit": "image", "clip": "clip", "reviews-bert": "text"}
+def tiny_site(
+    home: Path, load: Callable[..., explainers.Model] = make_tiny, names: Mapping[str, str] = MappingProxyType(KINDS)
+) -> Iterator[Site]:
+    """A server on the real engine, with tiny random models in the places of the embedded ones: those of ``names``, each with its kind."""
     catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, kind in names.items()]  # type: ignore[arg-type]
     source = ModelSource(catalogue, load)
     settings = load_settings({"home": home, "device": "cpu"})

@@ -1,0 +1,162 @@
+// The Molecule page: a molecule, whether it is mutagenic, and one plate a method with its atoms and bonds coloured.
+
+import { wordControls } from "../core/controls.js";
+import { byId, count, el } from "../core/dom.js";
+import { svg } from "../core/svg.js";
+import { Input } from "../inputs/input.js";
+import { outlines } from "../maps/molecules.js";
+import { MoleculePlate } from "../plates/molecule.js";
+import { plateName } from "../plates/plate.js";
+import { ClassPage } from "../workbench/classpage.js";
+import { Unsubmitted } from "../workbench/unsubmitted.js";
+
+/**
+ * @import { MoleculePart, Sample, TextInput } from "../core/schemas.js"
+ * @import { Started } from "../core/types.js"
+ * @import { PlateMaker } from "../plates/types.js"
+ * @import { ClassSteps } from "../workbench/types.js"
+ */
+
+const field = byId("smiles");
+const file = byId("file");
+/** @type {string | null} */
+let submitted = null; // what was sent last: it is asked before the answer begins
+let isWritten = false; // since a molecule was last filled in or asked about: nothing may take its place
+/** @type {Started | null} */
+let started = null;
+
+/** @param {Started} started */
+function laidOut({ input }) {
+  const read = /** @type {TextInput} */ (input);
+  return { text: read.text ?? "", units: read.words, molecule: read.molecule };
+}
+
+/**
+ * The drawing alone, and which groups are known to make molecules mutagenic.
+ * @param {MoleculePart | undefined} molecule
+ */
+function showMolecule(molecule) {
+  const drawing = molecule?.drawing;
+  byId("drawing").replaceChildren(
+    drawing
+      ? svg(
+          "svg",
+          { viewBox: `0 0 ${drawing.size.join(" ")}`, role: "img", "aria-label": "The molecule" },
+          outlines(drawing),
+        )
+      : "",
+  );
+  const groups = molecule?.toxicophores ?? [];
+  /** @param {number[]} atoms */
+  const outline = (atoms) => () => {
+    for (const plate of workbench.plateSet.everyPlate) /** @type {any} */ (plate).outline?.(new Set(atoms));
+  };
+  byId("groups").replaceChildren(
+    el("p", { class: "quiet" }, groups.length ? "Known causes in it:" : "None of the eight known causes is in it."),
+    ...groups.map(({ name, atoms }) =>
+      el(
+        "button",
+        {
+          type: "button",
+          class: "act plain",
+          title: "Outline its atoms in every plate",
+          on: { pointerenter: outline(atoms), focus: outline(atoms), pointerleave: outline([]), blur: outline([]) },
+        },
+        `${name} · ${count(atoms.length, "atom")}`,
+      ),
+    ),
+  );
+}
+
+/** How many methods put the known causes first, and which miss them. */
+function tellCauses() {
+  /** @type {any[]} */
+  const plates = workbench.plateSet.all.filter(({ variant }) => variant.family !== "control");
+  const judged = plates.filter(({ hits }) => hits);
+  const missing = judged.filter(({ hits }) => 2 * hits.hits < hits.of);
+  const names = missing.map(({ variant }) => plateName(variant)).join("; ");
+  byId("causes").textContent = judged.length
+    ? `${judged.length - missing.length} of ${judged.length} methods have at least half of these atoms among those that they rank first.${names ? ` These miss them: ${names}.` : ""}`
+    : "";
+}
+
+/**
+ * Put a molecule that the page brings into the field, unless the person was faster.
+ * @param {string | undefined} text
+ */
+function fill(text) {
+  if (!isWritten) field.value = text ?? "";
+}
+
+/**
+ * @param {Sample} sample
+ * @param {string[] | null} [labels]
+ * @param {boolean} [isOwn]
+ */
+function openSample(sample, labels = null, isOwn = true) {
+  fill(sample.text);
+  submitted = null;
+  page.explain(new Input({ text: sample.text, sample: sample.id, isOwn }), labels, sample.model);
+}
+
+/** @param {string} text */
+function explain(text) {
+  isWritten = false;
+  submitted = text;
+  page.explain(new Input({ text }), null);
+}
+
+/** @type {ClassSteps} */
+const pageSteps = {
+  reopen(stored) {
+    fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
+  },
+  example() {
+    const sample = workbench.exampleSample();
+    if (!sample) return;
+    workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
+    openSample(sample, workbench.address.targets, false);
+  },
+  started(info, job, isNew) {
+    started = info;
+    const { text, molecule } = /** @type {TextInput} */ (info.input);
+    fill(text ?? ""); // of a drawing the SMILES
+    if (submitted !== null) submitted = field.value;
+    unsubmitted.look();
+    showMolecule(molecule);
+    if (!isNew) return;
+    workbench.plateSet.setBase(laidOut(info));
+    page.compare.cut();
+    workbench.plateSet.colour();
+  },
+  openSample(sample) {
+    isWritten = false;
+    openSample(sample);
+  },
+};
+
+/** @type {PlateMaker} */
+const makePlate = (variant, stores, target) => new MoleculePlate(variant, stores, target);
+const page = new ClassPage("molecule", pageSteps, { baseOf: (id, info) => laidOut(info), makePlate, many: false });
+const { workbench } = page;
+byId("controls").append(...wordControls(workbench.view, false));
+field.addEventListener("input", () => (isWritten = true));
+byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
+  event.preventDefault();
+  explain(field.value);
+});
+byId("choose-file").addEventListener("click", () => file.click());
+file.addEventListener("change", async () => {
+  const [chosen] = file.files ?? [];
+  if (chosen) explain(await chosen.text());
+  file.value = "";
+});
+const unsubmitted = new Unsubmitted(
+  byId("writing"),
+  () => started !== null && ![laidOut(started).text, workbench.question.input?.text, submitted].includes(field.value),
+  "The answer and the maps belong to the molecule before your change: ask for this one with “Explain this molecule”.",
+);
+
+workbench.subject.follow(({ done }) => (done ? tellCauses() : (byId("causes").textContent = "")));
+
+workbench.open();
