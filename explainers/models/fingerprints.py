@@ -39,12 +39,12 @@ def fingerprints_of(molecules: Sequence[Any]) -> Tensor:
 
 def nearest_similarity(fingerprint: Tensor, known: Tensor) -> float:
     """The largest Tanimoto similarity of a fingerprint (BITS / 8,) to ``known`` ones (N, BITS / 8): shared bits over bits of either."""
-    one, others = fingerprint.numpy(), known.numpy()
-    shared, either = _bits(one & others), _bits(one | others)
+    bits, others = fingerprint.numpy(), known.numpy()
+    shared, either = _count(bits & others), _count(bits | others)
     return float((shared / np.maximum(either, 1)).max())
 
 
-def _bits(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _count(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
     counts: NDArray[np.int64] = np.bitwise_count(packed).sum(-1, dtype=np.int64)
     return counts
 

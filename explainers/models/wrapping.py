@@ -121,8 +121,8 @@ def wrap(
     if the_task is not None:
         the_task.tokenizer = None if words is None else words.tokenizer
     raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
-    own = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
-    run = own if the_task is None or raw is None else _of_trial(the_task, raw)
+    own_forward = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
+    run = own_forward if the_task is None or raw is None else _of_trial(the_task, raw)
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
     if the_task is not None:
         head_activation = HeadActivation()  # each place has numbers of its own

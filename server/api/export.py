@@ -38,6 +38,8 @@ _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of p
 OVERLAY_SIDE = 448
 THUMBNAIL_SIDE = 160
 EXCERPT = 120  # characters of a text in its summary
+#: Where an explanation is looked at, by the kind of its input.
+_PAGES = {"image": "/image", "clip": "/prompt", "text": "/text", "molecule": "/molecule"}
 
 
 def _best_map(document: dict[str, Any], kind: str) -> dict[str, Any] | None:
@@ -85,9 +87,9 @@ def summary(explanation_id: ExplanationId, services: Use) -> DocumentResponse:
     prompted = any(answer.get("prompt") is not None for answer in document.get("top", ()))
     specs = {stored["method"]: is_control(stored["readout"]) for stored in document["maps"]}
     controls = sum(specs.values())
-    short |= {"page": "/text" if text else "/prompt" if prompted else "/image", "maps": len(document["maps"])}
+    kind = "molecule" if "molecule" in source else "text" if text else "clip" if prompted else "image"
+    short |= {"page": _PAGES[kind], "maps": len(document["maps"])}
     short |= {"methods": len(specs) - controls, "controls": controls}
-    kind = "text" if text else "clip" if prompted else "image"
     best = _best_map(document, kind) if document["state"] == "done" else None
     short["specs"] = list(specs)
     if text:

@@ -353,7 +353,7 @@ class ExplanationSummary(Schema):
     abstention: Abstention = absent()
     problem: ProblemDocument = absent()
     seconds: float = absent()
-    page: Literal["/image", "/prompt", "/text"] = Field(description="Where it can be looked at.")
+    page: Literal["/image", "/prompt", "/text", "/molecule"] = Field(description="Where it can be looked at.")
     maps: int
     methods: int
     controls: int = Field(description="The random maps beside the methods.")

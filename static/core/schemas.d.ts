@@ -398,7 +398,7 @@ export interface ExplanationSummary {
   problem?: ProblemDocument;
   seconds?: number;
   /** Where it can be looked at. */
-  page: "/image" | "/prompt" | "/text";
+  page: "/image" | "/prompt" | "/text" | "/molecule";
   maps: number;
   methods: number;
   /** The random maps beside the methods. */

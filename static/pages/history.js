@@ -240,7 +240,9 @@ function groups(found) {
 /** @param {ExplanationSummary[]} members */
 function group(members) {
   if (members.length === 1) return record(members[0]);
-  const what = members[0].page === "/text" ? "text" : "picture";
+  /** @type {{[page: string]: string}} */
+  const names = { "/text": "text", "/molecule": "molecule" };
+  const what = names[members[0].page] ?? "picture";
   return el(
     "li",
     { class: "group" },

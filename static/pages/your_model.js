@@ -16,6 +16,7 @@ const ASKS = {
   image: ["/image", "Explain a picture with it"],
   clip: ["/prompt", "Ask it about a picture"],
   text: ["/text", "Explain a text with it"],
+  molecule: ["/molecule", "Explain a molecule with it"],
 };
 /** @type {{[state: string]: string}} */
 const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };

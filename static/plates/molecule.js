@@ -45,6 +45,14 @@ export class MoleculePlate extends WordPlate {
   }
 
   /**
+   * The first atom is like any other: none is left out of the scale.
+   * @override
+   */
+  get scaled() {
+    return this.values;
+  }
+
+  /**
    * @param {TextBase} base
    * @override
    */

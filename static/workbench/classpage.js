@@ -1,5 +1,5 @@
-// What Image, Text and Molecule have in common: the classes of one input, explained by one plate a method, a row a method for
-// several, or by two models.
+// What Image, Text and Molecule have in common: the classes of one input, explained by one plate a method, a row a
+// method for several, or by two models.
 
 import { Classes } from "../choice/classes.js";
 import { byId, number, percent, say, styled } from "../core/dom.js";

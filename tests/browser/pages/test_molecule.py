@@ -32,11 +32,12 @@ def check_atoms(desk: Visit, document: dict[str, Any]) -> None:
         assert [atom["bonds"] for atom in shown] == [sum(i in bond["atoms"] for bond in part["bonds"]) for i in range(len(shown))]
         scores = word_scores(document, attribution)
         low, high = colour_ends(scores, attribution["signed"])
-        start = 0.0 if attribution["signed"] else low
-        place = np.clip((scores - start) / (high - start), -1, 1) if high > low else 0 * scores
+        signed = attribution["signed"] and low == -high  # else its scores lie on one side, and are drawn as strengths
+        start = 0.0 if signed else low
+        place = np.clip((scores - start) / (high - start), -1 if signed else 0, 1) if high > low else 0 * scores
         np.testing.assert_allclose([atom["depth"] for atom in shown], np.abs(place), atol=0.002)
         for atom, at in zip(shown, place, strict=True):
-            assert atom["kind"] == ("" if at == 0 else "mag" if not attribution["signed"] else "pro" if at > 0 else "con")
+            assert atom["kind"] == ("" if at == 0 else "mag" if not signed else "pro" if at > 0 else "con")
 
 
 def test_a_molecule_is_drawn_coloured_and_judged(desk: Visit) -> None:
@@ -85,7 +86,7 @@ def test_smiles_are_typed_a_drawing_is_chosen_and_what_is_wrong_is_said(desk: Vi
     desk.open(f"/molecule?{FEW}")
     before = desk.id
     desk.page.locator("#smiles").fill("CC(C)(C)(C)C")
-    desk.page.get_by_text("Explain this molecule").click()
+    desk.page.get_by_role("button", name="Explain this molecule").click()
     expect(desk.page.locator(".problem").first).to_contain_text("no possible molecule, at character 2")
     desk.complaints.clear()
     file = tmp_path / "aniline.mol"
