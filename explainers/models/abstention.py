@@ -194,7 +194,7 @@ def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, su
     if threshold.kind == "something_else":
         return f"It may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
     if threshold.kind == "unlike_training":
-        return f"The model was trained on no molecule like this one: {measured}. {threshold.measured}"
+        return f"The model was trained on no molecule like this one: {measured}."
     if threshold.kind == "no_opinion":
         return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
     if threshold.kind == "unreadable_language":

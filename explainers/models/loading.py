@@ -20,8 +20,8 @@ from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.eval_mode import with_gradients
 from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
-from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.fingerprints import FINGERPRINTS_FILE, read_fingerprints
+from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.hub import DownloadProgress, missing_weights

@@ -42,7 +42,7 @@ def test_a_model_says_of_a_molecule_unlike_its_training_that_it_does_not_know(tm
     assert unknown.abstention.kind == "unlike_training"
     assert unknown.abstention.detail == (
         f"The model was trained on no molecule like this one: the likeness to the nearest molecule of the training is "
-        f"{unknown.abstention.score:.2f}, below the line of 0.50. Made up."
+        f"{unknown.abstention.score:.2f}, below the line of 0.50."
     )
 
 
