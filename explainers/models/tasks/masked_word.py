@@ -76,9 +76,7 @@ class MaskedWord(VocabularyTask):
             if place is None:
                 assert isinstance(task_input.record, TextInput)
                 masks = ", ".join(spelt(*place.tokens) for place in places if place.tokens)
-                raise ExplainerError(
-                    f"at={at!r}: this is no {self._mask()}; put one there to ask about it. Masks of this text: {masks}."
-                )
+                raise ExplainerError(f"at={at!r}: this is no {self._mask()}; put one there to ask about it. Masks of this text: {masks}.")
             return place
         return super().find("mask" if at.strip() == "mask#1" else at, task_input, places)
 

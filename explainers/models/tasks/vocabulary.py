@@ -66,4 +66,3 @@ def piece_text(tokenizer: Any, piece: str) -> str:
         return bare
     text = str(tokenizer.convert_tokens_to_string([piece])).strip()
     return bare if not text or "\N{REPLACEMENT CHARACTER}" in text else text
-
