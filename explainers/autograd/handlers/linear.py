@@ -182,3 +182,32 @@ def _conv(
     # over the heads of attention weights, as in _linear
     out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role=Role.WEIGHTS)
     return out if shaped is None else add(rec, torch.add, out, shaped)
+
+
+@handles(torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
+def _conv_transpose(
+    rec: Recorder,
+    func: TorchFunction,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
+    """The transpose of a convolution, which is the way back."""
+    if not rec.active(input):
+        return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    convolutions = {torch.conv_transpose1d: torch.conv1d, torch.conv_transpose2d: torch.conv2d, torch.conv_transpose3d: torch.conv3d}
+    convolve: TorchFunction = convolutions[func]
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return func(x, w, None, stride, padding, output_padding, groups, dilation)
+
+    def backward(signal: Tensor, w: Tensor) -> Tensor:
+        return convolve(signal, w.to(signal.dtype), None, stride, padding, dilation, groups)  # under autocast they differ
+
+    shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
+    return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))

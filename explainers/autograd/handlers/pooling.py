@@ -55,12 +55,16 @@ def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 @handles(F.interpolate)
 def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
-    it gets, whatever the rule.
+    it gets, whatever the rule. A map of features in another size is pooled, but for bicubic weights, of which some are negative.
     """
     if role(rec, input) == Role.PIXELS:
         return rec.nodes.move(func(input, *args, **kwargs), input, Role.PIXELS)
-    out: Tensor = call_through(rec, func, (input, *args), kwargs)
-    return out
+    if not rec.active(input):
+        return func(input, *args, **kwargs)
+    if (args[2] if len(args) > 2 else kwargs.get("mode", "nearest")) == "bicubic":
+        out: Tensor = call_through(rec, func, (input, *args), kwargs)
+        return out
+    return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
 
 
 @handles(

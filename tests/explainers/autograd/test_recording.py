@@ -253,7 +253,7 @@ UNRULED: dict[str, Callable[[Tensor], Tensor]] = {
     "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x),
     "lp_pool1d": lambda x: F.lp_pool1d(x, 2.0, 2),
     "attention without a softmax": lambda x: (x @ x.mT) @ x,
-    "interpolate": lambda x: F.interpolate(x, size=3),
+    "interpolate": lambda x: F.interpolate(x[:, None], size=3, mode="bicubic"),
     "abs": torch.abs,
     "logsumexp": lambda x: x.logsumexp(-1),
     "prod": lambda x: x.prod(-1),

@@ -37,6 +37,8 @@ POOLS = [
     pool("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4)),
     pool("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (3, 2)), x=MAP),
     pool("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x[:, None], (2, 3, 1)), x=MAP),
+    pool("interpolate", lambda x: F.interpolate(x, size=(9, 4), mode="bilinear", align_corners=False), x=MAP),
+    pool("interpolate-nearest", lambda x: F.interpolate(x, scale_factor=2), x=MAP),
     pool("nn.AdaptiveAvgPool2d", nn.AdaptiveAvgPool2d(1), x=MAP),
     Case(
         "unfold-fold",
