@@ -123,7 +123,8 @@ def wrap(
     raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
     own_forward = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
     run = own_forward if the_task is None or raw is None else _of_trial(the_task, raw)
-    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry)
+    dense = the_task is not None and the_task.first_row
+    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry, dense)
     if the_task is not None:
         head_activation = HeadActivation()  # each place has numbers of its own
     run = run if head_activation.kind is None else before_final_activation(run)
@@ -139,7 +140,7 @@ def wrap(
     if reads_text:
         layout_of = text_layout(module, structure, run, first, prefix)
     else:
-        layout_of = image_layout(module, structure, run, sample, prefix, answers)
+        layout_of = image_layout(module, structure, run, sample, prefix, answers, dense)
     title = name or lib.title_of(module, library)
     has_classes = kind != "clip" and (the_task is None or classes > 0)
     class_names: Sequence[str] = _labels(module, library, classes, labels, meaning) if has_classes else ()
@@ -276,6 +277,7 @@ def _explored(
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
+    first_row: bool,
 ) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
     """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
     answers: Tensor | None = None
@@ -291,7 +293,7 @@ def _explored(
     try:
         watched = tower if kind == "clip" else whole
         words = _tokens_of(sample) if kind in ("text", "molecule") or side == "text" else None
-        structure = rows.find(module, watched, len(next(iter(sample.values()))), blocks, entry, words)
+        structure = rows.find(module, watched, len(next(iter(sample.values()))), blocks, entry, words, first_row)
     except Exception as problem:
         if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
             raise

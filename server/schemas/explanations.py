@@ -193,6 +193,7 @@ class OutputPlace(Schema):
     tokens: tuple[int, int] = absent("The first and the last of the text's pieces, or of the model's tokens, that it is about.")
     patch: tuple[int, int] = absent("The row and the column of the patch that it is about.")
     box: tuple[float, float, float, float] = absent("x0, y0, x1, y1 as shares of the picture that the model saw.")
+    area: float = absent("Which share of that picture it is, where it is no rectangle.")
     says: str = absent("The label of the top class there.")
     score: float = absent("Its probability.")
 

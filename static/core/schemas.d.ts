@@ -1054,6 +1054,8 @@ export interface OutputPlace {
   patch?: [number, number];
   /** x0, y0, x1, y1 as shares of the picture that the model saw. */
   box?: [number, number, number, number];
+  /** Which share of that picture it is, where it is no rectangle. */
+  area?: number;
   /** The label of the top class there. */
   says?: string;
   /** Its probability. */

@@ -105,11 +105,18 @@ def first_tensor(value: Any) -> Tensor | None:
 
 
 def find(
-    module: nn.Module, run: Callable[[], Any], batch: int, blocks: Any = None, entry: Any = None, words: int | None = None
+    module: nn.Module,
+    run: Callable[[], Any],
+    batch: int,
+    blocks: Any = None,
+    entry: Any = None,
+    words: int | None = None,
+    first_row: bool = False,
 ) -> Structure:
     """Watch one forward pass of ``batch`` samples, ``run()``, and tell where the blocks are. Two samples are to be different images.
 
     ``words`` is how many tokens a text has: blocks that see them all are preferred to later ones that see fewer.
+    ``first_row`` prefers the first row over patches, rather than the last: of a detector or a segmenter its encoder, not what follows.
     ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
     Raises ExplainerError naming the argument to pass when the blocks cannot be told.
     """
@@ -138,7 +145,8 @@ def find(
         )
     else:
         whole = [run for run in runs if words is not None and run[0].tokens is not None and run[0].tokens.shape[1] >= words]
-        chosen = _chosen(whole or runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
+        runs = (whole or runs) if not first_row else _from_first(runs)
+        chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None
     row, kind = first.token_row, first.kind
@@ -244,6 +252,12 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
         run.append(call)
         current[call.row] = run
     return runs
+
+
+def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
+    """Those over the patches of the first run, in which tokens lie in a row: no convolutional trunk, and nothing that follows."""
+    first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
+    return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
 
 
 def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:

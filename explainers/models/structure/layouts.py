@@ -26,10 +26,16 @@ def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: 
 
 
 def image_layout(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, answers: Tensor | None = None
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    tensors: Mapping[str, Tensor],
+    prefix: int | None,
+    answers: Tensor | None = None,
+    dense: bool = False,
 ) -> LayoutOf:
     """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
-    ``run`` gives for them, where that is known.
+    ``run`` gives for them, where that is known. ``dense``: the head reads the patches, so that no class token is looked for.
     """
     bypassed, x = has_bypass(module, structure, run, tensors, answers)
     if bypassed:
@@ -45,7 +51,7 @@ def image_layout(
         prefix = _unchanging_prefix(embedded(module, structure, run, tensors) if x is None else x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
-    read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
+    read = None if dense else class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
     rows, columns = structure.grid or (0, 0)
     if min(rows, columns) > 1 and abs(rows - math.sqrt(rows * columns * height / width)) > 1.5:

@@ -3,12 +3,14 @@
 from explainers.models.tasks.features import Features
 from explainers.models.tasks.masked_word import MaskedWord
 from explainers.models.tasks.question_answering import QuestionAnswering
+from explainers.models.tasks.segmentation import ImageSegmentation
 from explainers.models.tasks.task import TASKS, Place, Reading, Task, TaskInput, add_task, task_of
 from explainers.models.tasks.token_classification import TokenClassification
 
 __all__ = [
     "TASKS",
     "Features",
+    "ImageSegmentation",
     "MaskedWord",
     "Place",
     "QuestionAnswering",

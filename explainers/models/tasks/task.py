@@ -30,6 +30,7 @@ class Place:
     tokens  the first and the last token that it is about, counted from 0; None where it is about none
     patch   the row and the column of the patch that it is about
     box     x0, y0, x1, y1 as shares of the picture that the model saw
+    area    which share of that picture it is, where it has no such shape
     says    the label of the top class there, and its probability as ``score``; None where the place has values alone
     """
 
@@ -38,6 +39,7 @@ class Place:
     tokens: tuple[int, int] | None = None
     patch: tuple[int, int] | None = None
     box: tuple[float, float, float, float] | None = None
+    area: float | None = None
     says: str | None = None
     score: float | None = None
 
@@ -92,6 +94,8 @@ class Task(ABC):
     control  how a page lets one choose a place
     output   what its numbers mean, where no place says otherwise
     tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
+    first_row  whether its numbers are made behind further rows of blocks, or of what several stages give: the blocks are then the first row
+             over patches, through which the whole picture goes, and not the last
     """
 
     tokenizer: Any = None
@@ -99,6 +103,7 @@ class Task(ABC):
     places_are: ClassVar[str]
     control: ClassVar[Control] = "list"
     output: ClassVar[Output] = "softmax"
+    first_row: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
