@@ -208,8 +208,14 @@ class Model:
         return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
 
     def prepare(self, inputs: Input) -> Prepared:
-        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read."""
-        return self.prepare_input(inputs)
+        """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read.
+
+        A language model writes its answer behind the text; one that is asked about a place of an answer puts that one there.
+        """
+        prepared = self.prepare_input(inputs)
+        if self.reading is not None:
+            return self.reading.complete(prepared)
+        return prepared if self.task is None else self.task.complete(prepared, self.module)
 
     def windows(self, inputs: object) -> Windows | None:
         """The overlapping windows of a text that is longer than the model takes; None for whatever else."""
@@ -217,7 +223,7 @@ class Model:
 
     def tensors(self, inputs: Input) -> dict[str, Tensor]:
         """The preprocessed tensors of ``inputs``, batch first, on the model's device; ``explain`` takes them as well."""
-        return self.prepare(inputs).tensors
+        return self.prepare_input(inputs).tensors
 
     @cached_property
     def weights_digest(self) -> str:

@@ -9,8 +9,9 @@ from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeIn
 
 
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
-    """How the input was shown to the model, as plain data; of a pair of texts, ``part`` says to which of them a token or word belongs. A
-    molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``.
+    """How the input was shown to the model, as plain data; of a pair of texts, and of one with an answer of the model's own, ``part``
+    says to which of them a token or word belongs.
+    A molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``.
 
     Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
     values that were shown as black to white, where it has more than 8 bits.
@@ -29,12 +30,13 @@ def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     }
     if isinstance(record, MoleculeInput):
         return {**document, "molecule": _molecule_json(record)}
-    if record.pair is None:
+    if record.pair is None and record.answer is None:
         return document
     parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
     for name, values in parts.items():
         document[name] = [{**word, "part": part} for word, part in zip(document[name], values, strict=True)]
-    return {**document, "text_pair": record.pair}
+    beside = {"text_pair": record.pair, "answer": record.answer}
+    return {**document, **{name: text for name, text in beside.items() if text is not None}}
 
 
 def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
@@ -44,7 +46,7 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
         words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in document["words"])
         if "molecule" in document:
             return MoleculeInput(document["text"], tokens, words, **_molecule_parts(document["molecule"]))
-        return TextInput(document["text"], tokens, words, document.get("text_pair"))
+        return TextInput(document["text"], tokens, words, document.get("text_pair"), document.get("answer"))
     frame = document.get("frame")
     size = document["width"], document["height"]
     return ImageInput(*size, tuple(document["crop"]), tuple(document["seen"]), frame=None if frame is None else tuple(frame))

@@ -120,6 +120,7 @@ class TextInput(Schema):
     words: list[Word]
     text_pair: str = absent("The second text of a pair.")
     molecule: MoleculePart = absent("Of a molecule, whose SMILES the text is.")
+    answer: str = absent("What a language model wrote behind the text; its tokens have part 2.")
 
 
 class PromptInput(TextInput):

@@ -69,11 +69,16 @@ class ImageInput:
     window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
 
 
+#: The ``part`` of tokens that the model wrote itself.
+ANSWER = 2
+
+
 @dataclass(frozen=True)
 class Token:
     """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
 
-    ``part`` is 1 for a token of the second text of a pair, into which its offsets then point.
+    ``part`` is 1 for a token of the second text of a pair, into which its offsets then point, and :data:`ANSWER` for one of the model's own
+    answer. Those are special: they count as given, always stay, and no map lies on them.
     """
 
     text: str
@@ -99,13 +104,14 @@ class TextInput:
     """How one text was shown to the model: every token of its row, padding included.
 
     Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words.
-    ``pair`` is the second text of a pair.
+    ``pair`` is the second text of a pair, ``answer`` what a language model wrote behind the text.
     """
 
     text: str | None
     tokens: tuple[Token, ...]
     words: tuple[Word, ...]
     pair: str | None = None
+    answer: str | None = None
 
     def without_padding(self, mask: Sequence[bool]) -> TextInput:
         """The same text with the tokens whose ``mask`` is False left out; words then count only the tokens that stay."""

@@ -45,7 +45,8 @@ def usual_way_of_words(model: Model) -> How:
     """How word pieces are taken away where nobody says: removed, but for a model that is asked about a place of the text, which must stay
     where it is. Raises ExplainerError where its tokenizer has nothing to put there.
     """
-    if model.reading is None or (model.reading.token is None and model.reading.place.tokens is None):
+    reading = model.reading
+    if reading is None or reading.moves or (reading.token is None and reading.place.tokens is None):
         return "removed"
     for how, name in _FILLERS.items():
         if model.details.get(name) is not None:

@@ -1,6 +1,7 @@
 """What is asked of models that give more than one row of logits: a file for each task."""
 
 from explainers.models.tasks.features import Features
+from explainers.models.tasks.generated_answer import GeneratedAnswer
 from explainers.models.tasks.masked_word import MaskedWord
 from explainers.models.tasks.question_answering import QuestionAnswering
 from explainers.models.tasks.segmentation import ImageSegmentation
@@ -10,6 +11,7 @@ from explainers.models.tasks.token_classification import TokenClassification
 __all__ = [
     "TASKS",
     "Features",
+    "GeneratedAnswer",
     "ImageSegmentation",
     "MaskedWord",
     "Place",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.models.inputs.types import ImageInput, Prepared, TextInput
 from explainers.models.layout import Layout
 from explainers.models.libraries.recognition import Library, RawForward
 from explainers.models.outputs import Output
@@ -66,6 +66,10 @@ class TaskInput:
     tensors: Mapping[str, Tensor]
 
 
+def _as_it_is(prepared: Prepared) -> Prepared:
+    return prepared
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     """How the logits of one place are read from what the module gives, for any batch of the same input.
@@ -76,6 +80,8 @@ class Reading:
     output  what they mean
     token   the token whose last hidden state they are made of, which then stands for the class token; None: of several
     notes   what people must know of the number
+    moves   whether the place is still found where words before it are gone: then those that are taken away are removed, not masked
+    complete  what is added to another input that is asked at the same place
     """
 
     place: Place
@@ -84,6 +90,8 @@ class Reading:
     output: Output = "softmax"
     token: int | None = None
     notes: tuple[str, ...] = ()
+    moves: bool = False
+    complete: Callable[[Prepared], Prepared] = _as_it_is
 
 
 class Task(ABC):
@@ -117,6 +125,10 @@ class Task(ABC):
     def sample(self, text: str) -> Any:
         """Of ``text``, a sentence, an input with which a model of texts is checked when it is opened."""
         return text
+
+    def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
+        """The input with what the model itself adds to it, such as an answer that it writes; most add nothing."""
+        return prepared
 
     @abstractmethod
     def trial(self, output: Any) -> Tensor:

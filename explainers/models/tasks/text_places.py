@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from explainers.models.inputs.types import TextInput
+from explainers.models.inputs.types import ANSWER, TextInput
 from explainers.models.tasks.task import Place
 
 SPELLING = "such as Paris, Paris#2 for the second one, or tokens:5-7"
@@ -17,7 +17,7 @@ _COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
 def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place | None:
     """The place that ``at`` writes: ``tokens:5-7`` (``token:5``), or a part of the text, ``#2`` behind it for the second that is alike.
 
-    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through. None where the text has no such part.
+    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through, ``ANSWER`` for the model's own answer. None where the text has no such part.
     """
     numbers = _NUMBERS.fullmatch(at.strip())
     if numbers is not None:
@@ -54,9 +54,9 @@ def words_of(record: TextInput, first: int, last: int) -> str:
     """The text of some tokens, special ones by their own names."""
     tokens = record.tokens[first : last + 1]
     parts = {token.part for token in tokens}
-    if record.text is None or any(token.special for token in tokens) or len(parts) > 1:
+    if record.text is None or any(token.special and token.part != ANSWER for token in tokens) or len(parts) > 1:
         return " ".join(token.text for token in tokens)
-    source = record.text if parts == {0} else record.pair or ""
+    source = (record.text, record.pair, record.answer)[parts.pop()] or ""
     return source[tokens[0].start : tokens[-1].end].strip()
 
 
@@ -68,7 +68,7 @@ def place_of_part(words: str, number: int, record: TextInput, part: int | None =
     if record.text is None or not words or number < 1:
         return None
     for pattern in (rf"(?<!\w){re.escape(words)}(?!\w)", re.escape(words)):
-        texts = [(index, text) for index, text in enumerate((record.text, record.pair or "")) if part in (None, index)]
+        texts = [(index, text) for index, text in enumerate((record.text, record.pair or "", record.answer or "")) if part in (None, index)]
         matches = [(index, match.span()) for index, text in texts for match in re.finditer(pattern, text)]
         if matches and number > len(matches):
             return None
@@ -77,7 +77,7 @@ def place_of_part(words: str, number: int, record: TextInput, part: int | None =
             inside = [
                 i
                 for i, token in enumerate(record.tokens)
-                if not token.special and token.part == index and token.start < end and token.end > start
+                if (not token.special or index == ANSWER) and token.part == index and token.start < end and token.end > start
             ]
             return place_of_tokens(record, inside[0], inside[-1]) if inside else None
     return None

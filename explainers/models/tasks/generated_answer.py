@@ -1,0 +1,209 @@
+"""What a language model writes behind a prompt: which of its words made it say *Paris*?
+
+The answer is written once, greedily; prompt and answer are then read in one forward pass, which gives the logits of every token of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.types import ANSWER, Prepared, TextInput, Token
+from explainers.models.libraries.recognition import Library, text_config
+from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, tensor_of, top_class, transformers_class_ends
+from explainers.models.tasks.text_places import numbered, place_in_text, spelt, words_of
+from explainers.models.tasks.vocabulary import VocabularyTask
+
+TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
+_PREFIX = "word:"
+
+
+@add_task
+class GeneratedAnswer(VocabularyTask):
+    """The logits of an answer's tokens, each at the token before it, over the tokens of the prompt; those of the answer count as given.
+
+    Of one token the classes are the vocabulary; of several, the number is the sum of their own logits.
+    """
+
+    name = "text-generation"
+    places_are = "answer (all of it), word:Paris, word:Paris#2 for the second one, tokens:5-7, or words (each word of it a class)"
+    control = "words"
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
+        """Of transformers' decoders with the head of a language model."""
+        writes = transformers_class_ends(module, library, "ForCausalLM", "LMHeadModel") and not type(module).__name__.startswith("XL")
+        logits = tensor_of(output, "logits")
+        return cls() if writes and logits is not None and logits.dim() == 3 else None
+
+    def trial(self, output: Any) -> Tensor:
+        """Those of the token that would come next."""
+        return self.logits(output)[:, -1]
+
+    def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
+        """The prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
+
+        Raises ExplainerError for several prompts, one that leaves no room, and where nothing is written.
+        """
+        if len(prepared) != 1:
+            raise ExplainerError(f"One prompt is answered at a time, and {len(prepared)} were sent: send them one by one.")
+        ids = prepared.tensors["input_ids"]
+        if (room := self._room(module, ids.shape[1])) < 1:
+            raise ExplainerError(f"The prompt fills all {ids.shape[1]} tokens that the model takes: send a shorter one.")
+        answer, stopped = _written(module, prepared.tensors, room)
+        if not answer:
+            raise ExplainerError("The model writes nothing behind this prompt: its likeliest token ends the text. Send another prompt.")
+        notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
+        return replace(self._joined(answer, prepared), notes=((*prepared.notes[0], *notes),))
+
+    @staticmethod
+    def _room(module: nn.Module, tokens: int) -> int:
+        """How many tokens may be written behind so many."""
+        declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or TOKENS
+        limit = getattr(text_config(module), "max_position_embeddings", None)
+        return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
+
+    def _joined(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
+        """The prompt with the tokens of an answer behind it."""
+        record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
+        assert isinstance(record, TextInput)
+        tensors = {}
+        for name, tensor in prepared.tensors.items():
+            behind = tensor[:, -1:].expand(-1, len(answer)) if tensor.shape == (1, length) else tensor
+            if name == "input_ids":
+                behind = torch.tensor([list(answer)], device=tensor.device, dtype=tensor.dtype)
+            elif name == "position_ids":
+                behind = behind + torch.arange(1, len(answer) + 1, device=tensor.device)
+            tensors[name] = torch.cat([tensor, behind], 1) if tensor.shape == (1, length) else tensor
+        text, tokens = self._read(answer)
+        return replace(prepared, tensors=tensors, inputs=(replace(record, tokens=(*record.tokens, *tokens), answer=text),))
+
+    def _read(self, ids: Sequence[int]) -> tuple[str, list[Token]]:
+        """The text of an answer, and where each of its tokens stands in it: by the text that it adds to those before it."""
+        if self.tokenizer is None:
+            written = [str(index) for index in ids]
+        else:
+            texts = ["", *(str(self.tokenizer.decode(list(ids[: i + 1]))) for i in range(len(ids)))]
+            written = [later[len(earlier) :] for earlier, later in zip(texts, texts[1:], strict=False)]
+        pieces = [str(index) for index in ids] if self.tokenizer is None else self.tokenizer.convert_ids_to_tokens(list(ids))
+        tokens, text = [], ""
+        for part, piece in zip(written, pieces, strict=True):
+            text += " " + part if self.tokenizer is None and text else part
+            bare = part.strip()
+            start = len(text.rstrip()) - len(bare) if bare else len(text)
+            tokens.append(Token(bare or piece, start, start + len(bare), True, ANSWER))
+        return text, tokens
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """All of the answer, its words, and each of them as a class."""
+        record, answer = task_input.record, self._answer(task_input)
+        assert isinstance(record, TextInput)
+        whole = answer[0], answer[-1]
+        words = self._words(task_input)
+        labels = numbered(words_of(record, *word) for word in words)
+        places = [Place("answer", words_of(record, *whole), whole, score=self._probability(task_input, *whole))]
+        for label, word in zip(labels, words, strict=True):
+            first = self.logits(task_input.output)[0, word[0] - 1]
+            says = top_class(first, self.labels(len(first)))[0] if word[0] == word[1] else None
+            places.append(Place(f"{_PREFIX}{label}", label, word, says=says, score=self._probability(task_input, *word)))
+        return [*places, Place("words", "each word of the answer", whole)]
+
+    @staticmethod
+    def _answer(task_input: TaskInput) -> range:
+        """The tokens of the answer."""
+        assert isinstance(task_input.record, TextInput)
+        inside = [i for i, token in enumerate(task_input.record.tokens) if token.part == ANSWER]
+        return range(inside[0], inside[-1] + 1)
+
+    def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
+        """The first and the last token of each word of the answer: a token begins one where white space is before it."""
+        record = task_input.record
+        assert isinstance(record, TextInput)
+        words: list[tuple[int, int]] = []
+        for index in self._answer(task_input):
+            token = record.tokens[index]
+            begins = not words or record.answer is None or not record.answer[token.start - 1 : token.start].strip()
+            words = [*words, (index, index)] if begins else [*words[:-1], (words[-1][0], index)]
+        return words
+
+    def _probability(self, task_input: TaskInput, first: int, last: int) -> float:
+        """Of the tokens from ``first`` to ``last``, each after those before it."""
+        logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
+        p = logits[first - 1 : last].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
+        return float(p.sum().exp())
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """All of it."""
+        return places[0]
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """One of those that are listed, or tokens of the answer by their numbers or their text."""
+        wanted = at.strip()
+        named = next((place for place in places if wanted in (place.at, place.at.removeprefix(_PREFIX))), None)
+        if named is not None:
+            return named
+        assert isinstance(task_input.record, TextInput)
+        place, answer = place_in_text(wanted.removeprefix(_PREFIX), task_input.record, ANSWER), self._answer(task_input)
+        if place is None or place.tokens is None or not set(place.tokens) <= set(answer):
+            raise ExplainerError(
+                f"at={at!r} is no part of the answer, whose tokens are {spelt(answer[0], answer[-1])}: {task_input.record.answer!r}. "
+                f"Send {self.places_are}."
+            )
+        return next((known for known in places if known.tokens == place.tokens), place)
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of the vocabulary before one token; the sum of the tokens' own logits before several; or that of each word."""
+        assert place.tokens is not None
+        stop, (first, last) = self._answer(task_input).stop, place.tokens
+        ids = task_input.tensors["input_ids"][0]
+        keep = partial(self._joined, ids[self._answer(task_input).start :].tolist())
+        note = "What the model wrote before the explained words counts as given: scores lie on the prompt alone."
+        how: dict[str, Any] = {"moves": True, "complete": keep}
+        if place.at != "words" and first == last:
+            labels = self.labels(self.logits(task_input.output).shape[-1])
+            before = first - 1 - stop  # from the end, as words of the prompt may be gone
+            return Reading(place, lambda output: self.logits(output)[:, before], labels, token=first - 1, notes=(note,), **how)
+        record = task_input.record
+        assert isinstance(record, TextInput)
+        words = self._words(task_input) if place.at == "words" else [(first, last)]
+        labels = numbered(words_of(record, *word) for word in words)
+        summed = "What is explained is the sum of the logits of the tokens of the answer."
+
+        def read(output: Any) -> Tensor:
+            logits = self.logits(output)
+            sums = [
+                sum((logits[:, index - 1 - stop, ids[index]] for index in range(start, end + 1)), logits.new_zeros(len(logits)))
+                for start, end in words
+            ]
+            return torch.stack(sums, -1)
+
+        return Reading(place, read, labels, "regression", notes=(summed, note), **how)
+
+
+def _written(module: Any, tensors: dict[str, Tensor], most: int) -> tuple[list[int], bool]:
+    """The tokens that the model writes, without that which ends the text, and whether that came."""
+    from transformers import GenerationConfig
+
+    config = module.generation_config
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    greedy = GenerationConfig(
+        max_new_tokens=most,
+        do_sample=False,
+        num_beams=1,
+        repetition_penalty=1.0,
+        no_repeat_ngram_size=0,
+        eos_token_id=config.eos_token_id,
+        pad_token_id=config.pad_token_id if config.pad_token_id is not None else ends[0],
+    )
+    taken = {name: tensors[name] for name in ("input_ids", "attention_mask") if name in tensors}
+    with torch.no_grad(), evaluating(module):
+        written = module.generate(**taken, generation_config=greedy)[0, tensors["input_ids"].shape[1] :].tolist()
+    stopped = bool(written) and written[-1] in ends
+    return (written[:-1] if stopped else written), stopped
