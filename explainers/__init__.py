@@ -8,6 +8,7 @@ from explainers.models.libraries import torchvision_ops  # noqa: F401  first: ti
 # isort: split
 from explainers.analysis.agreement import Agreement, agreement
 from explainers.analysis.agreement_sentence import agreement_sentence
+from explainers.analysis.answer_table import AnswerTable, answer_table
 from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
 from explainers.analysis.heads.words import head_words
@@ -60,6 +61,7 @@ __all__ = [
     "TASKS",
     "Abstention",
     "Agreement",
+    "AnswerTable",
     "AnyOf",
     "Attribution",
     "Cancelled",
@@ -106,6 +108,7 @@ __all__ = [
     "agreement",
     "agreement_sentence",
     "all_variants",
+    "answer_table",
     "backward_rule",
     "contributions",
     "decompose_similarity",

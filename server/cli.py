@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
-``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``,
-``tables``, ``evaluate-embedded``, ``summarise``.
+``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``answer-table``, ``models``, ``methods``, ``train``, ``evaluate``,
+``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -17,6 +17,7 @@ from server.commands import (
     CommandError,
     Parser,
     PartialFailure,
+    answer_table,
     deletion_test,
     evaluate,
     evaluate_embedded,
@@ -55,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         regions,
         interaction,
         heads,
+        answer_table,
         listing,
         train,
         evaluate,

@@ -191,7 +191,7 @@ def _task(session: Session, sample: Sample) -> Outcome:
     probabilities_of = TASK_PIPELINES.get(model.task.name)
     tokenizer = model.task.tokenizer
     if probabilities_of is None or model.details["library"] != "transformers" or not isinstance(sample.source, str):
-        return "not asked", f"there is no pipeline for {model.task.name} to compare with"
+        return "not asked", f"nothing was compared: for {model.task.name} no pipeline of transformers is asked"
     if not hasattr(tokenizer, "save_pretrained"):
         return "not asked", "no tokenizer of transformers goes with the model"
     with torch.no_grad(), evaluating(model.module):

@@ -1,6 +1,6 @@
 """What a language model writes behind a prompt: which of its words made it say *Paris*?
 
-The answer is written once, greedily; prompt and answer are then read in one forward pass, which gives the logits of every token of the answer.
+The answer is written once, greedily; prompt and answer are then read in one forward pass, which gives the logits of all its tokens.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -46,6 +47,10 @@ class GeneratedAnswer(VocabularyTask):
     def trial(self, output: Any) -> Tensor:
         """Those of the token that would come next."""
         return self.logits(output)[:, -1]
+
+    def sample(self, text: str) -> Any:
+        """The text without its last word: behind a sentence that is whole some models write nothing."""
+        return text.rsplit(" ", 1)[0]
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
         """The prompt and the answer that the model writes: ``generate`` of transformers, always the likeliest token.
@@ -91,7 +96,7 @@ class GeneratedAnswer(VocabularyTask):
             written = [str(index) for index in ids]
         else:
             texts = ["", *(str(self.tokenizer.decode(list(ids[: i + 1]))) for i in range(len(ids)))]
-            written = [later[len(earlier) :] for earlier, later in zip(texts, texts[1:], strict=False)]
+            written = [later[len(earlier) :] for earlier, later in pairwise(texts)]
         pieces = [str(index) for index in ids] if self.tokenizer is None else self.tokenizer.convert_ids_to_tokens(list(ids))
         tokens, text = [], ""
         for part, piece in zip(written, pieces, strict=True):

@@ -39,7 +39,7 @@ def checked(model: Model) -> dict[str, tuple[str, str]]:
     [
         ("BertForTokenClassification", "passed", "same as transformers' pipeline: yes"),
         ("BertForMaskedLM", "passed", "same as transformers' pipeline: yes"),
-        ("BertForQuestionAnswering", "not asked", "no pipeline for question-answering"),
+        ("BertForQuestionAnswering", "not asked", "for question-answering no pipeline"),
     ],
 )
 def test_a_task_is_compared_with_its_pipeline(head: str, state: str, says: str, capfd: Any) -> None:

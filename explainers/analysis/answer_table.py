@@ -1,0 +1,129 @@
+"""Which words of a prompt made a language model write each word of its answer? A table of answer words by prompt words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import TextInput
+from explainers.models.tasks import GeneratedAnswer
+from explainers.pipeline.explain import explain
+from explainers.pipeline.places import ask_at
+from explainers.rendering.plain import align
+from explainers.self_check.opening import model_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["TABLE_METHOD", "AnswerTable", "answer_table"]
+
+TABLE_METHOD = "input_x_gradient:attnlrp"
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Scores of the words of a prompt for each word of the answer. ``print`` shows the table, :meth:`figure` draws it.
+
+    model   its name
+    prompt, answer  the two texts
+    method  the spec, and its ``title``
+    rows    the words of the answer, a second one that is alike with ``#2``; columns  those of the prompt
+    logits  float32 (rows,): the sum of the logits of the tokens of each word of the answer
+    scores  float32 (rows, columns)
+    notes   what a reader should know
+    """
+
+    model: str
+    prompt: str | None
+    answer: str
+    method: str
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    logits: Tensor
+    scores: Tensor
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items()}
+        return {**values, "logits": self.logits.tolist(), "scores": self.scores.tolist()}
+
+    def __str__(self) -> str:
+        table = [["", "logit", *self.columns]]
+        for row, logit, scores in zip(self.rows, self.logits.tolist(), self.scores.tolist(), strict=True):
+            table.append([row, f"{logit:.2f}", *(f"{score:.3g}" for score in scores)])
+        head = f"{self.model}: each word of the answer by the words of the prompt, {self.title}"
+        return "\n".join([head, *align(table, left=(0,)), *(f"note: {note}" for note in self.notes)])
+
+    def figure(self) -> Figure:
+        """The table in colours, each row on the scale of its own largest score; nothing is shown or saved."""
+        from matplotlib.figure import Figure
+
+        rows, columns = self.scores.shape
+        figure = Figure(figsize=(max(4.0, 0.5 * columns + 2), max(2.0, 0.35 * rows + 1.5)), layout="constrained")
+        axes = figure.add_subplot()
+        scale = self.scores.abs().amax(1, keepdim=True).clamp(min=1e-30)
+        drawn = axes.imshow((self.scores / scale).numpy(), cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto")
+        axes.set_xticks(range(columns), self.columns, rotation=60, ha="right")
+        axes.set_yticks(range(rows), self.rows)
+        axes.set_title(self.title, fontsize=10)
+        figure.colorbar(drawn, label="share of the row's largest score")
+        return figure
+
+    def _repr_html_(self) -> str:
+        """The figure and the numbers: what a notebook shows."""
+        from explainers.rendering.notebook import figure_html, text_html
+
+        return text_html(str(self), figure_html(self.figure(), f"words of the answer by words of the prompt, {self.title}"))
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``, or the figure as ``.png``, ``.pdf`` or ``.svg``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+        elif path.suffix in (".png", ".pdf", ".svg"):
+            self.figure().savefig(path)
+        else:
+            raise ExplainerError(f"{path} ends in nothing that a table is saved as: end it in .json, .png, .pdf or .svg")
+
+
+def answer_table(model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0) -> AnswerTable:
+    """A language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
+
+    The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
+    pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
+    sum over the tokens of a prompt's word where scores are signed, else the largest.
+
+    Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
+    """
+    opened = model_of(model)
+    if not isinstance(opened.task, GeneratedAnswer):
+        raise ExplainerError(f"{opened.name} writes no answer: pass a language model (transformers' ...ForCausalLM).")
+    placed, prepared = ask_at(opened, prompt, "words")
+    record = prepared.inputs[0]
+    assert isinstance(record, TextInput)
+    if not record.words:
+        raise ExplainerError("The words of this prompt are not known: send it as a text.")
+    given = explain(opened, prepared, list(range(len(placed.labels))), [method], at="words", seed=seed)
+    result = given[0] if isinstance(given, list) else given
+    maps = [result[method, target.label] for target in result.targets]
+    words = [attribution.words() for attribution in maps]
+    return AnswerTable(
+        model=result.model,
+        prompt=record.text,
+        answer=record.answer or "",
+        method=maps[0].method,
+        title=maps[0].title,
+        rows=tuple(target.label for target in result.targets),
+        columns=tuple(word.text for word in words[0]),
+        logits=result.logits,
+        scores=torch.tensor([[word.score for word in row] for row in words], dtype=torch.float32),
+        notes=tuple(result.notes),
+    )

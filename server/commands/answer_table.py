@@ -1,0 +1,43 @@
+"""``vitrine answer-table``: which words of a prompt made a language model write each word of its answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from server.commands import Commands
+from server.commands.files import check_out_file
+from server.commands.model import add_model, opened
+
+
+def add(commands: Commands) -> None:
+    """Declare ``vitrine answer-table``."""
+    parser = commands.add_parser(
+        "answer-table",
+        help="score the words of a prompt for each word of a language model's answer",
+        description="A language model writes its answer, always the likeliest token; the table says what each word of the prompt did for each "
+        "of its words.",
+        epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
+    )
+    parser.add_argument("prompt", metavar="PROMPT", help="the text that the model goes on with")
+    add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
+    parser.add_argument("--method", metavar="SPEC", help="whose maps are the rows (default: input_x_gradient:attnlrp)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers (.json) or the figure (.png, .pdf, .svg)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Ask, and print, or write, what came out."""
+    check_out_file(args.out, [".json", ".png", ".pdf", ".svg"])
+    import explainers
+    from explainers.analysis.answer_table import TABLE_METHOD
+
+    model = opened(args, args.model, args.device)
+    table = explainers.answer_table(model, args.prompt, args.method or TABLE_METHOD, seed=args.seed)
+    print(json.dumps(table.to_json(), ensure_ascii=False) if args.json else table)
+    if args.out is not None:
+        table.save(args.out)
