@@ -16,8 +16,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "answer-table",
         help="score the words of a prompt for each word of a language model's answer",
-        description="A language model writes its answer, always the likeliest token; the table says what each word of the prompt did for each "
-        "of its words.",
+        description="A language model writes its answer, always the likeliest token; the table says what each word of the prompt did for "
+        "each of its words.",
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
     parser.add_argument("prompt", metavar="PROMPT", help="the text that the model goes on with")

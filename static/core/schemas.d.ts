@@ -1251,6 +1251,8 @@ export interface PromptInput {
   text_pair?: string;
   /** Of a molecule, whose SMILES the text is. */
   molecule?: MoleculePart;
+  /** What a language model wrote behind the text; its tokens have part 2. */
+  answer?: string;
   prompt: string;
 }
 
@@ -2115,6 +2117,8 @@ export interface TextInput {
   text_pair?: string;
   /** Of a molecule, whose SMILES the text is. */
   molecule?: MoleculePart;
+  /** What a language model wrote behind the text; its tokens have part 2. */
+  answer?: string;
 }
 
 /** A part of a text that is longer than the model takes, and what the model says of this part alone. */

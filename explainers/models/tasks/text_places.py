@@ -17,7 +17,8 @@ _COUNTED = re.compile(r"(.+)#(\d+)", re.DOTALL)
 def place_in_text(at: str, record: TextInput, part: int | None = None) -> Place | None:
     """The place that ``at`` writes: ``tokens:5-7`` (``token:5``), or a part of the text, ``#2`` behind it for the second that is alike.
 
-    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through, ``ANSWER`` for the model's own answer. None where the text has no such part.
+    ``part`` is 0 or 1 where only the first or the second text of a pair is looked through, ``ANSWER`` for the model's own
+    answer. None where the text has no such part.
     """
     numbers = _NUMBERS.fullmatch(at.strip())
     if numbers is not None:

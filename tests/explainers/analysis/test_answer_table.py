@@ -13,7 +13,7 @@ import explainers
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
 from server.cli import main
-from tests.server.support.gated_models import image_model
+from tests.explainers.support.explained import image_model
 from tests.support.vocabularies import byte_level
 
 # isort: split

@@ -43,7 +43,8 @@ def llama() -> Model:
     torch.manual_seed(0)
     tokenizer = without_end(whole_text(40))
     size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=40, bos_token_id=2, eos_token_id=3, initializer_range=0.3, **size)
+    size |= {"max_position_embeddings": 40, "bos_token_id": 2, "eos_token_id": 3}
+    config = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.3, **size)
     return explainers.wrap(LlamaForCausalLM(config).eval(), tokenizer=tokenizer)
 
 
