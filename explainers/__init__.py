@@ -14,6 +14,7 @@ from explainers.analysis.heads.similarity import SimilarityDecomposition, Withou
 from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
 from explainers.analysis.interactions import Interaction, input_interaction, interaction
+from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
 from explainers.analysis.summary import Summary, summarise
@@ -82,6 +83,7 @@ __all__ = [
     "Mix",
     "Model",
     "NamedLogits",
+    "PatchSimilarity",
     "Preprocessing",
     "Probability",
     "Region",
@@ -123,6 +125,7 @@ __all__ = [
     "method",
     "mix",
     "open",
+    "patch_similarity",
     "regions",
     "serve",
     "similarity_without_head",

@@ -163,6 +163,8 @@ class Model:
         ``at`` is as the task has it; None is the place that the model is surest of. A model without a task is given back as it is.
         Raises ExplainerError for a place that the input has not, and for several inputs, whose places differ.
         """
+        if at is None and self.reading is not None:
+            return self
         if self.task is None or self.raw_forward is None:
             if at is not None:
                 raise ExplainerError(f"{self.name} gives one answer to a whole input, so there is no place to choose in it: leave at= out.")

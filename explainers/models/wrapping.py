@@ -188,7 +188,7 @@ def wrap(
             "squashing": head_activation.kind,  # its name in 0.1
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
-            "task": None if the_task is None else the_task.name,
+            **({} if the_task is None else {"task": the_task.name, "place_control": the_task.control, "places_are": the_task.places_are}),
             "source": title,
             **_similarity(module, kind),
         },

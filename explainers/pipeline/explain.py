@@ -128,7 +128,8 @@ def explain(
         }
 
         def ask(given: Any) -> Any:
-            if side_model.task is None and at is None and reference is None:
+            is_placed = side_model.task is None or side_model.reading is not None
+            if is_placed and at is None and reference is None:
                 return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
             singles = singles_of(side_model, given)
             explanations = []

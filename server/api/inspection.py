@@ -11,7 +11,16 @@ from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
 from server.schemas.head_studies import SimilarityDecomposition, SimilarityRequest, WithoutHead, WithoutHeadRequest
-from server.schemas.studies import Contributions, ContributionsRequest, HeadMaps, HeadsRequest, Mix, MixRequest
+from server.schemas.studies import (
+    Contributions,
+    ContributionsRequest,
+    HeadMaps,
+    HeadsRequest,
+    Mix,
+    MixRequest,
+    PatchRequest,
+    PatchSimilarity,
+)
 from server.services import Use
 from server.studies import inspection
 from server.studies.study import study
@@ -46,6 +55,14 @@ async def layers(explanation_id: ExplanationId, body: HeadsRequest, request: Req
         request,
         kind="layers",
     )
+
+
+@router.post("/{id}/patch-similarity", response_model=PatchSimilarity, responses=events_of(study_events(PatchSimilarity)))
+async def patch_similarity(explanation_id: ExplanationId, body: PatchRequest, request: Request, services: Use) -> Response:
+    """How alike the patches of the picture are to the model: three principal components of their features as colours, and the cosine of
+    each patch's features with those of one.
+    """
+    return await study(services, explanation_id, partial(inspection.patch_similarity, patch=body.patch), request, kind="patch similarity")
 
 
 @router.post("/{id}/contributions", response_model=Contributions, responses=events_of(study_events(Contributions)))

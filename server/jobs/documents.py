@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from server.jobs.feed import Event, event
+from server.schemas.explanations import Answer
 
 #: States in which nothing more will happen.
 FINAL = ("done", "failed", "cancelled")
@@ -20,11 +21,7 @@ def new_identity() -> dict[str, str]:
 
 def started(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
     """The model has answered: what it says, and which maps will follow; while they are made, about how many seconds each takes."""
-    known = {
-        name: document[name]
-        for name in ("title", "output", "input", "windows", "prompts", "targets", "top", "abstention", "notes")
-        if name in document
-    }
+    known = {name: document[name] for name in Answer.model_fields if name in document}
     seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}
     return event(1, "started", {**known, "expected": document["methods"], **seconds})
 

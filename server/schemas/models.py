@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from explainers.models.inputs.types import ModelKind
+from explainers.models.tasks.task import Control
 from server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
 from server.schemas.methods import Variant
 
@@ -52,7 +53,9 @@ class ModelDetails(Schema):
     squashing: str | None = absent("What ``final_activation`` was called in 0.1.")
     class_token: bool = absent()
     library: str | None = absent()
-    task: str | None = absent("What it gives besides one row of logits a sample; null: that.")
+    task: str = absent("What it gives besides one row of logits a sample; left out where it gives that.")
+    place_control: Control = absent("How a page lets one choose a place of its output.")
+    places_are: str = absent("What may be sent as at.")
     source: str = absent()
     logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
     logit_bias: float = absent()

@@ -206,6 +206,25 @@ class HeadMaps(Study):
     blocks: list[HeadsOfBlock]
 
 
+class PatchRequest(Schema):
+    """Which patch the others are compared with."""
+
+    patch: int = Field(0, ge=0, description="Its number in raster order.")
+
+
+class PatchSimilarity(Study):
+    """How alike the patches of a picture are to the model."""
+
+    grid: Grid
+    source: str = Field(description="Which features are compared.")
+    colours: list[tuple[float, float, float]] = Field(
+        description="For each patch the first three principal components as red, green and blue, each from its smallest to its largest."
+    )
+    variance: list[float] = Field(description="The share of the variance that each component has.")
+    patch: tuple[int, int] = Field(description="The row and column of the one patch.")
+    cosines: list[float] = Field(description="Of each patch's features with those of the one.")
+
+
 class ContributionsRequest(Schema):
     """Whose blocks to take apart."""
 

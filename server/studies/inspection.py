@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import explainers
+from explainers.models.tasks.features import REFERENCE
 from explainers.records.targets import target_from_json
 from server.http.problems import Problem
 from server.lookup import find_target
@@ -19,7 +20,7 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
         detail = f"This text was read in {len(subject.document['windows'])} windows, and this looks inside the model at one text at a time."
         raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that the model takes whole, and ask for that.")
     clip = subject.model.kind == "clip"
-    inputs = {name: tensor for name, tensor in subject.tensors.items() if name == "pixel_values" or not clip}
+    inputs = {name: tensor for name, tensor in subject.tensors.items() if name == "pixel_values" or (not clip and name != REFERENCE)}
     return {
         "model": subject.model,
         "inputs": inputs,
@@ -38,6 +39,13 @@ def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
     """The maps of the heads."""
     session = explainers.Session(**question(subject, wanted.target))
     return dict(explainers.head_maps(session, wanted.quantity, token=wanted.token, block=wanted.block, head=wanted.head).to_json())
+
+
+def patch_similarity(subject: Subject, patch: int) -> dict[str, Any]:
+    """The patches of the picture as the model's features have them, and which are like one of them, a number in raster order."""
+    asked = question(subject, None)
+    found = explainers.patch_similarity(subject.model, asked["inputs"])
+    return found.to_json(*divmod(patch, found.grid[1]))
 
 
 def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:

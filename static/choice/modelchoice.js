@@ -33,9 +33,10 @@ const facts = (/** @type {Model} */ { details, device }) =>
 /**
  * What a model knows, in words, from the names of its classes.
  * @param {string[]} labels
+ * @param {boolean} isClip whether it is asked with words in place of classes
  */
-function knows(labels) {
-  if (!labels.length) return "any words will do";
+function knows(labels, isClip) {
+  if (!labels.length) return isClip ? "any words will do" : "it gives features";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 
@@ -261,7 +262,8 @@ export class ModelChoice {
     const { kind, embedded, photos, description } = /** @type {Model} */ (this.current);
     const what = GIVEN[this.kind] ?? (photos ? "a photo" : isSample ? "the model of this sample" : "a picture");
     const purpose = kind === "image" && embedded && !photos ? `. ${description}` : ""; // what it is for, where that is not photos
-    byId("model-why").textContent = `${this.chosen ? "your choice" : what}: ${knows(labels)}${purpose}`;
+    byId("model-why").textContent =
+      `${this.chosen ? "your choice" : what}: ${knows(labels, this.kind === "clip")}${purpose}`;
   }
 
   /** @param {string} name */

@@ -950,8 +950,12 @@ export interface ModelDetails {
   squashing?: string | null;
   class_token?: boolean;
   library?: string | null;
-  /** What it gives besides one row of logits a sample; null: that. */
-  task?: string | null;
+  /** What it gives besides one row of logits a sample; left out where it gives that. */
+  task?: string;
+  /** How a page lets one choose a place of its output. */
+  place_control?: "words" | "patches" | "boxes" | "region" | "list";
+  /** What may be sent as at. */
+  places_are?: string;
   source?: string;
   /** Of a CLIP model: logit = logit_scale * cosine + logit_bias. */
   logit_scale?: number;
@@ -1068,6 +1072,31 @@ export interface OwnModelLimits {
   paths: boolean;
   most_mb: number;
   why?: string | null;
+}
+
+/** Which patch the others are compared with. */
+export interface PatchRequest {
+  /** Its number in raster order. */
+  patch?: number;
+}
+
+/** How alike the patches of a picture are to the model. */
+export interface PatchSimilarity {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  grid: [number, number];
+  /** Which features are compared. */
+  source: string;
+  /** For each patch the first three principal components as red, green and blue, each from its smallest to its largest. */
+  colours: [number, number, number][];
+  /** The share of the variance that each component has. */
+  variance: number[];
+  /** The row and column of the one patch. */
+  patch: [number, number];
+  /** Of each patch's features with those of the one. */
+  cosines: number[];
 }
 
 /** Where an explanation that is being made will be. */
@@ -1957,6 +1986,13 @@ export interface StudyDone_Interaction_ {
 }
 
 export interface StudyDone_Mix_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_PatchSimilarity_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";

@@ -74,6 +74,13 @@ const DRAWERS = [
     load: () => import("./inputinteraction.js"),
   },
   {
+    id: "patchsimilarity",
+    kinds: ["image"],
+    title: "Which patches are alike",
+    says: "The features of the patches as colours, and every patch that is like the one you point at.",
+    load: () => import("./patchsimilarity.js"),
+  },
+  {
     id: "mixer",
     title: "Rule mixer",
     says: "Switch the way back through the model operator by operator, and see what it does to a map.",

@@ -11,6 +11,7 @@ import { Compare } from "./compare.js";
 import { isWithheld } from "./overview.js";
 
 /**
+ * @import { PlaceChoice } from "../choice/placechoice.js"
  * @import { Target } from "../core/schemas.js"
  * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
@@ -34,6 +35,8 @@ const targetLine = ({ logit, probability, against }) =>
 export class ClassPage {
   /** @type {Versus | undefined} once several classes are explained */
   versus;
+  /** @type {PlaceChoice | undefined} once a model with a task is asked */
+  places;
 
   /**
    * kind   "image", "text" or "molecule"
@@ -68,6 +71,7 @@ export class ClassPage {
         this.classes.show(info.top, info.targets, info.output, isWithheld(info.abstention));
         this.compare.follow(info);
         this.samples.mark(question.input.sample);
+        void this.#showPlaces(info);
         return page.started(info, question, isNew);
       },
       method: (map, job) => {
@@ -113,6 +117,18 @@ export class ClassPage {
       },
       byId("input-problem"),
     );
+  }
+
+  /**
+   * Which place of the output is asked about, and which others there are: of models with a task.
+   * @param {Started} info
+   */
+  async #showPlaces(info) {
+    if (info.place && !this.places) {
+      const [{ PlaceChoice }] = await Promise.all([import("../choice/placechoice.js"), styled("workbench/places.css")]);
+      this.places ??= new PlaceChoice(byId("classes"), this.workbench);
+    }
+    this.places?.show(info);
   }
 
   /** The plates of several classes, which a page of one class does without. */

@@ -42,6 +42,8 @@ export class Headline {
     this.naming = [naming.button, naming.form];
     this.title = el("p", { class: "own-title", hidden: true });
     byId("question").parentNode.before(this.title);
+    this.place = el("span"); // of the output that is asked about, where it has several
+    byId("question").append(this.place);
   }
 
   #sharing() {
@@ -57,6 +59,7 @@ export class Headline {
     const isClip = this.workbench.kind === "clip";
     // a new one: the closing mark of the one before would move
     byId("answer").replaceWith(el("q", { id: "answer" }, spokenAll(info.targets)));
+    this.place.textContent = info.place && info.output !== "regression" ? ` of “${info.place.label}”` : "";
     byId("asking").textContent = askingLine(info, isClip);
     this.#entitle();
     byId("notes").replaceChildren(

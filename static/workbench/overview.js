@@ -4,7 +4,7 @@ import { number, percent } from "../core/dom.js";
 import { aloneOf, spoken } from "../core/targets.js";
 
 /**
- * @import { Abstention, PromptInput, Target } from "../core/schemas.js"
+ * @import { Abstention, OutputPlace, PromptInput, Target } from "../core/schemas.js"
  * @import { Known } from "./types.js"
  */
 
@@ -60,12 +60,14 @@ const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
 /**
  * What is asked, before the answer in quotation marks: only what the model says is called so. Of prompts that are not
  * in the picture nothing was found.
- * @param {{abstention?: Abstention, prompts?: PromptInput[], targets: Target[], top?: Target[]}} options
+ * @param {{abstention?: Abstention, place?: OutputPlace, output?: string, prompts?: PromptInput[], targets: Target[],
+ *   top?: Target[]}} options
  * @param {boolean} isClip
  * @returns {string}
  */
-export function askingLine({ abstention, prompts, targets, top = [] }, isClip) {
+export function askingLine({ abstention, place, output, prompts, targets, top = [] }, isClip) {
   if (!isClip) {
+    if (place && output === "regression") return "What speaks for";
     const isFirst = targets.length === 1 && !targets[0].against && aloneOf(targets[0]) === top[0]?.label;
     if (!isFirst) return "What speaks for";
     return abstention && !isDoubt(abstention) ? "What speaks for its nearest guess," : "What made it say";

@@ -21,6 +21,8 @@
  * @property {string | null} model
  * @property {string} side whose tokens get the scores
  * @property {Wish} targets
+ * @property {string | null} at the place of the output that is asked about, of a model with a task
+ * @property {Blob | null} reference the picture that it is compared with
  * @property {string[]} methods specs; none: the usual ones
  * @property {ModelInfo | null} modelInfo
  * @property {string | null} id of the explanation that answers it, once the server took it

@@ -73,7 +73,17 @@ export class Workbench {
     this.received = [];
     const { model, side, methods } = address;
     /** @type {Question} the newest one */
-    this.question = { input: null, model, side, targets: {}, methods, modelInfo: null, id: null };
+    this.question = {
+      input: null,
+      model,
+      side,
+      targets: {},
+      at: null,
+      reference: null,
+      methods,
+      modelInfo: null,
+      id: null,
+    };
     this.view = new Store(address.view);
     this.focus = new Store({ at: address.focus, locked: address.focus >= 0 });
     this.subject = new Store(NOTHING); // the explanation on show; `info` is what the model said
@@ -174,19 +184,25 @@ export class Workbench {
   }
 
   /**
-   * Ask the newest question with some of its parts changed: {input, model, side, targets, methods}. `targets` is
-   * {target} or {prompt}, with what is asked of each: {against, read}. `listed` is the name of the model whose classes
+   * Ask the newest question with some of its parts changed: {input, model, side, targets, at, reference, methods}.
+   * `targets` is {target} or {prompt}, with what is asked of each: {against, read}. Another input or model has other
+   * places. `listed` is the name of the model whose classes
    * the targets were picked from: it is asked where the question's own does not know them. Problems are shown at
    * `place`, and then all stays as it was.
-   * @param {{listed?: string | null, input?: Input, model?: string, side?: string, targets?: Wish,
-   *   methods?: string[]}} change
+   * @param {{listed?: string | null, input?: Input, model?: string, side?: string, targets?: Wish, at?: string | null,
+   *   reference?: Blob | null, methods?: string[]}} change
    * @param {HTMLElement} [place]
    * @returns {Promise<void>}
    */
   async ask({ listed = null, ...change }, place = byId("results-problem")) {
-    const { input, model, side, targets, methods } = { ...this.question, ...change };
+    const isElsewhere = (change.input ?? this.question.input) !== this.question.input || Boolean(change.model);
+    const { input, model, side, targets, at, reference, methods } = {
+      ...this.question,
+      ...(isElsewhere ? { at: null, reference: null } : {}),
+      ...change,
+    };
     /** @type {Question} */
-    const question = { input, model, side, targets, methods, modelInfo: null, id: null };
+    const question = { input, model, side, targets, at, reference, methods, modelInfo: null, id: null };
     this.question = question;
     try {
       if (!input) return void (await this.#turn(question));
@@ -254,7 +270,7 @@ export class Workbench {
    */
   async #fields(question, input, listed) {
     await this.#opened;
-    const { side, targets, methods } = question;
+    const { side, targets, at, reference, methods } = question;
     await this.page.load?.({ count: (targets.target ?? targets.prompt ?? []).length, side });
     let modelInfo = await this.modelInfoOf(question.model, side);
     const { labels } = modelInfo.detail;
@@ -267,6 +283,8 @@ export class Workbench {
       ...inputFields,
       side: side === "text" ? "text" : null,
       ...targets,
+      at,
+      reference,
       methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
       order: modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual).map(({ spec }) => spec),
     };

@@ -4,41 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 import torch
 from PIL import Image
 from torch.nn import functional as F
 
-import explainers
-from explainers.models.inputs.images import Preprocessing
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.vocabularies import wordpiece
-
-# isort: split
-from transformers import BertConfig, BertForTokenClassification, Dinov2Config, Dinov2Model
-
-SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-TEXT = "the good movie, not a bad film"
-
-
-@cache
-def token_classifier() -> explainers.Model:
-    torch.manual_seed(0)
-    tokenizer = wordpiece(30)
-    config = BertConfig(
-        vocab_size=len(tokenizer), intermediate_size=64, max_position_embeddings=32, num_labels=2, id2label={0: "O", 1: "LOC"}, **SIZE
-    )
-    return explainers.wrap(BertForTokenClassification(config).eval(), name="names", tokenizer=tokenizer)
-
-
-@cache
-def backbone() -> explainers.Model:
-    torch.manual_seed(0)
-    module = Dinov2Model(Dinov2Config(image_size=56, patch_size=14, mlp_ratio=2, **SIZE)).eval()
-    return explainers.wrap(module, name="backbone", preprocess=Preprocessing(resize=(56, 56), fit="squash"))
+from tests.support.task_models import TEXT, backbone, token_classifier
 
 
 @pytest.fixture
