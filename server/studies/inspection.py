@@ -43,9 +43,8 @@ def heads(subject: Subject, wanted: HeadsRequest) -> dict[str, Any]:
 
 def patch_similarity(subject: Subject, patch: int) -> dict[str, Any]:
     """The patches of the picture as the model's features have them, and which are like one of them, a number in raster order."""
-    asked = question(subject, None)
-    found = explainers.patch_similarity(subject.model, asked["inputs"])
-    return found.to_json(*divmod(patch, found.grid[1]))
+    similarity = explainers.patch_similarity(subject.model, question(subject, None)["inputs"])
+    return similarity.to_json(*divmod(patch, similarity.grid[1]))
 
 
 def contributions(subject: Subject, spec: str, label: str | None) -> dict[str, Any]:

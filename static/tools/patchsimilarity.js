@@ -1,4 +1,4 @@
-// Which patches are alike: three principal components of the features as colours, and the cosine of each patch with one.
+// Which patches are alike: principal components of the features as colours, and the cosine of each patch with one.
 
 import { explanationPath, sendJSON } from "../core/api.js";
 import { limits } from "../core/colour.js";

@@ -11,7 +11,7 @@ import { Compare } from "./compare.js";
 import { isWithheld } from "./overview.js";
 
 /**
- * @import { PlaceChoice } from "../choice/placechoice.js"
+ * @import { PlaceChoice } from "./placechoice.js"
  * @import { Target } from "../core/schemas.js"
  * @import { Started, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
@@ -125,7 +125,7 @@ export class ClassPage {
    */
   async #showPlaces(info) {
     if (info.place && !this.places) {
-      const [{ PlaceChoice }] = await Promise.all([import("../choice/placechoice.js"), styled("workbench/places.css")]);
+      const [{ PlaceChoice }] = await Promise.all([import("./placechoice.js"), styled("workbench/places.css")]);
       this.places ??= new PlaceChoice(byId("classes"), this.workbench);
     }
     this.places?.show(info);

@@ -7,7 +7,7 @@ import { named } from "../core/search.js";
 /**
  * @import { OutputPlace } from "../core/schemas.js"
  * @import { Started } from "../core/types.js"
- * @import { Workbench } from "../workbench/workbench.js"
+ * @import { Workbench } from "./workbench.js"
  */
 
 /** What the choice is called, by the way in which it is made. */
