@@ -139,7 +139,7 @@ RESULTS := scenes-vit-on-scenes scenes-vit-ablations-attention scenes-vit-ablati
 	scenes-vit-sanity photos-vit-sanity reviews-bert-sanity clip-sanity \
 	scenes-vit-sanity-slow photos-vit-sanity-slow reviews-bert-sanity-slow clip-sanity-slow
 RESULTS_DATA := photos-vit-on-coco:coco clip-on-coco-pairs:coco reviews-bert-on-sst-2:sst2 reviews-bert-on-imdb:imdb \
-	reviews-bert-on-eraser-movies:eraser
+	reviews-bert-on-eraser-movies:eraser molecules-on-ames:ames molecules-on-toxicophores:ames
 
 # $(call measure,NAME,OPTIONS): the run of experiments/NAME.toml, its reports in docs/results/NAME. A run that was stopped goes on: its rows
 # are kept in build/results.
@@ -154,9 +154,9 @@ endef
 results: $(VENV)/installed-test
 	$(foreach name,$(RESULTS),$(call measure,$(name),))
 
-# DATA is a folder with coco, sst2, imdb and eraser in it, each as docs/evaluation.md says that its publisher lays it out.
+# DATA is a folder with coco, sst2, imdb, eraser and ames in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test
-	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2, imdb and eraser in it" >&2; exit 2; }
+	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2, imdb, eraser and ames in it" >&2; exit 2; }
 	$(foreach run,$(RESULTS_DATA),$(call measure,$(word 1,$(subst :, ,$(run))),--data $(DATA)/$(word 2,$(subst :, ,$(run)))))
 
 # It needs none of what Vitrine needs.

@@ -18,6 +18,7 @@ EVALUATIONS = {
     "photos-vit": "embedded.evaluation.photos",
     "clip": "embedded.evaluation.clip",
     "reviews-bert": "embedded.evaluation.reviews",
+    "molecules": "embedded.evaluation.molecules",
     "all": "embedded.evaluation.size_and_load_time",
 }
 #: The same of models that ``vitrine train`` makes and that are not embedded.

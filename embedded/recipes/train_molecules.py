@@ -1,9 +1,10 @@
 """``molecules``: a small graph Transformer that says whether a molecule is mutagenic, by the Ames test.
 
 It learns from the benchmark of Hansen et al. (2009), whose file is no part of Vitrine. The molecules are parted into fifths by their CAS
-numbers, and five models are trained, each without one fifth. The first is the model: its fifth is the test split. The answers of the others
-about the fifths that they never saw say how sure probabilities may be. With ``--scaffolds`` five more are trained, each without a fifth of
-the ring systems (Bemis and Murcko, J. Med. Chem. 39, 1996): what is asked then is further from what was learned.
+numbers, and five models are trained, or as many as ``--folds`` says, each without one fifth. The first is the model: its fifth is the test
+split. The answers of the others about the fifths that they never saw say how sure probabilities may be. With ``--scaffolds`` more are
+trained, each without a fifth of the ring systems (Bemis and Murcko, J. Med. Chem. 39, 1996): what is asked then is further from what was
+learned.
 
 Every atom may be masked: in some batches a share of them is, so that taking atoms away to test a map stays within what the model knows.
 """
@@ -30,6 +31,7 @@ from embedded.recipes.calibration import fitted, write
 from embedded.recipes.training import fit
 from explainers.datasets import open_dataset
 from explainers.datasets.molecules import FOLDS, MUTAGENICITY, fold_of
+from explainers.errors import ExplainerError
 from explainers.models.fingerprints import FINGERPRINTS_FILE, fingerprints_of, nearest_similarity
 from explainers.models.inputs.molecule_graphs import ATOM_FEATURES, BONDS, DISTANCES, graph_of, padded
 from explainers.models.inputs.molecules import read_molecule
@@ -159,7 +161,7 @@ def calibration(examples: Sequence[Example], folds: Sequence[dict[str, Tensor]])
     labels = torch.cat([fold["labels"] for fold in folds[1:]])
     right = logits.argmax(1) == labels
     probabilities = fitted(logits, right)
-    likeness = torch.cat([torch.tensor(likeness_of(examples, fold)) for fold in range(1, FOLDS)])
+    likeness = torch.cat([torch.tensor(likeness_of(examples, fold)) for fold in range(1, len(folds))])
     line = round(float(likeness.quantile(UNLIKE)), 3)
     below = likeness < line
     measured = (
@@ -177,12 +179,12 @@ def likeness_of(examples: Sequence[Example], fold: int) -> list[float]:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train the folds, and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    """Train the folds, and write the model folder ``args.out`` (arguments: ``add_arguments``). Raises ExplainerError for too few folds."""
+    if not 2 <= args.folds <= FOLDS or not 0 <= args.scaffolds <= FOLDS:
+        raise ExplainerError(f"--folds must be 2 to {FOLDS}, one of them for the calibration, and --scaffolds 0 to {FOLDS}")
     examples = read_examples(args.data)
-    folds = [run_fold(examples, "random", fold, args) for fold in range(FOLDS)]
-    kinds = {"random": folds}
-    if args.scaffolds:
-        kinds["scaffold"] = [run_fold(examples, "scaffold", fold, args) for fold in range(FOLDS)]
+    folds = [run_fold(examples, "random", fold, args) for fold in range(args.folds)]
+    kinds = {"random": folds, "scaffold": [run_fold(examples, "scaffold", fold, args) for fold in range(args.scaffolds)]}
     save(folds[0], [example for example in examples if example.fold != 0], args.out)
     write(args.out, calibration(examples, folds))
     table = {kind: [figures(fold["logits"], fold["labels"]) for fold in each] for kind, each in kinds.items()}
@@ -203,6 +205,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="ames_hansen.csv or .csv.xz of Hansen et al., or the folder that holds it")
     parser.add_argument("--out", type=Path, required=True, help="folder the model is written to")
     parser.add_argument("--epochs", type=int, default=20, help="how often each molecule is learned from (default 20)")
-    parser.add_argument("--scaffolds", action="store_true", help="also train five models each without a fifth of the ring systems")
+    parser.add_argument("--folds", type=int, default=FOLDS, help=f"how many fifths are each left out once, 2 to {FOLDS} (default {FOLDS})")
+    parser.add_argument(
+        "--scaffolds", type=int, default=0, metavar="N", help="also leave out so many fifths of the ring systems (default 0)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--resume", action="store_true", help="go on from the folds in --out")

@@ -12,6 +12,7 @@ import torch
 import explainers
 from embedded.recipes import train_molecules
 from embedded.recipes.train_molecules import FOLDS_FILE, fold_file
+from explainers import ExplainerError
 from explainers.datasets.molecules import FOLDS, fold_of
 
 SMILES = ("Cc1ccccc1[N+](=O)[O-]", "CCO", "Nc1ccccc1", "CC(=O)O", "C1OC1C", "CCCC")
@@ -39,14 +40,14 @@ def arguments(data: Path, out: Path, *more: str) -> argparse.Namespace:
 
 def test_a_folder_is_written_that_loads_and_answers_as_its_first_fold(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    train_molecules.train(arguments(data, out, "--scaffolds"))
+    train_molecules.train(arguments(data, out, "--folds", "2", "--scaffolds", "1"))
     model = explainers.load(out)
     assert tuple(model.labels) == ("not mutagenic", "mutagenic")
     assert model.fingerprints is not None
     assert len(model.fingerprints) == (FOLDS - 1) * len(SMILES)
     assert [line.kind for line in model.calibration.thresholds] == ["unlike_training"]
     table = json.loads((out / FOLDS_FILE).read_text("utf-8"))
-    assert {kind: len(rows) for kind, rows in table.items()} == {"random": FOLDS, "scaffold": FOLDS}
+    assert {kind: len(rows) for kind, rows in table.items()} == {"random": 2, "scaffold": 1}
     assert all(row["molecules"] == len(SMILES) for row in table["random"])
     first = train_molecules.load_file(fold_file(out, "random", 0))
     answers = torch.cat([model.forward(model.tensors(smiles)) for smiles in SMILES])
@@ -63,3 +64,8 @@ def test_a_fold_that_is_there_is_not_trained_again(data: Path, tmp_path: Path, m
     batches = train_molecules.batches(examples, 0, 0)
     firsts = [next(batches) for _ in range(3)]
     assert torch.equal(next(train_molecules.batches(examples, 0, 2))[1], firsts[2][1])  # a training that goes on sees what it would have
+
+
+def test_one_fold_leaves_nothing_to_calibrate_on(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="--folds must be 2 to 5"):
+        train_molecules.train(arguments(data, tmp_path / "out", "--folds", "1"))
