@@ -13,6 +13,13 @@ import { learnRules } from "./rules.js";
 export const FEATURED_METHOD = "fullgrad_plus:libra";
 
 /**
+ * Whether it compares patches with prompts: forward passes give its maps of all prompts at once, before any other's.
+ * @param {{family?: string}} variant
+ * @returns {boolean}
+ */
+export const isForwardOnly = ({ family }) => family === "similarity";
+
+/**
  * Whether it explains anything: the control is drawn at random, to be compared with.
  * @param {{family?: string}} variant
  * @returns {boolean}

@@ -5,6 +5,7 @@ import { likewise, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";
 import { mapControls, more } from "../core/controls.js";
 import { byId, el, number, percent, say, styled } from "../core/dom.js";
+import { isForwardOnly } from "../core/registry.js";
 import { Input } from "../inputs/input.js";
 import { acceptPictures } from "../inputs/pictures.js";
 import { Prompts } from "../inputs/prompts.js";
@@ -56,6 +57,8 @@ const workbench = new Workbench("clip", {
     return plateSet;
   },
   giving: (input, model) => picture.await(input, model),
+  // who looks at the regions of several prompts sees them before any map that goes back through the model
+  comesFirst: (variant, { prompt }) => regions.node.open && (prompt?.length ?? 0) > 1 && isForwardOnly(variant),
   refused() {
     picture.restore();
     prompts.known();

@@ -36,6 +36,18 @@ export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total
  */
 export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
 
+/**
+ * How well the method did where it was measured, in a sentence; empty where it was not.
+ * @param {Variant} variant
+ * @returns {string}
+ */
+export function measuredLine({ standing }) {
+  if (!standing) return "";
+  const { metric, value, random, here, model, measured } = standing;
+  const where = `${here ? "" : `With ${model}, not this model, `}on ${measured}: `;
+  return `${where[0].toUpperCase()}${where.slice(1)}“${metric.title}” ${figure(metric, value)}, ${figure(metric, random)} for a random map.`;
+}
+
 /** @param {Standing} standing */
 const among = ({ ties }) =>
   ties > 1 ? `It is among ${ties} methods that cannot be told from the best` : "It was measured best";

@@ -3,16 +3,17 @@
 
 import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
-import { FEATURED_METHOD } from "../core/registry.js";
+import { FEATURED_METHOD, isForwardOnly } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
 import { drawnScores } from "../maps/heatmap.js";
+import { measuredLine } from "../plates/recommendation.js";
 
 /**
  * @import { Target } from "../core/schemas.js"
- * @import { Focus, Grid } from "../core/types.js"
+ * @import { Focus, Grid, Variant } from "../core/types.js"
  * @import { Drawable } from "../maps/types.js"
  * @import { WorkbenchView } from "../plates/types.js"
  */
@@ -31,6 +32,8 @@ export const COLOURS = [
 ];
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
+const FORWARD_ONLY =
+  "The cosine of each patch with each prompt, for all prompts from the same forward passes; no share of the model's score.";
 /** @type {number} */
 export const NOBODY = -1;
 
@@ -175,6 +178,7 @@ export class Regions {
       id: "regions-method",
       on: { change: () => view.set({ regions: this.method.value }) },
     });
+    this.trust = el("p", { class: "quiet" }); // what kind of maps are compared, and how good they were measured to be
     this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     this.take = el("p", { class: "take" });
@@ -185,6 +189,7 @@ export class Regions {
       "div",
       { class: "side waiting" },
       el("div", { class: "pick" }, el("label", { for: "regions-method" }, "By the maps of"), this.method),
+      this.trust,
       threshold,
       this.legend,
       this.reading,
@@ -211,13 +216,23 @@ export class Regions {
   }
 
   /**
-   * The spec whose maps are compared: the one of the address where it can be, else the usual one.
+   * The spec whose maps are compared: the one of the address where it can be, else one whose maps are there first.
    * @returns {string | undefined}
    */
   get spec() {
-    const able = this.#able().map((variant) => variant.spec);
+    return this.#chosen()?.spec;
+  }
+
+  /** @returns {Variant | undefined} */
+  #chosen() {
+    const able = this.#able();
     const { regions } = this.workbench.view.value;
-    return able.includes(regions) ? regions : able.includes(FEATURED_METHOD) ? FEATURED_METHOD : able[0];
+    return (
+      able.find(({ spec }) => spec === regions) ??
+      able.find(isForwardOnly) ??
+      able.find(({ spec }) => spec === FEATURED_METHOD) ??
+      able[0]
+    );
   }
 
   #able() {
@@ -233,7 +248,11 @@ export class Regions {
   draw(targets = this.targets) {
     this.targets = targets;
     this.side.classList.toggle("waiting", !targets.length);
-    const { spec } = this;
+    const variant = this.#chosen();
+    const spec = variant?.spec;
+    this.trust.textContent = variant
+      ? [isForwardOnly(variant) && FORWARD_ONLY, measuredLine(variant)].filter(Boolean).join(" ")
+      : "";
     this.method.replaceChildren(
       ...this.#able().map((variant) =>
         el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),

@@ -27,7 +27,7 @@ import { ToolStates } from "./toolstates.js";
 
 /**
  * @import { Sample } from "../core/schemas.js"
- * @import { ProblemFields, ScoreMap, Started, Subject, Wish } from "../core/types.js"
+ * @import { ProblemFields, ScoreMap, Started, Subject, Variant, Wish } from "../core/types.js"
  * @import { Input } from "../inputs/input.js"
  * @import { PlateSet } from "../plates/plate.js"
  * @import { ModelInfo, PageSteps, Question, TakenQuestion } from "./types.js"
@@ -278,6 +278,9 @@ export class Workbench {
       modelInfo = await this.modelInfoOf(listed, side);
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
     const inputFields = await input.fields();
+    const plates = modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual);
+    /** @param {Variant} variant */
+    const comesFirst = (variant) => Boolean(this.page.comesFirst?.(variant, targets));
     const fields = {
       model: question.model,
       ...inputFields,
@@ -286,7 +289,9 @@ export class Workbench {
       at,
       reference,
       methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
-      order: modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual).map(({ spec }) => spec),
+      order: [...plates.filter(comesFirst), ...plates.filter((variant) => !comesFirst(variant))].map(
+        ({ spec }) => spec,
+      ),
     };
     await check(/** @type {any} */ (fields));
     return fields;

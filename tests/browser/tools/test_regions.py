@@ -32,6 +32,17 @@ PAINTED = """
 """
 
 
+# Notes in which order the maps of each question are wanted.
+ORDERS = """
+window.orders = [];
+const send = window.fetch;
+window.fetch = (address, options = {}) => {
+  if (options.body instanceof FormData) window.orders.push(options.body.getAll("order"));
+  return send(address, options);
+};
+"""
+
+
 def lists(document: dict[str, Any], spec: str) -> NDArray[np.float64]:
     """(prompts, patches): the maps of a method on one unit."""
     maps = [attribution for attribution in document["maps"] if attribution["method"] == spec]
@@ -121,6 +132,25 @@ def test_every_patch_is_won_by_the_prompt_with_the_largest_score(desk: Visit) ->
     check_shares(desk, document, UNSIGNED, 0.3)
     moved, what = desk.shift()
     assert moved < 0.01, what
+
+
+def test_the_regions_of_forward_passes_alone_come_first(desk: Visit) -> None:
+    """Where they are open, what compares patches with prompts is asked for before all other maps, and painted unless another is chosen."""
+    desk.page.add_init_script(ORDERS)
+    desk.open(f"/prompt?methods={SIGNED}&methods=maskclip&{ASKED}")
+    desk.page.get_by_text("which prompt wins where").click()
+    painting = desk.page.locator(".painting")
+    expect(painting.get_by_label("By the maps of")).to_have_value("maskclip")
+    expect(painting).to_contain_text("cosine of each patch with each prompt")
+    assert desk.query["regions"] == ["maskclip"]
+    check_shares(desk, desk.document(), "maskclip", 0.05)
+    before = desk.id
+    desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a spoon")
+    desk.page.get_by_role("button", name="Look for these").click()
+    desk.next_maps(before)
+    assert desk.page.evaluate("() => orders") == [[SIGNED, "maskclip"], ["maskclip", SIGNED]]
+    painting.get_by_label("By the maps of").select_option(SIGNED)
+    expect(painting).not_to_contain_text("cosine of each patch with each prompt")
 
 
 def test_lines_that_are_pasted_are_prompts_and_a_ready_set_is_taken(desk: Visit) -> None:

@@ -42,6 +42,14 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     assert "next measure" not in compute(ADVICE, [variant(1, standing=second)])["says"]  # told apart by the first
 
 
+def test_a_line_says_what_a_method_was_measured_to_be() -> None:
+    line = "async (variant) => (await script('plates/recommendation.js')).measuredLine(variant)"
+    said = "60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009%, 3.00\u2009% for a random map."
+    assert compute(line, variant(5)) == f"On {said}"
+    assert compute(line, variant(5, standing={"here": False})) == f"With photos-vit, not this model, on {said}"
+    assert compute(line, variant(None)) == ""
+
+
 def test_a_model_that_was_not_measured_is_told_whose_order_it_has() -> None:
     said = compute(ADVICE, [variant(1, standing={"here": False})])
     assert said["title"] == "Not measured with this model."
