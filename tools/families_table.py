@@ -34,6 +34,7 @@ NEEDS = {
     "positions": "of images, position embeddings added to the patches before the blocks",
     "mask_token": "of texts, a tokenizer with a mask token to hide words with",
     "parts": "attention whose queries, keys, values and output projection can be read in the last block",
+    "attention_input": "attention whose queries, keys and values are linear maps of one row of tokens, in every block",
     "image": "an image",
     "patch_features": "of images beside prompts, a head that reads a class token, in whose place a patch can be put",
 }

@@ -42,6 +42,7 @@ def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fi
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
+        "attention_inputs": lambda: structure.attention_inputs,
         "attentions": lambda: structure.attentions,
         "contexts": lambda: [None if parts is None else parts.output for parts in structure.parts],
         "class_attentions": lambda: structure.class_attention.attentions,

@@ -21,6 +21,7 @@ class Role(Enum):
 
     PIXELS        those of the image
     GATE          a bounded curve, a factor of what it lets through
+    CURVE         what an activation gave, the gate of a gated layer where it multiplies a path
     SCALE         the factor of a normalisation
     SHIFT         a constant that is part of a normalisation
     SCORES        a product of two paths, such as queries and keys
@@ -33,6 +34,7 @@ class Role(Enum):
 
     PIXELS = auto()
     GATE = auto()
+    CURVE = auto()
     SCALE = auto()
     SHIFT = auto()
     SCORES = auto()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 #: Fields of :class:`Signals` that a backward pass can be asked for: the name of one, or of one block alone: ``attentions[-1]``.
 Fields = frozenset[str]
-PER_BLOCK = ("block_inputs", "block_outputs", "attentions", "contexts", "class_attentions", "class_contexts")
+PER_BLOCK = ("block_inputs", "block_outputs", "attention_inputs", "attentions", "contexts", "class_attentions", "class_contexts")
 ALL: Fields = frozenset([*PER_BLOCK, "pooling", "placed", "pixels", "bias"])
 #: What the account of a rule is made of: what arrives at x^1, and the bias terms on the way.
 ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
@@ -48,6 +48,7 @@ class Signals:
 
     block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
     block_outputs per block (B, S, D)
+    attention_inputs  per block (B, S, D): signal at what attention is given; None where queries, keys and values come from no one tensor
     attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
     contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
     pooling       (B, H, queries, S): signal at the attention with which the head pools the tokens; None where it does not
@@ -77,6 +78,7 @@ class Signals:
     unruled: frozenset[str]
     seconds: float
     placed: Tensor | None = None
+    attention_inputs: tuple[Tensor | None, ...] = ()
     class_attentions: tuple[Tensor, ...] = ()
     class_contexts: tuple[Tensor | None, ...] = ()
     missing: Tensor | None = None

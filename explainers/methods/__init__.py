@@ -18,6 +18,7 @@ for _module in (
     "hybrids",
     "decomposition",
     "gradients",
+    "norm_cams",
     "paths",
     "flow",
     "similarity",

@@ -41,6 +41,7 @@ METHOD_NEEDS = {
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
+    "attention_input": "attention whose queries, keys and values are made of one row of tokens",
     "positions": "position embeddings added to the patches",
     "image": "an image",
     "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",

@@ -64,6 +64,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             f"the last block of {name} does not compute attention as one call whose queries, keys, values and "
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
+    if any(x is None for x in recording.structure.attention_inputs):
+        lacks["attention_input"] = f"{name} has blocks whose queries, keys and values are not made of one row of its tokens alone."
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "

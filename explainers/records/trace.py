@@ -143,6 +143,11 @@ class Trace:
         return [x.detach() for x in self.recording.block_outputs]
 
     @property
+    def attention_inputs(self) -> list[Tensor]:
+        """Per block (B, S, D): what attention is given, LN(x) in most models. Raises ExplainerError where a block has none."""
+        return [_require_attention_input(x, i).detach() for i, x in enumerate(self.recording.structure.attention_inputs)]
+
+    @property
     def attentions(self) -> list[Tensor]:
         """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
         return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
@@ -277,6 +282,17 @@ class Trace:
         return self.signals_with("block_outputs").block_outputs
 
     @property
+    def attention_input_grads(self) -> list[Tensor]:
+        """Signal at what each block's attention is given, (B, S, D)."""
+        signals = self.signals_with("attention_inputs").attention_inputs
+        return [_require_attention_input(x, i) for i, x in enumerate(signals)]
+
+    def attention_input_grad(self, block: int) -> Tensor:
+        """The same of one block, counted from 0 or from -1 back."""
+        signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
+        return _require_attention_input(signals[block], block % len(signals))
+
+    @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
         return [_require_attention(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
@@ -394,6 +410,12 @@ def _require_attention(attention: Tensor | None, block: int) -> Tensor:
     if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
     return attention
+
+
+def _require_attention_input(x: Tensor | None, block: int) -> Tensor:
+    if x is None:
+        raise ExplainerError(f"The queries, keys and values of block {block + 1} of this model are made of no one row of tokens.")
+    return x
 
 
 def parts_of_last(

@@ -149,11 +149,22 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
     return sub(rec, torch.sub, other, input, alpha=alpha)
 
 
+def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
+    """The role of a factor; that of a curve where an activation gave it, also one that is written out as x times a gate."""
+    known, node = role(rec, x), rec.nodes.of(x)
+    while known is None and node is not None and node.operator is op.Scale:
+        (node,) = node.paths
+    if known is not None or node is None:
+        return known
+    is_written_out = node.operator is op.Mul and Role.GATE in node.settings["roles"]
+    return Role.CURVE if node.operator is op.Activation or is_written_out else None
+
+
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
     """a b, element-wise."""
     if rec.active(input) and rec.active(other):
-        return rec.run(op.Mul, input, other, (role(rec, input), role(rec, other)))
+        return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
         return input * other
     x, c = (input, other) if rec.active(input) else (other, input)

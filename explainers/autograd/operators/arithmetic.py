@@ -15,7 +15,7 @@ from explainers.autograd.rules.operands import Product, Sum
 #: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
 OF_ATTENTION = (Role.SCORES, Role.WEIGHTS, Role.UNNORMALISED)
 #: Of each role of a factor that a rule may hold constant: the kind of operator whose choice says so.
-KIND_HOLDING_ROLE = {Role.GATE: "activation", Role.SCALE: "norm", Role.WEIGHTS: "attention"}
+KIND_HOLDING_ROLE = {Role.GATE: "activation", Role.CURVE: "product", Role.SCALE: "norm", Role.WEIGHTS: "attention"}
 
 
 def constant_of(node: Node) -> Any:
@@ -78,7 +78,9 @@ class Add(Operator):
 
 
 class Mul(Operator):
-    """a * b, element-wise. ``roles`` tells which factor is a gate, a scale or attention weights, which the rule may hold constant."""
+    """a * b, element-wise. ``roles`` tells which factor is a gate, a curve, a scale or attention weights, which the rule
+    may hold constant.
+    """
 
     title = "a product of two paths"
 
@@ -117,7 +119,10 @@ class Mul(Operator):
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, roles: tuple[Role | None, Role | None]) -> Tensor:
-        constant = tuple(role in KIND_HOLDING_ROLE for role in roles)
+        holds = rec.rule.choice("product").holds
+        constant = tuple(role in KIND_HOLDING_ROLE and (role != Role.CURVE or holds) for role in roles)
+        if all(constant) and Role.CURVE in roles:
+            constant = (False, False)
         if constant[1]:
             return a * rec.real(b)
         if constant[0]:

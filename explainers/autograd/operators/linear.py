@@ -28,6 +28,7 @@ class LinearMap(Operator):
     """
 
     title = "a linear map"
+    keeps_operands = True
 
     @staticmethod
     def forward(

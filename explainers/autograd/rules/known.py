@@ -91,6 +91,15 @@ RULES: dict[str, Rule] = {
             linear="epsilon",
         ),
         Rule(
+            name="cp-lrp",
+            title="CP-LRP",
+            source=ATTNLRP.noted("the baseline of its code (LXT), which holds attention and the gates of gated layers constant"),
+            attention="constant",
+            norm="constant",
+            activation="gate",
+            product="constant_curve",
+        ),
+        Rule(
             name="cp-lrp-gamma",
             title="CP-LRP with γ",
             source=ATTNLRP.noted(

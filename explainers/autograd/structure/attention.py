@@ -122,6 +122,18 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
     return None
 
 
+def input_of(attention: Attention, block: Block) -> Tensor | None:
+    """What an attention is given (B, S, D): the one tensor whose linear maps are its queries, keys and values. None where they come from
+    several, or where it is no row of the block's tokens.
+    """
+
+    def projects(node: Node) -> bool:
+        return node.operator is LinearMap and node.operands[0].shape == block.input.shape
+
+    reached = [node for node in ancestors([attention.product], [block.start], projects) if projects(node)]
+    return reached[0].operands[0] if len({id(node.inputs[0]) for node in reached}) == 1 else None
+
+
 def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
     """The positions of the linear maps that queries, keys and values come from, with reshapes, rotations and norms between; and whether,
     in the blocks, a constant that differs from token to token is multiplied in between: rotary positions.

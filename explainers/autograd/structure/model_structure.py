@@ -74,6 +74,12 @@ class ModelStructure:
         return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property
+    def attention_inputs(self) -> list[Tensor | None]:
+        """Per block (B, S, D): what its attention is given, in most models the first norm's output; None where that is no one tensor."""
+        pairs = zip(self._attentions, self._nodes.blocks, strict=True)
+        return [None if each is None else attention_nodes.input_of(each, block) for each, block in pairs]
+
+    @cached_property
     def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
         """Per block weight and bias of the linear map that takes what attention gives."""
         products = [None if each is None else each.product for each in self._attentions]

@@ -210,6 +210,27 @@ INSIDE: dict[str, About] = {
         f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
         line="Which parts hold features that raise the answer, counted where they are strong, over all layers.",
     ),
+    "pytorch_grad_cam": About(
+        (r"s_j = \left(\sum_d w_d z_{j,d}\right)^{+}, \quad w_d = \text{mean}_j \nabla z_{j,d}, \quad z = \text{LN}\left(x^L\right)",),
+        "Grad-CAM at the first norm of the last block, the classification token left out: what pytorch-grad-cam's users draw of a ViT.",
+        "To see here what that library shows.",
+        "Where the head reads one token, patches reach the answer through the last attention alone, so their gradients are small and "
+        "noisy; one weight for a channel everywhere cannot tell two places that use it differently. What speaks against the class is left "
+        "out.",
+        line="Which parts hold features that raise the answer, as the last layer reads them.",
+    ),
+    "refinecam": About(
+        (
+            r"s_j = n\left(\prod_{l=1}^{L} n\left(m^l\right)\right)_j, \quad m^l_j = \left(\sum_d w^l_d z^l_{j,d}\right)^{+}",
+            r"n(m) = \frac{m - \min m}{\max m - \min m}",
+        ),
+        "A Grad-CAM of every block, each stretched to the range from 0 to 1, multiplied: what is left is where all blocks agree.",
+        "For a sharp outline in networks whose early layers are finer; in a ViT all blocks have the same patches, and it sharpens alone.",
+        "One block without a positive score makes the whole map zero, and its note says which. The weights are those of torch-cam's "
+        "Grad-CAM++ unless cam= says otherwise: sums of g² g⁺, as its code divides by Grad-CAM++'s denominator in a copy that it drops "
+        "(Domeniconi et al. 2026, arXiv 2605.14641, resize each map to the picture first).",
+        line="Where the features that raise the answer lie in every layer at once.",
+    ),
     "fullgrad": About(
         (r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}", r"\sum_j s_j = f \quad \text{under Libra}"),
         "Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",

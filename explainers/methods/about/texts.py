@@ -29,6 +29,7 @@ RULES_IN_A_LINE = {
     "deep_taylor": "Deep Taylor: only what speaks for the answer gets credit.",
     "lrp": "LRP: credit is shared as first published.",
     "attnlrp-epsilon": "AttnLRP, with a brake where numbers are tiny.",
+    "cp-lrp": "CP-LRP: where the model looks, and how far its gates are open, is taken as given.",
     "cp-lrp-gamma": "CP-LRP: what pushes the same way as the result gets more credit.",
     "pa-lrp": "PA-LRP: what pushes the same way as the result gets more credit.",
 }
@@ -50,9 +51,9 @@ SYMBOLS = {
     "L": "how many blocks there are; block L is the last",
     "E": "what a patch shows: its embedding before its position is added",
     "P": "where a patch is: its position embedding",
-    "z": "a token as it enters the model: what the patch shows plus where it is",
+    "z": "a token as it enters the model: what the patch shows plus where it is; of Grad-CAM, behind the first norm of a block",
     "p": "a pixel of the patch; of masks, the probability of the answer with a mask",
-    "n": "how many pixels a patch has",
+    "n": "how many pixels a patch has; of RefineCAM, a map stretched to the range from 0 to 1",
     "b": "a bias of the model, where it acts on a token",
     "t": "the prompt, as the model's own text side embeds it",
     "q": "the queries of the last block: what a token looks for",
@@ -62,7 +63,7 @@ SYMBOLS = {
     "k": "the keys of the last block, or the number of a mask",
     "M": "a mask: 1 where the picture is shown, 0 where it is hidden",
     "T": "how sharply tokens are told apart",
-    "m": "a random masking: 1 where a token is kept, 0 where it is hidden",
+    "m": "a random masking: 1 where a token is kept, 0 where it is hidden; of RefineCAM, the map of a block",
     r"\odot": "number by number",
 }
 

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from explainers.citation import Citation
 from explainers.methods.registry import method
 from explainers.methods.seed_correlations import add_seed_correlations, group_of
+from explainers.methods.smooth_masks import map_of_pixel_masks, pixel_size
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.removal.patches import painted, patch_removal
@@ -39,7 +40,7 @@ SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_00
 
 
 def _hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
-    """f (K,) of one sample under K maskings ``keep`` (K, features) in 0..1: one feature for each content token."""
+    """f (K,) of one sample under K maskings ``keep`` (K, features) in 0..1: one feature for each content token, or for each pixel."""
     answers = []
     for part in keep.split(INNER_BATCH):
         logits = trace.answer(sample, len(part), _hider(trace, sample, part))
@@ -52,7 +53,10 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     if grid is not None:
 
         def hide(name: str, tensor: Tensor) -> Tensor:
-            return painted(tensor, keep, grid) if name == "pixel_values" else tensor
+            if name != "pixel_values":
+                return tensor
+            is_of_pixels = keep.shape[1] != math.prod(grid)
+            return tensor * keep.view(-1, 1, *tensor.shape[-2:]) if is_of_pixels else painted(tensor, keep, grid)
 
         return hide
     if trace.recording.model.kind == "molecule":
@@ -205,14 +209,24 @@ def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tu
         "samples": SAMPLES,
         "keep": Option(float, 0.5, "share of the input that is kept", minimum=0.05, maximum=0.95),
         "cells": Option(int, 7, "images: cells a side of the coarse random grid that is smoothed to a mask", minimum=2, maximum=64),
+        "at": Option(
+            str,
+            "patches",
+            "images: masks that hide whole patches in part, or as smooth as pixels, as the paper has them",
+            choices=("patches", "pixels"),
+        ),
     },
 )
-def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7) -> MethodOutput:
+def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at: str = "patches") -> MethodOutput:
     """Mean of the answer over random maskings, weighted by how much of the token each kept.
 
     E[(f - mean f) m_j] / keep: the mean is taken off because f is a logit, not a probability, and would add the same to every token.
+    at=pixels: the paper's masks, cells x cells random numbers stretched over (cells + 1) cells of pixels and shifted by up to a cell; a
+    patch has the mean of its pixels.
     """
     grid = trace.layout.grid
+    if grid is not None and at == "pixels":
+        return _each_sample(trace, lambda f, ones: map_of_pixel_masks(f, grid, pixel_size(trace), samples, keep, cells), samples)
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
         if grid is None:

@@ -41,6 +41,7 @@ AT = Option(
         "conservative-attention": Name("Conservative LRP, attention alone", ALI.noted("its LRP (AH)")),
         "attnlrp": Name("AttnLRP", ATTNLRP, default=True),
         "attnlrp-epsilon": Name("AttnLRP with ε", RULES["attnlrp-epsilon"].source),
+        "cp-lrp": Name("CP-LRP", RULES["cp-lrp"].source),
         "cp-lrp-gamma": Name("CP-LRP with γ", RULES["cp-lrp-gamma"].source),
     },
     options={"integrated": INTEGRATED, "at": AT},

@@ -39,9 +39,11 @@ EXPECTED = {
     "input_x_gradient": {"at"},
     "pa_lrp": {"part"},
     "legrad": {"layers"},
+    "pytorch_grad_cam": {"cam"},
+    "refinecam": {"cam"},
     "grad_eclip": {"single_head"},
     "occlusion": {"window", "compare"},
-    "rise": {"samples", "keep", "cells"},
+    "rise": {"samples", "keep", "cells", "at"},
     "kernel_shap": {"samples", "features"},
     "lime": {"samples", "alpha"},
 }

@@ -43,6 +43,7 @@ class Twin:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
+        self.curves: list[Tensor] = []  # what activations gave
 
     # --- linear maps and sums
 
@@ -110,7 +111,8 @@ class Twin:
     # --- activations, gates, products, scales
 
     def act(self, function: Unary, x: Tensor) -> Tensor:
-        return x * (function(x) / x).detach() if self.rule.activation == "gate" else function(x)
+        self.curves.append(x * (function(x) / x).detach() if self.rule.activation == "gate" else function(x))
+        return self.curves[-1]
 
     def power(self, x: Tensor, exponent: int) -> Tensor:
         """Squares make the scale of a normalisation written by hand: where norms have their ordinary gradient, so have they."""
@@ -122,7 +124,11 @@ class Twin:
 
     def mul(self, a: Tensor, b: Tensor) -> Tensor:
         """Of two paths, neither a gate nor a scale."""
-        return value_of(a * b, 0.5 * a * b) if self.rule.product == "half" else a * b
+        if self.rule.product == "constant_curve":
+            held = [any(x is curve for curve in self.curves) for x in (a, b)]
+            if any(held) and not all(held):
+                return a.detach() * b if held[0] else a * b.detach()
+        return value_of(a * b, 0.5 * a * b) if self.rule.product in ("half", "constant_curve") else a * b
 
     def weighted(self, a: Tensor, weights: Tensor) -> Tensor:
         """a times weights of attention, number by number."""
@@ -131,7 +137,8 @@ class Twin:
 
     def gated(self, a: Tensor, g: Tensor) -> Tensor:
         """a times a gate."""
-        return a * g.detach() if self.rule.activation != "jacobian" else self.mul(a, g)
+        self.curves.append(a * g.detach() if self.rule.activation != "jacobian" else self.mul(a, g))
+        return self.curves[-1]
 
     def scaled(self, a: Tensor, s: Tensor) -> Tensor:
         """a times a scale that is computed from the input: a normalisation, whose factors both count whole where it is differentiated."""

@@ -97,6 +97,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "cp_lrp_gamma_pixels": Row("input_x_gradient:cp-lrp-gamma?at=pixels", pixels),
     },
     "attnlrp-bert": {"attnlrp": Row("input_x_gradient:attnlrp"), "cp_lrp": Row(("input_x_gradient", CP_LRP))},
+    "lxt-llama": {"attnLRP": Row("input_x_gradient:attnlrp"), "cp_LRP": Row("input_x_gradient:cp-lrp")},
     "conservative-independent": ALI,
     "conservative-published": {**ALI, "ah_ln_mean_detached": Row(("input_x_gradient", MEAN_CONSTANT))},
     "integrated-gradients-vit": {
@@ -114,6 +115,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "clip-dense": {},
     "clip-decomposition": {},
     "tis-vitcx-vit": {},
+    "refinecam-vit": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -163,6 +165,7 @@ BESIDE: dict[str, set[str]] = {
     "tis-vitcx-vit": {"probabilities", "tis_centroids", "tis_activations"}
     | {f"tis|{kept}|{what}" for kept in ("half", "ratios_0.5_0.25") for what in ("masks", "scores", "map")}
     | {f"vitcx|threshold0.3|{what}" for what in ("masks", "noise_over_0.1", "map")},
+    "refinecam-vit": {f"refinecam|{cam}|{what}" for cam in ("gradcam", "gradcampp", "layercam") for what in ("layers", "target")},
     "clip-dense": {"logits_per_image", "text_embeds", "image_embeds"}
     | {f"map|{name}" for name in ("vanilla", "kk", "neighbours_only", "clip_surgery_redundant_last_prompt")}
     | {f"map|{name}{after}" for name in ("maskclip", "sclip") for after in ("", "_attention_only")}

@@ -69,6 +69,15 @@ class Half(_OfGradients):
     part = 0.5
 
 
+class HeldCurve(Half):
+    """A curve constant: CP-LRP as LXT, the code of Achtibat et al. 2024, has it in gated feed-forward layers."""
+
+    value = "constant_curve"
+    title = "gate constant"
+    says = "What an activation gave is a constant, and the other factor gets the whole signal; two other paths get half of it each."
+    holds = True
+
+
 class Split(ProductChoice):
     """Half of the relevance each, whatever the factors are."""
 
@@ -88,4 +97,4 @@ class Split(ProductChoice):
         return signal
 
 
-CHOICES: tuple[ProductChoice, ...] = (Derivative(), Half(), Split())
+CHOICES: tuple[ProductChoice, ...] = (Derivative(), Half(), HeldCurve(), Split())

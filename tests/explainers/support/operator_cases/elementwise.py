@@ -128,6 +128,12 @@ GATES = [
     Case("glu-dim", lambda: lambda x: F.glu(x[:, :4], dim=1), lambda t, x: t.gated(x[:, :2], torch.sigmoid(x[:, 2:4]))),
     Case("swiglu", lambda: lambda x: F.silu(x @ W) * (x @ W.mT), lambda t, x: t.mul(t.act(F.silu, times_w(t, x)), times_w(t, x, W.mT))),
     Case("geglu", lambda: lambda x: (x @ W) * F.gelu(x), lambda t, x: t.mul(times_w(t, x), t.act(F.gelu, x))),
+    Case("reglu-scaled", lambda: lambda x: F.relu(x) / 2 * (x @ W), lambda t, x: t.times(t.mul(t.act(F.relu, x), times_w(t, x)), 0.5)),
+    Case(
+        "geglu-by-hand",
+        lambda: lambda x: (x @ W) * gelu_by_erf(x),
+        lambda t, x: t.mul(times_w(t, x), t.gated(t.times(x, 0.5), 1 + torch.erf(x / math.sqrt(2)))),
+    ),
 ]
 SUMS = [
     Case("plus-path", lambda: lambda x: x + x @ W, lambda t, x: t.add(x, times_w(t, x))),
