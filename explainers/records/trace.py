@@ -23,6 +23,7 @@ from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
 from explainers.records.targets import ResolvedTarget
 
+NO_ATTENTION_INPUT = "one row of tokens of which its queries, keys and values are made"
 #: What was found behind what a pass misses, which all its methods say: it takes a recording of its own.
 _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
@@ -145,7 +146,8 @@ class Trace:
     @property
     def attention_inputs(self) -> list[Tensor]:
         """Per block (B, S, D): what attention is given, LN(x) in most models. Raises ExplainerError where a block has none."""
-        return [_require_attention_input(x, i).detach() for i, x in enumerate(self.recording.structure.attention_inputs)]
+        inputs = self.recording.structure.attention_inputs
+        return [_require_attention(x, i, NO_ATTENTION_INPUT).detach() for i, x in enumerate(inputs)]
 
     @property
     def attentions(self) -> list[Tensor]:
@@ -282,17 +284,6 @@ class Trace:
         return self.signals_with("block_outputs").block_outputs
 
     @property
-    def attention_input_grads(self) -> list[Tensor]:
-        """Signal at what each block's attention is given, (B, S, D)."""
-        signals = self.signals_with("attention_inputs").attention_inputs
-        return [_require_attention_input(x, i) for i, x in enumerate(signals)]
-
-    def attention_input_grad(self, block: int) -> Tensor:
-        """The same of one block, counted from 0 or from -1 back."""
-        signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
-        return _require_attention_input(signals[block], block % len(signals))
-
-    @property
     def attention_grads(self) -> list[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
         return [_require_attention(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
@@ -300,6 +291,11 @@ class Trace:
     def block_input_grad(self, block: int) -> Tensor:
         """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
         return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
+
+    def attention_input_grad(self, block: int) -> Tensor:
+        """Signal at what the attention of one block is given, counted likewise, (B, S, D)."""
+        signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
+        return _require_attention(signals[block], block % len(signals), NO_ATTENTION_INPUT)
 
     def attention_grad(self, block: int) -> Tensor:
         """Signal at the attention weights of one block, counted likewise, (B, H, S, S)."""
@@ -406,16 +402,10 @@ class Trace:
         return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
 
-def _require_attention(attention: Tensor | None, block: int) -> Tensor:
-    if attention is None:
-        raise ExplainerError(f"Block {block + 1} of this model has no attention map over its tokens.")
-    return attention
-
-
-def _require_attention_input(x: Tensor | None, block: int) -> Tensor:
-    if x is None:
-        raise ExplainerError(f"The queries, keys and values of block {block + 1} of this model are made of no one row of tokens.")
-    return x
+def _require_attention(found: Tensor | None, block: int, lack: str = "attention map over its tokens") -> Tensor:
+    if found is None:
+        raise ExplainerError(f"Block {block + 1} of this model has no {lack}.")
+    return found
 
 
 def parts_of_last(

@@ -47,7 +47,7 @@
  * @property {(wanted: {count: number, side: string}) => unknown} [load] the modules for so many targets of that side
  * @property {(model: Model, detail: ModelDetail) => void} changed
  * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
- * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps of these targets are wanted before all others
+ * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps are wanted before all others
  * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
  * @property {(info: Pick<Started, "targets" | "input" | "prompts">) => PlateSet} [plateSet] for an explanation, where the page has several
  * @property {(info: Started, question: TakenQuestion, isNew: boolean) => unknown} started

@@ -112,7 +112,8 @@ def refinecam(trace: Trace, cam: str = "gradcam++") -> MethodOutput:
 
     m_l = max(0, CAM of z = LN(x^l)) over patches, n(m) = (m - min) / (max - min + 1e-8), s = n(prod_l n(m_l)).
     """
-    pairs = zip(trace.attention_inputs, trace.attention_input_grads, strict=True)
+    gradients = [trace.attention_input_grad(block) for block in range(len(trace.block_inputs))]
+    pairs = zip(trace.attention_inputs, gradients, strict=True)
     maps = torch.stack([_positive(trace, REFINED[cam], z, gradient) for z, gradient in pairs])  # (blocks, B, patches)
     notes = []
     for is_empty in (~maps.any(-1)).T.tolist():
