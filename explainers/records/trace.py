@@ -402,10 +402,10 @@ class Trace:
         return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
 
-def _require_attention(found: Tensor | None, block: int, lack: str = "attention map over its tokens") -> Tensor:
-    if found is None:
+def _require_attention(attention: Tensor | None, block: int, lack: str = "attention map over its tokens") -> Tensor:
+    if attention is None:
         raise ExplainerError(f"Block {block + 1} of this model has no {lack}.")
-    return found
+    return attention
 
 
 def parts_of_last(
