@@ -118,5 +118,5 @@ def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: boo
 def _shape(model: Model, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
     """Tokens and width."""
     layout = model.layout_of(tensors)
-    length = row_length(tensors, layout.prefix) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
+    length = row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens
     return int(length), int(model.details.get("width") or 1024)

@@ -34,4 +34,4 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
 def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:
     """The tokens of an input."""
     layout = model.layout_of(tensors)
-    return row_length(tensors, layout.prefix) if layout.grid is None else layout.prefix + layout.grid[0] * layout.grid[1]
+    return row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens

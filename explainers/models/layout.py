@@ -15,12 +15,24 @@ class Layout:
                  word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
     grid         (rows, columns) of the patches; None for text
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
+    after        tokens behind all patches, such as one for each box of a detector
     """
 
     prefix: int
     class_token: int | None
     grid: tuple[int, int] | None
     coarser: tuple[tuple[int, int], ...] = ()
+    after: int = 0
+
+    @property
+    def patches(self) -> slice:
+        """Where in a row of tokens those of the grid lie; none for text."""
+        return slice(self.prefix, self.prefix + math.prod(self.grid or (0,)))
+
+    @property
+    def image_tokens(self) -> int:
+        """How many tokens an image has whose patches are of one size."""
+        return self.prefix + math.prod(self.grid or (0,)) + self.after
 
     @property
     def coarser_tokens(self) -> slice:

@@ -114,6 +114,7 @@ def wrap(
     graphs = reader_named(reader) if kind == "molecule" else None
 
     size = (recipe.size if recipe else None) or (lib.image_size(module, library) if reads_images else None)
+    size = size or (recipe.resize if recipe else None)  # of a model that takes what the proportions of a picture make of it
     sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, size, words)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = not reads_images or side == "text"

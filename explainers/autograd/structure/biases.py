@@ -35,7 +35,7 @@ class BiasTerms:
                 raise ExplainerError("The model mixes its samples: a tensor inside it has no batch dimension. Explain one input at a time.")
             by_patch = self._block_kind.by_patch(term, batch, self._layout)
             if by_patch is not None:
-                self.by_token[:, self._layout.prefix :] += by_patch
+                self.by_token[:, self._layout.patches] += by_patch
             else:
                 self.unplaced += term.reshape(batch, -1).sum(1)
             return

@@ -22,7 +22,7 @@ def added_before(nodes: Nodes, layout: Layout) -> tuple[Tensor, Tensor] | None:
         if node.operator is not Add or total is None or len(node.paths) != 1 or node.settings["role"] == Role.SHIFT:
             continue
         constant: Tensor = constant_of(node)
-        by_token = total.dim() == 3 and total.shape[1] in (tokens, tokens + layout.prefix)
+        by_token = total.dim() == 3 and total.shape[1] in (tokens, layout.image_tokens)
         if by_token and constant.dim() >= 2 and constant.shape[-2] == total.shape[1]:
             return constant, total
     return None

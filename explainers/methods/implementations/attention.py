@@ -117,7 +117,7 @@ def gradcam_attention(trace: Trace) -> Tensor:
     a, g = trace.attentions[-1], trace.attention_grad(-1)
     row = trace.class_row(a)
     if trace.layout.grid is not None:
-        weights = trace.class_row(g)[..., trace.layout.prefix :].mean(-1)
+        weights = trace.class_row(g)[..., trace.layout.patches].mean(-1)
         return (weights[..., None] * row).mean(1).clamp(min=0)
     pairs = (trace.mask[:, :, None] & trace.mask[:, None, :]).to(g.dtype)[:, None]
     weights = (g * pairs).sum((-1, -2)) / pairs.sum((-1, -2))

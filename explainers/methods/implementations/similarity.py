@@ -210,8 +210,8 @@ def neighbourhood(trace: Trace, std: float) -> Tensor:
     rows, columns = trace.layout.grid or (0, 0)
     places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
     near = torch.exp(-torch.cdist(places, places).square() / (2 * std**2))
-    before = trace.layout.prefix
-    return F.pad(near, (before, 0, before, 0))
+    around = (trace.layout.prefix, trace.layout.after)
+    return F.pad(near, (*around, *around))
 
 
 @method(

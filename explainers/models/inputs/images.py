@@ -166,6 +166,8 @@ class Preprocessing:
     crop    (height, width) kept around the centre, padded with ``fill`` where the picture is smaller; None keeps everything
     channels  1: of greys; 3: of colours
     patches (pixels a side, most patches), or None. Keep the proportions in as many whole patches as there may be; no ``resize``, no crop
+    longest what the longer side may have at most, where "cover" fills ``resize`` with the shorter one; as transformers' detectors have it
+    multiple  to whole multiples of how many pixels both sides are cut down after resizing
     round   how half a pixel of margin is rounded: "nearest" (torchvision, timm) or "down" (transformers)
     """
 
@@ -180,6 +182,8 @@ class Preprocessing:
     round: Literal["nearest", "down"] = "nearest"
     patches: tuple[int, int] | None = None
     channels: Literal[1, 3] = 3
+    longest: int | None = None
+    multiple: int = 1
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -229,6 +233,9 @@ class Preprocessing:
         """Width and height after resizing."""
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
+        if self.longest is not None and self.resize is not None:
+            across, down = _within(width, height, self.resize[0], self.longest)
+            return max(across - across % self.multiple, self.multiple), max(down - down % self.multiple, self.multiple)
         if self.resize is None:
             return width, height
         to_height, to_width = self.resize
@@ -261,6 +268,18 @@ class Preprocessing:
         canvas = Image.new("RGB", (right - left, bottom - top), self.fill)
         canvas.paste(resized, (-left, -top))
         return canvas
+
+
+def _within(width: int, height: int, shortest: int, longest: int) -> tuple[int, int]:
+    """(width, height) of these proportions, the shorter side ``shortest`` pixels, or as many as keep the longer one within ``longest``; in
+    whole pixels as transformers has them.
+    """
+    low, high = sorted((width, height))
+    exact: float = shortest
+    if high / low * shortest > longest:
+        exact, shortest = longest * low / high, round(longest * low / high)
+    other = high if low == shortest else int(exact * high / low)
+    return (shortest, other) if width < height else (other, shortest)
 
 
 def _whole_patches(width: int, height: int, side: int, most: int) -> tuple[int, int]:
@@ -333,18 +352,23 @@ _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_lon
 def processor_preprocessing(processor: Any) -> Preprocessing:
     """What one of transformers' image processors does, from the settings it carries."""
     kind = type(processor).__name__
-    strange = [name for name in _UNSUPPORTED if getattr(processor, name, None)]
+    detects = hasattr(processor, "post_process_object_detection")  # such a one pads what lies beside larger pictures in a batch
+    strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and detects)]
     if strange:
         raise ExplainerError(
             f"{kind} asks for {', '.join(strange)}, which is not known here; pass preprocess=explainers.Preprocessing(...)"
         )
     resize: tuple[int, int] | None = None
     fit: Literal["squash", "cover"] = "squash"
+    longest, multiple = None, 1
     most = getattr(processor, "max_num_patches", None)
     if getattr(processor, "do_resize", False) and not most:
         size = _sides(processor.size)
         if size.keys() == {"shortest_edge"}:
             resize, fit = (size["shortest_edge"],) * 2, "cover"
+        elif size.keys() == {"shortest_edge", "longest_edge"} and detects:
+            resize, fit, longest = (size["shortest_edge"],) * 2, "cover", size["longest_edge"]
+            multiple = 16 if kind.startswith("Yolos") else 1  # which its settings do not say
         elif size.keys() == {"height", "width"}:
             resize = (size["height"], size["width"])
         else:
@@ -367,6 +391,8 @@ def processor_preprocessing(processor: Any) -> Preprocessing:
         scale=float(processor.rescale_factor) if getattr(processor, "do_rescale", False) else 1.0,
         round="down",
         patches=(int(processor.patch_size), int(most)) if most else None,
+        longest=longest,
+        multiple=multiple,
     )
 
 

@@ -28,7 +28,9 @@ def patch_removal(
     """
     if how is not None:
         check_how(how, OF_PATCHES, "patches")
-    count, prefix = grid[0] * grid[1], model.layout_of(tensors).prefix
+    layout = model.layout_of(tensors)
+    count, prefix = grid[0] * grid[1], layout.prefix
+    behind = torch.arange(prefix + count, prefix + count + layout.after)  # tokens that always stay
     most = tokens or most_tokens(model)
 
     def paint(keep: Tensor) -> Tensor:
@@ -56,23 +58,23 @@ def patch_removal(
     def drop(keep: Tensor) -> Tensor:
         """Logits with the other patches' tokens gone; each row of ``keep`` keeps as many."""
         kept_places = torch.nonzero(keep)[:, 1].view(len(keep), -1) + prefix
-        index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places], dim=1)
-        return ask(len(keep), _picker(model, index, prefix, count))
+        index = torch.cat([torch.arange(prefix).expand(len(keep), -1), kept_places, behind.expand(len(keep), -1)], dim=1)
+        return ask(len(keep), _picker(model, index, prefix, count, layout.after))
 
     def backwards() -> Tensor:
         """Logits (1, C) with the tokens of all patches in the opposite order."""
-        index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0)])[None]
-        return ask(1, _picker(model, index, prefix, count))
+        index = torch.cat([torch.arange(prefix), torch.arange(prefix, prefix + count).flip(0), behind])[None]
+        return ask(1, _picker(model, index, prefix, count, layout.after))
 
     def zero(keep: Tensor) -> Tensor:
         """Logits with the other patches' embedded tokens at zero."""
-        factor = torch.cat([torch.ones(len(keep), prefix), keep.float()], dim=1)
+        factor = torch.cat([torch.ones(len(keep), prefix), keep.float(), torch.ones(len(keep), len(behind))], dim=1)
         return ask(len(keep), [multiplied_at_entry(model, factor)])
 
     if how == "zeroed":
         return TokenRemoval("zeroed", count, 0, zero, most)
     if not model.block_kind.is_map and _drops(whole, backwards, lambda: drop(torch.arange(count)[None] % 2 == 0)):
-        return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix), drop, most)
+        return TokenRemoval("removed", count, fewest_tokens(drop, count, prefix + layout.after), drop, most)
     if how == "removed":
         raise ExplainerError(f"{model.name} counts on all of its patches, so none can be removed: choose how=zeroed or how=painted.")
     return TokenRemoval("painted", count, 0, paint, most)
@@ -136,11 +138,11 @@ def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
     return model.entry, _first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
-def _picker(model: Model, index: Tensor, prefix: int, count: int) -> list[tuple[nn.Module, Hook]]:
-    """Hooks that pick of the tokens at x^1 those of ``index`` (K, T), ``prefix`` others first, and of the rotary positions that the blocks
-    are given for all ``count`` patches those that go with them.
+def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
+    """Hooks that pick of the tokens at x^1 those of ``index`` (K, T), ``prefix`` others first and ``after`` others last, and of the rotary
+    positions that the blocks are given for all ``count`` patches those that go with them.
     """
-    places = index[:, prefix:] - prefix
+    places = index[:, prefix : index.shape[1] - after] - prefix
 
     def pick(x: Tensor) -> Tensor:
         rows = x.expand(len(index), -1, -1)

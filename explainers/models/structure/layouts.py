@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -47,8 +48,9 @@ def image_layout(
         return _known_layout(module, structure, run, tensors, prefix)
     if prefix is None and structure.grid is not None:
         prefix = 0  # a map of tokens has no room for others
+    after = 0
     if prefix is None:
-        prefix = _unchanging_prefix(embedded(module, structure, run, tensors) if x is None else x)
+        prefix, after = _unchanging(embedded(module, structure, run, tensors) if x is None else x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
     read = None if dense else class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
@@ -60,14 +62,31 @@ def image_layout(
             "not known; pass blocks= (modules that take tokens in the order of the image)"
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
-        rows, columns = _grid(module, structure.tokens - prefix, (height, width))
+        rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
     patch = (height / rows, width / columns)
+
+    @cache
+    def filled(tall: int, wide: int) -> tuple[int, int]:
+        """The grid of an image of a size that is no whole number of patches: what is left over of one is cut, or padded to one more, as a
+        convolutional trunk does. Of a model that reads patches, how many tokens there are tells.
+        """
+        down, across = tall / patch[0], wide / patch[1]
+        if not dense or (down.is_integer() and across.is_integer()):
+            return int(down), int(across)
+        pixels = tensors["pixel_values"].new_zeros(1, tensors["pixel_values"].shape[1], tall, wide)
+        tokens = embedded(module, structure, run, {**tensors, "pixel_values": pixels}).shape[1] - prefix - after
+        grids = [
+            (int(down), int(across)),
+            (math.ceil(down), math.ceil(across)),
+            (int(down), math.ceil(across)),
+            (math.ceil(down), int(across)),
+        ]
+        return next((grid for grid in grids if grid[0] * grid[1] == tokens), grids[0])
 
     def layout_of(batch: Mapping[str, Tensor]) -> Layout:
         tall, wide = batch["pixel_values"].shape[-2:]
-        # models that take any size cut what is left over of a patch
-        grid = (rows, columns) if (tall, wide) == (height, width) else (int(tall / patch[0]), int(wide / patch[1]))
-        return Layout(prefix, read, grid)
+        grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
+        return Layout(prefix, read, grid, after=after)
 
     return layout_of
 
@@ -93,14 +112,14 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
     return lambda batch: layout
 
 
-def _unchanging_prefix(x: Tensor) -> int:
-    """How many tokens of x^1 (2, S, D) are the same for two images: those at the front; all others must change."""
+def _unchanging(x: Tensor) -> tuple[int, int]:
+    """How many tokens of x^1 (2, S, D) at the front, and how many at the end, are the same for two images; all others must change."""
     changing = (x[0] != x[1]).any(-1).cpu()
-    prefix = int(changing.int().argmax())
-    if not bool(changing[prefix:].all()):
+    prefix, after = int(changing.int().argmax()), int(changing.flip(0).int().argmax())
+    if not bool(changing[prefix : len(changing) - after].all()):
         same = torch.nonzero(~changing).flatten().tolist()
         raise ExplainerError(f"which tokens are patches is not clear: tokens {same[:8]} are the same for every image; pass prefix=")
-    return prefix
+    return prefix, after
 
 
 def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """What is asked of models that give more than one row of logits: a file for each task."""
 
+from explainers.models.tasks.detection import ObjectDetection
 from explainers.models.tasks.features import Features
 from explainers.models.tasks.generated_answer import GeneratedAnswer
 from explainers.models.tasks.masked_word import MaskedWord
@@ -14,6 +15,7 @@ __all__ = [
     "GeneratedAnswer",
     "ImageSegmentation",
     "MaskedWord",
+    "ObjectDetection",
     "Place",
     "QuestionAnswering",
     "Reading",

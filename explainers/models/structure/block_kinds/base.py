@@ -152,16 +152,17 @@ class BlockKind(ABC):
         """(B, S) from a bias term (B, ...) with an axis of ``tokens``, or with height and width of the map of patches; None where it has
         neither.
         """
-        batch, grid, prefix = term.shape[0], layout.grid, layout.prefix
-        if term.dim() == 3 and prefix and grid is not None and term.shape[1] == grid[0] * grid[1] == tokens - prefix:  # patches alone
-            return pad(term.sum(2), (prefix, 0))
+        batch, grid, around = term.shape[0], layout.grid, (layout.prefix, layout.after)
+        patches = tokens - sum(around)
+        if term.dim() == 3 and any(around) and grid is not None and term.shape[1] == grid[0] * grid[1] == patches:  # patches alone
+            return pad(term.sum(2), around)
         # (B, C) has no tokens, even where there happen to be as many classes or channels as tokens
         places = (1, term.dim() - 2, term.dim() - 1) if term.dim() > 2 else ()
         axis = next((a for a in places if term.shape[a] == tokens), None)
-        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == tokens - prefix:
+        if term.dim() == 4 and grid is not None and grid[0] * grid[1] == patches:
             for down in (2, 1):
                 if term.shape[down : down + 2] == grid:
-                    return pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, tokens - prefix, -1).sum(2), (prefix, 0))
+                    return pad(term.movedim((down, down + 1), (1, 2)).reshape(batch, patches, -1).sum(2), around)
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:

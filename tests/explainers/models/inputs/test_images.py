@@ -88,6 +88,15 @@ def test_equals_transformers_processors(name: str, size: tuple[int, int]) -> Non
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [(37, 91), (301, 200), (64, 64), (90, 40), (40, 60)], ids=str)
+@pytest.mark.parametrize("name", ["Detr", "Yolos"])
+def test_equals_the_processors_of_detectors(name: str, size: tuple[int, int]) -> None:
+    image = picture(*size)
+    exact = getattr(transformers, f"{name}ImageProcessorPil")(size={"shortest_edge": 40, "longest_edge": 70})
+    ours, _ = processor_preprocessing(exact)(image)
+    torch.testing.assert_close(ours, exact(image, return_tensors="pt")["pixel_values"][0], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_is_near_transformers_torchvision_processors(name: str) -> None:
     image = picture(101, 67)

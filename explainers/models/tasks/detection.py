@@ -1,0 +1,179 @@
+"""The class and the sides of a box that a detector draws: why is there a *dog* here, and why does it end there?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from explainers.errors import ExplainerError
+from explainers.models.libraries.recognition import Library, RawForward
+from explainers.models.outputs import Output
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, transformers_class_ends
+
+NO_OBJECT = "no object"
+#: Under this name the numbers (B, Q, 4) that the sigmoid makes boxes of stand in the output.
+BEFORE = "boxes_before_sigmoid"
+#: Sides of a box (cx, cy, width, height): the number of its centre, that of its size, and the share of the size that is added.
+SIDES: dict[str, tuple[int, int, float]] = {"left": (0, 2, -0.5), "top": (1, 3, -0.5), "right": (0, 2, 0.5), "bottom": (1, 3, 0.5)}
+_TANGENT = (
+    "A side is made of numbers that a sigmoid gives, each of which is taken by its tangent here, under every rule: what the tangent is at "
+    "zero belongs to no token."
+)
+MOST_BOXES = 30  # that are listed: a page draws them; others are asked about by their numbers
+_BOX = re.compile(r"box:(\d+)(?:/(\w+))?")
+
+
+@add_task
+class ObjectDetection(Task):
+    """Queries, each with logits (B, Q, C) and a box (B, Q, 4) of its centre and size in shares of the picture.
+
+    The logits have one class more than the model's labels where a query may hold no object (a softmax: DETR, YOLOS), and as many where each
+    label is yes or no (a sigmoid: Conditional and Deformable DETR). A box's side is a value.
+    """
+
+    name = "object-detection"
+    places_are = "box:3 (its class) or a side of it: box:3/left, box:3/top, box:3/right, box:3/bottom"
+    control = "boxes"
+    first_row = True
+
+    def __init__(self, output: Output) -> None:
+        self.output_of_boxes = output
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of transformers' detectors."""
+        logits = tensor_of(output, "logits")
+        if not transformers_class_ends(module, library, "ForObjectDetection") or logits is None or tensor_of(output, "pred_boxes") is None:
+            return None
+        config: Any = module.config
+        if getattr(config, "num_feature_levels", 1) > 1:
+            raise ExplainerError(
+                f"{type(module).__name__} reads maps of several sizes at points that it chooses from what it sees (deformable attention): "
+                "no one grid holds its tokens, and there is no attention between them that rules could follow. DETR, Conditional DETR, "
+                "Table Transformer and YOLOS can be explained"
+            )
+        return cls("softmax" if logits.shape[-1] == config.num_labels + 1 else "sigmoid")
+
+    @staticmethod
+    def _logits(output: Any) -> Tensor:
+        logits = tensor_of(output, "logits")
+        assert logits is not None
+        return logits
+
+    @staticmethod
+    def _boxes(output: Any) -> Tensor:
+        boxes = tensor_of(output, "pred_boxes")
+        assert boxes is not None
+        return boxes
+
+    def raw_forward(self, forward: RawForward) -> RawForward:
+        """The model's output, and what its boxes were before the sigmoid."""
+
+        def run(tensors: Mapping[str, Tensor]) -> Any:
+            with _Sigmoids() as sigmoids:
+                output = forward(tensors)
+            return {**output, BEFORE: sigmoids.before(self._boxes(output))}
+
+        return run
+
+    def trial(self, output: Any) -> Tensor:
+        """The means over boxes."""
+        return self._logits(output).mean(1)
+
+    def class_count(self, logits: Tensor) -> int:
+        """The model's labels, "no object" left out."""
+        return logits.shape[-1] - (self.output_of_boxes == "softmax")
+
+    def _labels(self, task_input: TaskInput) -> list[str]:
+        return [*task_input.labels, NO_OBJECT] if self.output_of_boxes == "softmax" else list(task_input.labels)
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The boxes, the surest that it holds something first. ``says`` and ``score`` are of the surest class that is something."""
+        logits, labels = self._logits(task_input.output)[0], self._labels(task_input)
+        corners = corners_of(self._boxes(task_input.output)[0]).clamp(0, 1).tolist()
+        places = []
+        for index, row in enumerate(logits):
+            says, score = self._top(row, labels)
+            places.append(Place(f"box:{index}", f"box {index}, {says}", box=tuple(corners[index]), says=says, score=score))
+        return sorted(places, key=lambda place: -(place.score or 0.0))[:MOST_BOXES]
+
+    def _top(self, row: Tensor, labels: Sequence[str]) -> tuple[str, float]:
+        """The surest class that is something, and its probability, beside "no object"."""
+        p = row.detach().double().softmax(-1) if self.output_of_boxes == "softmax" else row.detach().double().sigmoid()
+        index = int(p[: len(labels) - (labels[-1] == NO_OBJECT)].argmax())
+        return labels[index], float(p[index])
+
+    def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """A box by its number, or a side of it."""
+        named = _BOX.fullmatch(at.strip())
+        boxes = self._boxes(task_input.output)[0]
+        if named is None or (named[2] or "left") not in SIDES:
+            raise self.unknown(at, places)
+        index = int(named[1])
+        if index >= len(boxes):
+            raise ExplainerError(f"at={at!r}: the model gives the boxes box:0 to box:{len(boxes) - 1}.")
+        x0, y0, x1, y1 = corners_of(boxes)[index].clamp(0, 1).tolist()
+        says, score = self._top(self._logits(task_input.output)[0, index], self._labels(task_input))
+        if named[2] is not None:
+            return Place(f"box:{index}/{named[2]}", f"{named[2]} side of box {index}, {says}", box=(x0, y0, x1, y1))
+        return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of a box, or one of its sides as a share of the picture."""
+        named = _BOX.fullmatch(place.at)
+        assert named is not None
+        index, side = int(named[1]), named[2]
+        note = f"The box is number {index} of what the model gives here: where parts of the picture are gone, the same query is asked."
+        layout = task_input.layout
+        token = layout.patches.stop + index if layout.after == self._boxes(task_input.output).shape[1] else None  # each has one of its own
+        if side is None:
+            labels = self._labels(task_input)
+            return Reading(place, lambda output: self._logits(output)[:, index], labels, self.output_of_boxes, token, (note,))
+        centre, size, share = SIDES[side]
+        weights = torch.zeros(4).index_fill(0, torch.tensor([centre]), 1.0).index_fill(0, torch.tensor([size]), share)
+        labels = [f"{side} side, as a share of the {'width' if centre == 0 else 'height'}"]
+
+        def read(output: Any) -> Tensor:
+            """The side (B, 1): what was given to the sigmoid times its slope, and the rest as a constant."""
+            box = self._boxes(output)[:, index]
+            before: Tensor = output[BEFORE][:, index]
+            # the tangent at this very place: nothing of the gradient is lost by holding it, so no recording need follow it
+            with torch.no_grad(), torch._C.DisableTorchFunction():
+                slopes = box * (1 - box) * weights.to(box)
+                rest = (box * weights.to(box) - slopes * before).sum(-1, keepdim=True)
+            return (slopes * before).sum(-1, keepdim=True) + rest
+
+        return Reading(place, read, labels, "regression", token, (note, _TANGENT))
+
+
+class _Sigmoids(TorchFunctionMode):
+    """Keeps what sigmoids were given and gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pairs: list[tuple[Tensor, Tensor]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func in (torch.sigmoid, Tensor.sigmoid, F.sigmoid):
+            self._pairs.append((out, args[0] if args else (kwargs or {})["input"]))
+        return out
+
+    def before(self, out: Tensor) -> Tensor:
+        """What the sigmoid was given that gave ``out``. Raises ExplainerError where none did."""
+        for given, before in self._pairs:
+            if given is out:
+                return before
+        raise ExplainerError("the sides of this model's boxes are not made by a sigmoid last, as those of DETR and YOLOS are")
+
+
+def corners_of(boxes: Tensor) -> Tensor:
+    """x0, y0, x1, y1 (..., 4) of boxes given by centre and size."""
+    centre, size = boxes.detach().double().split(2, -1)
+    return torch.cat([centre - size / 2, centre + size / 2], -1)
