@@ -128,15 +128,22 @@ class GeneratedAnswer(VocabularyTask):
         return range(inside[0], inside[-1] + 1)
 
     def _words(self, task_input: TaskInput) -> list[tuple[int, int]]:
-        """The first and the last token of each word of the answer: a token begins one where white space is before it."""
+        """The first and the last token of each word of the answer: a token begins one where white space is before it, which belongs to it
+        where that is a token of its own.
+        """
         record = task_input.record
         assert isinstance(record, TextInput)
         words: list[tuple[int, int]] = []
         for index in self._answer(task_input):
-            token = record.tokens[index]
-            begins = not words or record.answer is None or not record.answer[token.start - 1 : token.start].strip()
+            token, blank = record.tokens[index], bool(words) and self._is_blank(record, *words[-1])
+            begins = not words or (not blank and not (record.answer or "")[token.start - 1 : token.start].strip())
             words = [*words, (index, index)] if begins else [*words[:-1], (words[-1][0], index)]
         return words
+
+    @staticmethod
+    def _is_blank(record: TextInput, first: int, last: int) -> bool:
+        """Whether tokens are white space alone."""
+        return all(token.start == token.end for token in record.tokens[first : last + 1])
 
     def _probability(self, task_input: TaskInput, first: int, last: int) -> float:
         """Of the tokens from ``first`` to ``last``, each after those before it."""

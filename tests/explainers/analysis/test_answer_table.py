@@ -33,12 +33,15 @@ def model() -> Model:
         GPT2Config(vocab_size=len(tokenizer), bos_token_id=2, eos_token_id=3, initializer_range=0.3, **size)
     ).eval()
     module.generation_config.max_new_tokens = 4
+    with torch.no_grad():
+        module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
     return explainers.wrap(module, tokenizer=tokenizer)
 
 
 def test_a_row_is_the_explanation_of_its_word(model: Model) -> None:
     table = explainers.answer_table(model, PROMPT, "input_x_gradient:libra")
     assert table.columns == ("a", "good", "film", ",", "not", "a", "bad", "movie")
+    assert len(table.rows) > 1
     assert table.scores.shape == (len(table.rows), len(table.columns))
     for row, label in enumerate(table.rows):
         place = next(place for place in explainers.explain(model, PROMPT, methods="random").places if place.at == f"word:{label}")
