@@ -23,7 +23,17 @@ from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Te
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.opening.door import unchecked_model_of
-from explainers.records.targets import Classes, ResolvedTarget, TargetLike, as_targets, prompts_of, refuse_repeated, resolve, resolved_class
+from explainers.records.targets import (
+    Classes,
+    ResolvedTarget,
+    TargetLike,
+    as_targets,
+    expanded,
+    prompts_of,
+    refuse_repeated,
+    resolve,
+    resolved_class,
+)
 from explainers.records.trace import Answer, Trace
 
 Check = Callable[[], None]
@@ -107,6 +117,7 @@ class Session:
             self.recording = Recording(model, self.tensors, pixels=pixels)
         logits = self.recording.logits.detach()
         self.answers = logits.T if model.side == "text" else logits
+        self.targets = expanded(self.targets, Classes.of(model, self.labels), self.answers)
         self.chosen = [resolve(target, Classes.of(model, self.labels), self.answers) for target in self.targets]
         refuse_repeated(self.targets, self.chosen)
         rows = self.prepared_prompts if model.side == "text" and self.prepared_prompts is not None else self.prepared

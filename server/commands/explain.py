@@ -65,7 +65,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         metavar="CLASS",
         action="append",
         help="name or number of a class, any:GROUP for all of a group, such as any:dog, or clrp:CLASS or sglrp:CLASS for it rather than "
-        "all others; repeatable (default: the top class)",
+        "all others, or over:0.5 for every label of at least that probability; repeatable (default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
     parser.add_argument(

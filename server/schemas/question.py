@@ -142,7 +142,7 @@ class QuestionFields(ExplainOptions):
         alias="target",
         description=(
             "Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than "
-            "all others; none: the top class."
+            "all others, over:0.5 for every label whose probability is at least that; none: the top class."
         ),
     )
     prompts: _Names = Field((), alias="prompt", description="For CLIP models: what to look for.")

@@ -6,9 +6,10 @@ from explainers.records.targets.contrastive import CLRP, SGLRP
 from explainers.records.targets.form import targets_of_form
 from explainers.records.targets.names import Classes, TopClass, find_class, find_group
 from explainers.records.targets.one_class import OneClass
+from explainers.records.targets.over import Over
 from explainers.records.targets.probability import Probability
 from explainers.records.targets.registry import TARGETS, TargetLike, add_target, as_targets, parse_target, python_code, target_from_json
-from explainers.records.targets.resolved import ResolvedTarget, check_names, prompts_of, refuse_repeated, resolve, resolved_class
+from explainers.records.targets.resolved import ResolvedTarget, check_names, expanded, prompts_of, refuse_repeated, resolve, resolved_class
 from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, ReadName, Target
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "NameOf",
     "NamedLogits",
     "OneClass",
+    "Over",
     "Probability",
     "ReadName",
     "ResolvedTarget",
@@ -31,6 +33,7 @@ __all__ = [
     "add_target",
     "as_targets",
     "check_names",
+    "expanded",
     "find_class",
     "find_group",
     "parse_target",

@@ -112,6 +112,11 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
     return name_of
 
 
+def expanded(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
+    """The targets, those that stand for several by what they stand for, for the logits (B, C) of a batch."""
+    return [each for target in targets for each in target.expand(NamedLogits(logits, {}, classes))]
+
+
 def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTarget:
     """A target for the logits (B, C) of a batch; the top class is each sample's own. Raises ExplainerError for what the model has not."""
     kind = as_target(target)

@@ -136,6 +136,10 @@ class Target(ABC):
     def check(self, logits: NamedLogits) -> None:  # noqa: B027  most kinds have nothing to refuse
         """Raise ExplainerError where these logits have no such number."""
 
+    def expand(self, logits: NamedLogits) -> Sequence[Target]:
+        """The targets that it stands for, of the logits (B, C): itself, but for what stands for several."""
+        return (self,)
+
     def with_top_class(self, index: int) -> Target:
         """The same with this class where it means the top class without naming it."""
         return self
