@@ -45,13 +45,13 @@ class Over(Target):
             raise ExplainerError(f"over:{self.line:g} is asked of one input at a time, and {len(logits.logits)} were sent.")
         p = logits.classes.calibration.probabilities(logits.logits.detach().float(), logits.classes.output)[0]
         order = p.argsort(descending=True, stable=True).tolist()
-        found = [index for index in order if p[index] >= self.line]
-        if not found:
+        reached = [index for index in order if p[index] >= self.line]
+        if not reached:
             top = f"the highest is {logits.classes.label(order[0])} with {float(p[order[0]]):.3g}"
             raise ExplainerError(f"No label reaches {self.line:g}: {top}. Send a lower line.")
-        if len(found) > MOST:
-            raise ExplainerError(f"{len(found)} labels reach {self.line:g}, and at most {MOST} are explained at once: send a higher line.")
-        return [OneClass(index) for index in found]
+        if len(reached) > MOST:
+            raise ExplainerError(f"{len(reached)} labels reach {self.line:g}, and at most {MOST} are explained at once: send a higher one.")
+        return [OneClass(index) for index in reached]
 
     def value(self, logits: NamedLogits) -> Tensor:
         """None: it stands for several numbers. Raises ExplainerError."""
