@@ -45,7 +45,20 @@ from explainers.pipeline.explain import explain
 from explainers.plugins import load_plugins
 from explainers.records.result import Attribution, Explanation, MapPrecision
 from explainers.records.session import Cancelled, Session
-from explainers.records.targets import CLRP, SGLRP, TARGETS, AnyOf, Contrast, NamedLogits, Over, Probability, Target, add_target
+from explainers.records.targets import (
+    CLRP,
+    SGLRP,
+    TARGETS,
+    AnyOf,
+    Contrast,
+    Finer,
+    FinerWeighted,
+    NamedLogits,
+    Over,
+    Probability,
+    Target,
+    add_target,
+)
 from explainers.records.trace import MethodOutput, Trace
 from explainers.self_check.opening import open  # noqa: A004  (the word for it)
 from explainers.serving import LiveServer, serve
@@ -73,6 +86,8 @@ __all__ = [
     "DeletionTest",
     "ExplainerError",
     "Explanation",
+    "Finer",
+    "FinerWeighted",
     "Guess",
     "HeadWords",
     "Interaction",

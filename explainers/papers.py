@@ -78,6 +78,13 @@ CLRP_PAPER = Citation(
     venue="ACCV",
     arxiv="1812.02100",
 )
+FINER_CAM_PAPER = Citation(
+    authors="Zhang et al.",
+    year=2025,
+    title="Finer-CAM: Spotting the Difference Reveals Finer Details for Visual Explanation",
+    venue="CVPR",
+    arxiv="2501.11309",
+)
 SGLRP_PAPER = Citation(
     authors="Iwana et al.",
     year=2019,

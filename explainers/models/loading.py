@@ -170,7 +170,7 @@ def _repository(name: str) -> str | None:
 
 
 def _timm_config(name: str) -> Any:
-    """timm's own configuration of "timm/<name>". Raises ExplainerError for a name that has no weights, or no classes."""
+    """timm's own configuration of "timm/<name>". Raises ExplainerError for a name that has no weights."""
     import timm
 
     bare = name.removeprefix("timm/")
@@ -184,8 +184,6 @@ def _timm_config(name: str) -> Any:
         near = get_close_matches(bare, tagged, n=3, cutoff=0.5)
         meant = f" Did you mean {' or '.join(f'timm/{n}' for n in near)}?" if near else ""
         raise ExplainerError(f"timm has no pretrained model {bare!r}.{meant} Embedded models: {', '.join(embedded_names())}.")
-    if not config.num_classes:
-        raise ExplainerError(f"{name} gives features, not classes; send a model with a classification head")
     return config
 
 
@@ -297,8 +295,9 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
             module, report = model_class.from_pretrained(folder, dtype=torch.float32, local_files_only=True, output_loading_info=True)
         except Exception as problem:  # each format of weights has errors of its own
             raise ExplainerError(f"transformers cannot load {folder}: {problem}") from problem
-    if report["missing_keys"]:
-        raise ExplainerError(f"the weights in {folder} lack {', '.join(sorted(report['missing_keys'])[:3])}: not a finished classifier")
+    # a pooler is laid on every backbone, also where its weights have none: its features are read without
+    if missing := [key for key in sorted(report["missing_keys"]) if not key.startswith("pooler.")]:
+        raise ExplainerError(f"the weights in {folder} lack {', '.join(missing[:3])}: not a finished model")
     dual = hasattr(module, "get_image_features")
     reads_images = dual or module.main_input_name == "pixel_values"
     beside: dict[str, Any] = {}

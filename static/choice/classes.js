@@ -43,7 +43,10 @@ export class Classes {
     this.top = [];
     /** @type {Target[]} */
     this.targets = [];
-    this.whyNot = new WhyNot((label) => this.explain(this.chosen, setAgainst(this.targets[0], label)));
+    this.whyNot = new WhyNot(
+      (label) => this.explain(this.chosen, setAgainst(this.targets[0], label)),
+      () => this.explain(this.chosen, { against: null, read: "finer" }),
+    );
     this.read = readChoice((read) => this.explain(this.chosen, { against: null, read }), true);
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.rows = new Map(); // label -> row

@@ -20,11 +20,28 @@ export class WhyNot {
   #classes = [];
 
   /**
-   * `explain(label)` is called with the class to set against the explained one; null: none.
+   * `explain(label)` is called with the class to set against the explained one; null: none. `explainFiner()` is called
+   * for its nearest kinds.
    * @param {(label: string | null) => void} explain
+   * @param {() => void} explainFiner
    */
-  constructor(explain) {
+  constructor(explain, explainFiner) {
     this.what = el("p");
+    this.finer = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        title: "FinerCAM: the logit less 0.6 times the mean of the three nearest other logits",
+        on: {
+          click: () => {
+            this.node.open = false;
+            explainFiner();
+          },
+        },
+      },
+      "against its nearest kinds",
+    );
     this.field = typeAhead({
       id: "against",
       label: "Search",
@@ -32,7 +49,7 @@ export class WhyNot {
       onTake: (label) => this.#take(explain, label),
       stays: true,
     });
-    this.node = sheet(NAME, NAME, this.what, this.field.node);
+    this.node = sheet(NAME, NAME, this.what, this.finer, this.field.node);
     this.node.classList.add("why");
     this.node.addEventListener("toggle", () => {
       // told a moment later: what was typed since it was opened stays
@@ -68,7 +85,7 @@ export class WhyNot {
     this.what.textContent = isSeveral
       ? "Several classes are side by side. Choose one of them first."
       : `What speaks for “${first ? named(aloneOf(first)) : "…"}” rather than for:`;
-    this.field.node.hidden = isSeveral;
+    this.field.node.hidden = this.finer.hidden = isSeveral;
     if (this.node.open) this.field.open();
   }
 

@@ -14,16 +14,20 @@ import { named } from "./search.js";
 export const classOf = (target) => target.of ?? target.label;
 
 /**
- * Kinds of targets that set a class against all others.
+ * Kinds of targets that set a class against others that nobody names.
  * @type {Record<string, string>}
  */
-export const CONTRASTIVE = { clrp: "the class over all others (CLRP)", sglrp: "the class over all others (SGLRP)" };
+export const CONTRASTIVE = {
+  clrp: "the class over all others (CLRP)",
+  sglrp: "the class over all others (SGLRP)",
+  finer: "the class against its nearest kinds (FinerCAM)",
+};
 
 /**
  * The class of such a target, and of any other.
  * @param {{label: string, of?: string}} target
  */
-export const aloneOf = (target) => classOf(target).replace(/^(clrp|sglrp):/, "");
+export const aloneOf = (target) => classOf(target).replace(/^(clrp|sglrp|finer):/, "");
 
 /**
  * A target in words; of a kind that a package adds, its own.

@@ -88,13 +88,8 @@ def _timm(name: str, weights: Weights) -> Built:
     classifiers, convolutions = (_several(config.get(key)) for key in ("classifier", "first_conv"))
     tensors = _with_head(tensors, classifiers)
     head = next((tensors[f"{part}.weight"] for part in classifiers if f"{part}.weight" in tensors), None)
-    if head is None:
-        raise ExplainerError(
-            f"the file has no weights of a head ({classifiers[0] if classifiers else 'head'}.weight): it gives features, not classes. Open "
-            "it with its head: a list of both files, [backbone, head]"
-        )
-    shape: dict[str, Any] = {"num_classes": head.shape[0]}
-    beside_mean = head.dim() == 2 and head.shape[1] == 2 * skeleton.num_features
+    shape: dict[str, Any] = {"num_classes": 0 if head is None else head.shape[0]}  # a file without a head gives features
+    beside_mean = head is not None and head.dim() == 2 and head.shape[1] == 2 * skeleton.num_features
     if beside_mean:  # DINOv2's linear classifiers
         shape = {"num_classes": 0}
         tensors = {key: tensor for key, tensor in tensors.items() if key.partition(".")[0] not in classifiers}
@@ -115,7 +110,7 @@ def _timm(name: str, weights: Weights) -> Built:
     if any(key in wanted and tuple(t.shape) != wanted[key] for key, t in tensors.items()) or not wanted.keys() <= tensors.keys():
         tensors = _converted(architecture, tensors, module)
     left_out = _put(module, tensors, f"timm/{architecture}", weights)
-    if not beside_mean:
+    if head is None or not beside_mean:
         return Built(module, left_out=left_out)
     recipe, _ = preprocessing_of(module, "timm", None)
     bias = _with_head(dict(weights.tensors), classifiers).get(f"{classifiers[0]}.bias")

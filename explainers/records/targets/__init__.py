@@ -3,6 +3,7 @@
 from explainers.records.targets.any_of import AnyOf
 from explainers.records.targets.contrast import Contrast
 from explainers.records.targets.contrastive import CLRP, SGLRP
+from explainers.records.targets.finer import Finer, FinerWeighted
 from explainers.records.targets.form import targets_of_form
 from explainers.records.targets.names import Classes, TopClass, find_class, find_group
 from explainers.records.targets.one_class import OneClass
@@ -20,6 +21,8 @@ __all__ = [
     "ClassSet",
     "Classes",
     "Contrast",
+    "Finer",
+    "FinerWeighted",
     "NameOf",
     "NamedLogits",
     "OneClass",

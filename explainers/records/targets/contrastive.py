@@ -17,7 +17,7 @@ from explainers.records.targets.target import NamedLogits, NameOf, ReadName, Tar
 
 
 @dataclass(frozen=True)
-class _OfOneClass(Target):
+class OfOneClass(Target):
     """About a class, by label or index, of a CLIP model by prompt; None is the top class."""
 
     name: str | int | None = None
@@ -69,7 +69,7 @@ class _OfOneClass(Target):
 
 
 @dataclass(frozen=True)
-class _Others(_OfOneClass):
+class _Others(OfOneClass):
     """All classes but one together: 1/(C - 1) at each, the dual concept of CLRP."""
 
     kind = "others"
@@ -82,7 +82,7 @@ class _Others(_OfOneClass):
 
 @add_target
 @dataclass(frozen=True)
-class CLRP(_OfOneClass):
+class CLRP(OfOneClass):
     """A class rather than all others, contrastive LRP (Gu et al. 2018): of each token the positive part of its score for the class less its
     score for the other classes together.
 
@@ -111,7 +111,7 @@ class CLRP(_OfOneClass):
 
 @add_target
 @dataclass(frozen=True)
-class SGLRP(_OfOneClass):
+class SGLRP(OfOneClass):
     """A class rather than all others, softmax-gradient LRP (Iwana et al. 2019): relevance starts as the gradient of the class's probability
     p_t does, with p_t (1 - p_t) at the class and -p_t p_c at each other class c. p is the softmax of the logits, not calibrated.
 

@@ -71,12 +71,6 @@ def _lost_base(folder: Path) -> Any:
     return folder
 
 
-def _other_base(folder: Path) -> Any:
-    module = vit().state_dict()
-    torch.save({name: tensor for name, tensor in module.items() if not name.startswith("head.")}, folder / "backbone.pth")
-    return folder / "backbone.pth"
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
@@ -110,11 +104,6 @@ def _other_base(folder: Path) -> Any:
             _saved(lambda: vit().state_dict()),
             {"architecture": ARCHITECTURE, "labels": CLASSES[:3]},
             "3 names; the model has 5 classes",
-        ),
-        (
-            _other_base,
-            {"architecture": ARCHITECTURE},
-            r"no weights of a head \(head.weight\): .*\[backbone, head\]",
         ),
         (_quantised_folder, {}, r"holds weights quantised by bitsandbytes: load it where that runs, call model.dequantize\(\)"),
         (lambda folder: folder, {}, "holds no model: config.json with weights, an adapter, checkpoints .* it holds nothing"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -15,7 +17,7 @@ from tests.support.vocabularies import wordpiece
 
 # isort: split
 import timm
-from transformers import BertConfig, BertModel, Dinov2Config, Dinov2Model
+from transformers import BertConfig, BertModel, Dinov2Config, Dinov2Model, ViTConfig, ViTImageProcessorPil, ViTModel
 
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
@@ -100,3 +102,17 @@ def test_texts_have_features_too() -> None:
     with torch.no_grad():
         ours, theirs = (model.module(**model.tensors(text)).last_hidden_state[0, 0] for text in ("the good movie", "not a bad film"))
     assert float(result.logits) == pytest.approx(float(F.cosine_similarity(ours, theirs, dim=0)), abs=1e-5)
+
+
+def test_backbones_are_loaded_from_folders_and_files(tmp_path: Path) -> None:
+    config = ViTConfig(image_size=32, patch_size=8, intermediate_size=64, **SIZE)
+    without_pooler = ViTModel(config, add_pooling_layer=False)
+    without_pooler.save_pretrained(tmp_path / "vit")
+    ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "vit")
+    loaded = explainers.load(tmp_path / "vit", "cpu")
+    result = explainers.explain(loaded, picture(), methods="random", at="features")
+    torch.testing.assert_close(result.logits, hidden(loaded, result.tensors)[0])  # the class token: its pooler has no weights
+    module = timm.create_model("test_vit", num_classes=0)
+    torch.save(module.state_dict(), tmp_path / "backbone.pth")
+    opened = explainers.open(tmp_path / "backbone.pth", architecture="timm/test_vit", check="none")
+    assert opened.details["task"] == "features"
