@@ -64,13 +64,9 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         "--target",
         metavar="CLASS",
         action="append",
-<<<<<<< HEAD
-        help="name or number of a class, any:GROUP for all of a group, such as any:dog, or clrp:CLASS or sglrp:CLASS for it rather than "
-        "all others, or over:0.5 for every label of at least that probability; repeatable (default: the top class)",
-=======
         help="name or number of a class, any:GROUP for all of a group, such as any:dog, clrp:CLASS or sglrp:CLASS for it rather than "
-        "all others, or finer:CLASS for it against its nearest kinds; repeatable (default: the top class)",
->>>>>>> 2b805645 (Set a class against its nearest kinds, and open backbones from folders, files and the hub)
+        "all others, finer:CLASS for it against its nearest kinds, or over:0.5 for every label of at least that probability; repeatable "
+        "(default: the top class)",
     )
     target.add_argument("--prompt", metavar="TEXT", action="append", help="what to look for, for a CLIP model; repeatable")
     parser.add_argument(

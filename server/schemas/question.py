@@ -142,11 +142,8 @@ class QuestionFields(ExplainOptions):
         alias="target",
         description=(
             "Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than "
-<<<<<<< HEAD
-            "all others, over:0.5 for every label whose probability is at least that; none: the top class."
-=======
-            "all others, finer:<class> for a class against its nearest kinds; none: the top class."
->>>>>>> 2b805645 (Set a class against its nearest kinds, and open backbones from folders, files and the hub)
+            "all others, finer:<class> for a class against its nearest kinds, over:0.5 for every label whose probability is at least that; "
+            "none: the top class."
         ),
     )
     prompts: _Names = Field((), alias="prompt", description="For CLIP models: what to look for.")

@@ -1347,11 +1347,7 @@ export interface QuestionForm {
   window?: string;
   /** For CLIP models: score the image (the default) or the words of each prompt. */
   side?: "image" | "text" | null;
-<<<<<<< HEAD
-  /** Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than all others, over:0.5 for every label whose probability is at least that; none: the top class. */
-=======
-  /** Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than all others, finer:<class> for a class against its nearest kinds; none: the top class. */
->>>>>>> 2b805645 (Set a class against its nearest kinds, and open backbones from folders, files and the hub)
+  /** Labels, synonyms, indices, or any:<group> for all classes of a group, clrp:<class> or sglrp:<class> for a class rather than all others, finer:<class> for a class against its nearest kinds, over:0.5 for every label whose probability is at least that; none: the top class. */
   target?: string[];
   /** For CLIP models: what to look for. */
   prompt?: string[];
