@@ -165,6 +165,39 @@ def before_final_activation(forward: Forward) -> Forward:
     return run
 
 
+class _EveryActivation(_Watch):
+    """Keeps what each softmax or sigmoid over rows (B, C) was given and gave, not the last alone."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        earlier = self.activations
+        out = super().__torch_function__(func, types, args, kwargs)
+        if func in _ACTIVATIONS:
+            self.activations = earlier + (self.activations if out.dim() <= 2 else [])
+        return out
+
+
+def before_final_activations(
+    forward: Callable[[Mapping[str, Tensor]], Any], heads_in: Callable[[Any], dict[str, Tensor]]
+) -> Callable[[Mapping[str, Tensor]], tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    """The same forward pass of several heads, which ``heads_in`` finds in its output: what each gives (B, C), and what
+    its final activation was given, which is the same where it has none.
+    """
+
+    def run(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        with _EveryActivation() as watch:
+            heads = heads_in(forward(tensors))
+        before = {name: watch.before(head) for name, head in heads.items()}
+        return heads, {name: head if (logits := before[name]) is None else logits for name, head in heads.items()}
+
+    return run
+
+
+def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
+    """The final activation that made ``out`` of ``logits``; None where neither did."""
+    kinds: tuple[FinalActivation, ...] = ("softmax", "sigmoid")
+    return next((kind for kind in kinds if _explains(logits, out, kind)), None)
+
+
 def yes_and_no(forward: Forward) -> Forward:
     """Of a model with one logit z: the logits (B, 2) of yes, z, and of no, -z. Each is a class of its own that can be explained.
 

@@ -36,6 +36,7 @@ from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 from explainers.models.tasks import Task, task_of
 from explainers.models.tasks.features import REFERENCE
+from explainers.models.tasks.several_heads import SeveralHeads
 
 
 @with_gradients()
@@ -47,7 +48,7 @@ def wrap(
     kind: ModelKind | None = None,
     blocks: str | Sequence[nn.Module] | None = None,
     entry: str | nn.Module | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     preprocess: Any = None,
     tokenizer: Any = None,
     reader: str | MoleculeReader | None = None,
@@ -67,7 +68,7 @@ def wrap(
     kind        "image", "text", "clip" (an image and a text tower) or "molecule"
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
-    labels      names of the classes, in the order of the logits
+    labels      names of the classes, in the order of the logits; of a model with several outputs, a dict of them by output
     preprocess  a :class:`Preprocessing` or one of transformers' image processors
     tokenizer   one of transformers' tokenizers that knows character offsets
     reader      of a model of molecules, how they become tensors: the name of one that :func:`explainers.add_molecule_reader` declared, or
@@ -76,7 +77,8 @@ def wrap(
     side        of a CLIP model, the tower that is explained; ``blocks``, ``entry`` and ``prefix`` are then about that one
     output      what the logits mean: "softmax", one class of several; "sigmoid", each label yes or no on its own, and of one logit the
                 classes yes and no; "regression", values. None: found out
-    head        of a model that gives several outputs in a tuple or dict, the index or the key of the one to explain
+    head        of a model that gives several outputs in a tuple or dict, the index or the key of the one to explain; None: each is a place
+                that ``explain(at=)`` asks about
     task        what it gives besides one row of logits a sample, one of :data:`explainers.TASKS`; None: found out
     device      where to move the module; None leaves it where it is
 
@@ -113,14 +115,14 @@ def wrap(
     words = _reader(module, tokenizer) if reads_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
 
-    size = (recipe.size if recipe else None) or (lib.image_size(module, library) if reads_images else None)
-    size = size or (recipe.resize if recipe else None)  # of a model that takes what the proportions of a picture make of it
+    size = (recipe.size if recipe else None) or (lib.image_size(module, library) if reads_images else None) or (recipe and recipe.resize)
     sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, size, words)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = not reads_images or side == "text"
     the_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
     if the_task is not None:
         the_task.tokenizer = None if words is None else words.tokenizer
+    labels = _plain_labels(the_task, labels)
     raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
     own_forward = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
     run = own_forward if the_task is None or raw is None else _of_trial(the_task, raw)
@@ -212,6 +214,16 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
 def _without_reference(forward: lib.RawForward) -> lib.RawForward:
     """The same, of tensors among which is what the features are compared with."""
     return lambda tensors: forward({name: tensor for name, tensor in tensors.items() if name != REFERENCE})
+
+
+def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:
+    """The names of classes of a model that has one output; those of several are its task's."""
+    if isinstance(task, SeveralHeads):
+        task.name_classes(labels)
+        return None
+    if isinstance(labels, Mapping):
+        raise ExplainerError("labels= as a dict is for models with several outputs: pass a list, in the order of the logits")
+    return labels
 
 
 def _of_trial(task: Task, forward: lib.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:

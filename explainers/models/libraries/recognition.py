@@ -213,6 +213,12 @@ def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tenso
     )
 
 
+def heads_in(output: Any) -> dict[str, Tensor]:
+    """The rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
+    rows = {name: tensor for name, tensor in _outputs_of(output).items() if tensor.dim() in (1, 2) and tensor.is_floating_point()}
+    return {name: tensor if tensor.dim() == 2 else tensor[:, None] for name, tensor in rows.items()}
+
+
 def _outputs_of(output: Any) -> dict[str, Tensor]:
     """The tensors of a tuple, list or dict, each by its index or key."""
     named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()

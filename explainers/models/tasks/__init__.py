@@ -6,6 +6,7 @@ from explainers.models.tasks.generated_answer import GeneratedAnswer
 from explainers.models.tasks.masked_word import MaskedWord
 from explainers.models.tasks.question_answering import QuestionAnswering
 from explainers.models.tasks.segmentation import ImageSegmentation
+from explainers.models.tasks.several_heads import SeveralHeads
 from explainers.models.tasks.task import TASKS, Place, Reading, Task, TaskInput, add_task, task_of
 from explainers.models.tasks.token_classification import TokenClassification
 
@@ -19,6 +20,7 @@ __all__ = [
     "Place",
     "QuestionAnswering",
     "Reading",
+    "SeveralHeads",
     "Task",
     "TaskInput",
     "TokenClassification",

@@ -104,6 +104,7 @@ class Task(ABC):
     tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
     first_row  whether its numbers are made behind further rows of blocks, or of what several stages give: the blocks are then the first row
              over patches, through which the whole picture goes, and not the last
+    general  whether it takes what no other task does, so that it is asked last
     """
 
     tokenizer: Any = None
@@ -112,6 +113,7 @@ class Task(ABC):
     control: ClassVar[Control] = "list"
     output: ClassVar[Output] = "softmax"
     first_row: ClassVar[bool] = False
+    general: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -186,7 +188,14 @@ def task_of(module: nn.Module, library: Library, output: Any, name: str | None =
     Raises ExplainerError for a name that is unknown, or that does not fit what the module gives.
     """
     if name is None:
-        return next((task for kind in TASKS.values() if (task := kind.of(module, library, output)) is not None), None)
+        return next(
+            (
+                task
+                for kind in sorted(TASKS.values(), key=lambda kind: kind.general)
+                if (task := kind.of(module, library, output)) is not None
+            ),
+            None,
+        )
     if name not in TASKS:
         raise ExplainerError(f"task={name!r}: choose one of {', '.join(TASKS)}")
     task = TASKS[name].of(module, library, output)

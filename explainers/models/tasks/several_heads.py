@@ -1,0 +1,103 @@
+"""One of several outputs of a model by its name: a species and an age, a class and a confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models import labels as naming
+from explainers.models.libraries.recognition import Library, RawForward, heads_in
+from explainers.models.outputs import Output, before_final_activations, final_activation_of
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, top_class
+
+#: In the output: what the model gives by the name of each head, and what that was before a final softmax or sigmoid.
+GIVEN, BEFORE = "given", "before"
+
+
+@add_task
+class SeveralHeads(Task):
+    """Several outputs (B, C) in a tuple or a dict, each by its index or key; (B,) is one number.
+
+    A head of one number is a value, but where a sigmoid makes it. Methods that read the attention of one token read that which the heads
+    together are made of, as :attr:`explainers.models.layout.Layout.class_token` has it.
+
+    labels  of some heads, which ``wrap`` sets: names of the classes by the name of the head
+    """
+
+    name = "several-heads"
+    places_are = "the name of an output of the model, or its number in a tuple"
+    general = True
+    labels: Mapping[str, Sequence[str]]
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names, self.labels = tuple(names), {}
+
+    @classmethod
+    def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
+        """Of a module that gives several such tensors, and none of them as its logits."""
+        has_logits = any(isinstance(getattr(output, name, None), Tensor) for name in ("logits", "logits_per_image"))
+        if has_logits or isinstance(output, Tensor) or (library == "transformers" and isinstance(output, tuple)):
+            return None
+        names = [name for name, logits in heads_in(output).items() if len(logits) == 1]  # of a trial with one sample
+        return cls(names) if len(names) > 1 else None
+
+    def name_classes(self, labels: Mapping[str, Sequence[str]] | Sequence[str] | None) -> None:
+        """Take the names of classes by head. Raises ExplainerError for a head that there is not, and for names of no head."""
+        if labels is None:
+            return
+        if not isinstance(labels, Mapping):
+            raise ExplainerError(
+                f"the model gives several outputs ({', '.join(self.names)}): pass labels= as a dict of lists by their names, or head= too"
+            )
+        unknown = [str(name) for name in labels if str(name) not in self.names]
+        if unknown:
+            raise ExplainerError(f"labels= names the outputs {', '.join(unknown)}; the model gives {', '.join(self.names)}")
+        self.labels = {str(name): naming.distinct([str(label) for label in given]) for name, given in labels.items()}
+
+    def raw_forward(self, forward: RawForward) -> RawForward:
+        """The heads by their names, as they are given and as they were before a final activation."""
+        run = before_final_activations(forward, lambda output: {name: heads_in(output)[name] for name in self.names})
+        return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
+
+    def trial(self, output: Any) -> Tensor:
+        """All heads beside each other."""
+        return torch.cat([output[GIVEN][name] for name in self.names], -1)
+
+    def class_count(self, logits: Tensor) -> int:
+        """None: each head has names of its own."""
+        return 0
+
+    def _head(self, name: str, output: Any) -> tuple[str, Output, list[str]]:
+        """Where the logits of a head are in the output, what they mean, and the names of its classes."""
+        given, before = output[GIVEN][name], output[BEFORE][name]
+        activation = None if before is given else final_activation_of(before, given)
+        classes = given.shape[-1]
+        meaning: Output = activation or ("regression" if classes == 1 else "softmax")
+        labels = list(self.labels.get(name, [name] if classes == 1 else naming.config_labels(None, classes)))
+        if len(labels) != classes:
+            raise ExplainerError(f"labels= holds {len(labels)} names for the output {name}, which has {classes} classes")
+        return (GIVEN if activation is None else BEFORE), meaning, labels
+
+    def places(self, task_input: TaskInput) -> list[Place]:
+        """The heads, in the order in which the model gives them."""
+        places = []
+        for name in self.names:
+            key, meaning, labels = self._head(name, task_input.output)
+            says, score = (None, None) if meaning == "regression" else top_class(task_input.output[key][name][0], labels, meaning)
+            places.append(Place(name, f"output {name}", says=says, score=score))
+        return places
+
+    def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
+        """The first."""
+        return places[0]
+
+    def reading(self, place: Place, task_input: TaskInput) -> Reading:
+        """The logits of a head."""
+        key, meaning, labels = self._head(place.at, task_input.output)
+        others = ", ".join(name for name in self.names if name != place.at)
+        note = f"The model gives several outputs: this is {place.at}, beside {others}."
+        return Reading(place, lambda output: output[key][place.at], labels, meaning, task_input.layout.class_token, (note,))
