@@ -126,7 +126,8 @@ class Pair {
     ]);
     /** @type {any} */ (second).setBase({ text: read.text ?? "", units: read.words, molecule: read.molecule });
     this.plates.colour();
-    this.says.textContent = `“${label}”: ${said(here.probability)} for the molecule on show, ${said(there.probability)} for the other.`;
+    const [one, two] = [here, there].map(({ probability }) => said(probability));
+    this.says.textContent = `The molecule on show: ${one}. The other: ${two}.`;
     this.two.replaceChildren(first.node, second.node);
   }
 }
