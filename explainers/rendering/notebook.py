@@ -19,6 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
 from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
+from explainers.rendering.molecules import is_drawn, over_molecule
 from explainers.rendering.overlays import AGAINST, FOR, INK, MIX, PAPER, STRENGTH, lay_over, patch_scores
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _BOX = "display:inline-block;vertical-align:top;margin:0 12px 12px 0;padding:8px
 
 def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
     """One map with its title, its target and its notes."""
-    body = _words(attribution) if attribution.text is not None else _picture(attribution, image)
+    body = _body(attribution, image)
     scores = (
         [word.score for word in attribution.words()] if attribution.text is not None else attribution.scores[attribution.content].tolist()
     )
@@ -42,6 +43,16 @@ def map_html(attribution: DrawableMap, image: ImageInput | None) -> str:
         _BOX.format(_css_colour(PAPER), _css_colour(INK)) + f";max-width:{PICTURE_SIDE if attribution.text is None else 2 * PICTURE_SIDE}px"
     )
     return f'<figure style="{style}">{body}{caption}</figure>'
+
+
+def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
+    """The map itself: over its picture, on the words of its text, or on the atoms of its molecule."""
+    if attribution.text is None:
+        return _picture(attribution, image)
+    if not is_drawn(attribution):
+        return _words(attribution)
+    picture = over_molecule(attribution, 2 * PICTURE_SIDE, PAPER, (FOR, AGAINST, STRENGTH), MIX)
+    return picture_html(picture, f"{attribution.title} for {attribution.target}")
 
 
 def panel_html(heading: str, lines: Iterable[str], maps: Iterable[str]) -> str:

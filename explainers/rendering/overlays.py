@@ -14,6 +14,7 @@ from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput
 from explainers.rendering.colours import colours, has_sink, is_two_sided, normalise, scale_ends
 from explainers.rendering.drawable import DrawableExplanation, DrawableMap
+from explainers.rendering.molecules import is_drawn, over_molecule
 
 At = Literal["patches", "pixels"]
 PAPER, INK = (255, 254, 251), (28, 26, 21)
@@ -28,13 +29,16 @@ def render_overlay(
     """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
-    word on its colour and underlined in proportion to its score. ``at="pixels"`` draws the map of the pixels that the model saw, each as
-    it is; raises ExplainerError for a method that has none. ``sink=False`` leaves a first word that dwarfs all others out of the scale.
+    word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. ``at="pixels"`` draws the
+    map of the pixels that the model saw, each as it is; raises ExplainerError for a method that has none. ``sink=False`` leaves a first
+    word that dwarfs all others out of the scale.
     """
     if isinstance(explanation.input, ImageInput) and attribution.text is None:
         return _over_image(explanation.input, attribution, size, at)
     if at == "pixels":
         raise ExplainerError("A text has no pixels.")
+    if is_drawn(attribution):
+        return over_molecule(attribution, size, PAPER, (FOR, AGAINST, STRENGTH), MIX)
     return _over_text(attribution, size, sink)
 
 

@@ -1,0 +1,63 @@
+"""A map of a molecule as a picture: RDKit's drawing, its atoms on the colour of their scores, its bonds on the mean of their two atoms'."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from explainers.models.inputs.molecule_drawing import HEIGHT, WIDTH
+from explainers.models.inputs.molecules import read_molecule
+from explainers.models.inputs.types import MoleculeInput
+from explainers.rendering.colours import is_two_sided, normalise, scale_ends
+from explainers.rendering.drawable import DrawableMap
+
+RADIUS = 0.38  # of an atom's colour, in lengths of a bond
+BOND_WIDTH = 14  # of a bond's colour, in widths of its line
+
+
+def is_drawn(attribution: DrawableMap) -> bool:
+    """Whether a map is of a molecule that can be drawn: of one that came as tensors the bonds are not known."""
+    return isinstance(attribution.text, MoleculeInput) and attribution.text.drawing is not None
+
+
+def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> Image.Image:
+    """One map, ``width`` pixels wide. ``hues`` are those for, against and of strength, at full score mixed into the ``paper`` by ``mix``.
+
+    Raises ExplainerError where RDKit is not installed.
+    """
+    assert attribution.text is not None
+    mol = read_molecule(attribution.text.text).mol
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    scores = np.array([word.score for word in attribution.words()], np.float32)
+    ends = scale_ends(scores, attribution.signed)
+    values, signed = normalise(scores, ends, attribution.signed), is_two_sided(ends, attribution.signed)
+    grounds = np.stack([_ground(float(value), signed, paper, hues, mix) for value in values])
+    pairs = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
+    drawer = rdMolDraw2D.MolDraw2DCairo(width, round(width * HEIGHT / WIDTH))
+    options: Any = drawer.drawOptions()
+    options.setBackgroundColour(tuple(part / 255 for part in paper))
+    options.padding, options.highlightRadius, options.highlightBondWidthMultiplier = 0.09, RADIUS, BOND_WIDTH
+    options.useBWAtomPalette()
+    rdMolDraw2D.PrepareAndDrawMolecule(
+        drawer,
+        mol,
+        highlightAtoms=list(range(len(grounds))),
+        highlightAtomColors={i: tuple(ground) for i, ground in enumerate(grounds)},
+        highlightBonds=list(range(len(pairs))),
+        highlightBondColors={i: tuple((grounds[a] + grounds[b]) / 2) for i, (a, b) in enumerate(pairs)},
+    )
+    drawer.FinishDrawing()
+    return Image.open(io.BytesIO(drawer.GetDrawingText())).convert("RGB")
+
+
+def _ground(value: float, signed: bool, paper: Sequence[int], hues: tuple[Sequence[int], ...], mix: float) -> NDArray[np.float64]:
+    """The colour behind an atom, from 0 to 1."""
+    hue = hues[2] if not signed else hues[0] if value >= 0 else hues[1]
+    share = mix * abs(value)
+    return (np.array(paper) * (1 - share) + np.array(hue) * share) / 255
