@@ -115,8 +115,7 @@ def wrap(
     words = _reader(module, tokenizer) if reads_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
 
-    size = (recipe.size if recipe else None) or (lib.image_size(module, library) if reads_images else None) or (recipe and recipe.resize)
-    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, size, words)
+    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, _size(module, library, recipe), words)
     first = {key: tensor[:1] for key, tensor in sample.items()}
     reads_text = not reads_images or side == "text"
     the_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
@@ -253,6 +252,12 @@ def _preparer(
         assert reader is not None
         return partial(prepare_texts, module, reader, counted)
     return partial(prepare_images, module, recipe, notes)
+
+
+def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None) -> tuple[int, int] | None:
+    """(height, width) of the images that the model is tried with; of one that takes what their proportions make of them, a square."""
+    declared = lib.image_size(module, library)
+    return declared if recipe is None else recipe.size or declared or recipe.resize
 
 
 def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
