@@ -18,6 +18,7 @@ from server.pages.embed import add_embedding
 from server.pages.login import LOGIN_PROBLEMS, add_login, next_page
 from server.pages.method_pages import add_method_pages
 from server.pages.model_cards import add_model_cards
+from server.pages.modules import ModuleTags
 from server.pages.static import StaticFolder
 from server.samples import SampleInput
 from server.settings import Settings
@@ -74,11 +75,13 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
     navigation = [(path, title) for path, (_, title) in PAGES.items() if path != "/"]
 
     def shared() -> dict[str, Any]:
+        address = settings.address(static.path)
         return {
             "version": _version(),
             "embed": bool(settings.embed),
             "root": settings.path_prefix,
-            "static": settings.address(static.path),
+            "static": address,
+            "module": ModuleTags(address, static.imports),
             "languages": languages,
             "navigation": navigation,
         }

@@ -6,6 +6,7 @@ one. Scripts and style sheets name each other by relative addresses, so all file
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
@@ -15,11 +16,16 @@ from mimetypes import guess_type
 from pathlib import Path
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from server.pages.modules import imports_of
+
 FOREVER = "public, max-age=31536000, immutable"
+#: What is sent packed besides texts; pictures and fonts are packed already.
+_PACKED = ("image/svg+xml", "application/javascript", "application/json")
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
@@ -58,6 +64,11 @@ class StaticFolder(StaticFiles):
         self._read, self._digest = read, whole.hexdigest()[:16]
         return self._digest
 
+    def imports(self, script: str) -> tuple[str, ...]:
+        """The scripts that one of the files that were read last imports as it loads."""
+        file = self._read.get(script)
+        return () if file is None else imports_of(script, file.text)
+
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at ``path``, which may begin with a digest."""
         first, _, rest = path.partition(os.sep)
@@ -67,7 +78,7 @@ class StaticFolder(StaticFiles):
             content = await self._unchanged_content(first, rest)
             keeps = keeps or content is not None
             if content is not None and scope["method"] == "GET":
-                return Response(content, media_type=guess_type(path)[0] or "text/plain", headers={"Cache-Control": FOREVER})
+                return self._read[rest].answer(guess_type(path)[0] or "text/plain", Headers(scope=scope).get("accept-encoding", ""))
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = FOREVER if keeps else "no-cache"
         return response
@@ -94,6 +105,24 @@ class _File:
     @cached_property
     def digest(self) -> bytes:
         return hashlib.sha256(self.content).digest()
+
+    @cached_property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.content, mtime=0)
+
+    def answer(self, media_type: str, encodings: str) -> Response:
+        """To a browser that takes these ``encodings``: packed, where it can read that and where it is less."""
+        headers = {"Cache-Control": FOREVER}
+        content = self.content
+        if media_type.startswith("text/") or media_type in _PACKED:
+            headers["Vary"] = "Accept-Encoding"
+            if "gzip" in encodings and len(self.packed) < len(content):
+                headers["Content-Encoding"], content = "gzip", self.packed
+        return Response(content, media_type=media_type, headers=headers)
 
 
 def _state(stat: os.stat_result) -> tuple[int, int]:

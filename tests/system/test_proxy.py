@@ -105,6 +105,7 @@ def test_the_api_behind_nginx(address: str) -> None:
         assert too_large.status_code == 413
         assert asked.get(f"{PREFIX}/metrics").status_code == 200  # from this machine
         assert asked.get(f"{PREFIX}/healthz").headers["strict-transport-security"]
+        assert asked.get(f"{PREFIX}/api/methods").headers["content-encoding"] == "gzip"
         from_elsewhere = asked.post(f"{PREFIX}/api/models", json={"name": "x"}, headers={"Origin": "https://evil.example"})
         assert from_elsewhere.status_code == 403
         over_http = asked.post(f"{PREFIX}/api/models", json={"name": "x"}, headers={"Origin": address.replace("https", "http") + "1"})

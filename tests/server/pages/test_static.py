@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from fastapi import FastAPI
@@ -45,6 +46,32 @@ def test_browsers_keep_all_that_a_page_names(site: Site, path: str) -> None:
         plain = site.client.get(f"/static/{rest}")
         assert plain.content == answer.content
         assert plain.headers["cache-control"] == (FOREVER if file.endswith(".woff2") else "no-cache")
+
+
+def test_texts_are_sent_packed_to_who_can_read_that(site: Site) -> None:
+    files = NAMED.findall(site.client.get("/image", headers={"Accept": "text/html"}).text)
+    for file in (next(file for file in files if file.endswith(end)) for end in ("dom.js", ".css", ".woff2")):
+        packed = site.client.get(file)
+        plain = site.client.get(file, headers={"Accept-Encoding": "identity"})
+        assert packed.content == plain.content  # the client has unpacked it
+        assert "content-encoding" not in plain.headers
+        is_text = not file.endswith(".woff2")
+        assert (packed.headers.get("content-encoding"), packed.headers.get("vary")) == (
+            ("gzip", "Accept-Encoding") if is_text else (None, None)
+        )
+        assert not is_text or int(packed.headers["content-length"]) < len(plain.content) * 0.6
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_names_each_script_that_it_needs_to_begin(site: Site, path: str) -> None:
+    """So a browser asks for all of them at once."""
+    text = site.client.get(path, headers={"Accept": "text/html"}).text
+    linked = re.findall(r'<link rel="modulepreload" href="([^"]+)">', text)
+    assert len(linked) == len(set(linked))
+    named = {*linked, *re.findall(r'<script type="module" src="([^"]+)">', text)}
+    for script in named:
+        imports = re.findall(r'^(?:import|export)[^;]*?"(\.[^"]+)";', site.client.get(script).text, re.MULTILINE)
+        assert {urljoin(script, imported) for imported in imports} <= named, script
 
 
 def test_all_files_of_a_page_come_from_one_path() -> None:
