@@ -86,9 +86,10 @@ def create_app(
     """The application. ``source`` says where models come from, None for ``explainers``; ``samples`` are the folders of the inputs to try,
     None for those that ship.
 
-    The embedded models and ``settings.models`` load in the background once it runs; /readyz says when the embedded ones are there. They
-    live in a process of their own, which can be ended, in the :class:`ModelHost` that ``make_model_host`` makes there (it can be
-    pickled); with a ``source`` of one's own, and without that, they live in a thread of this process.
+    The embedded models and ``settings.models`` load in the background once it runs, that for photos first, and one that is asked for
+    before the rest; /readyz says when the first is there. They live in a process of their own, which can be ended, in the
+    :class:`ModelHost` that ``make_model_host`` makes there (it can be pickled); with a ``source`` of one's own, and without that, they
+    live in a thread of this process.
 
     Raises ExplainerError where ``settings.device`` is not there or ``settings.path_prefix`` is taken, and StoreError where
     ``settings.home`` cannot be used.
@@ -125,8 +126,9 @@ def create_app(
         )
         worker.start()
         try:
-            for name in (entry.name for entry in registry.all() if entry.embedded):
-                registry.ask(name, worker.load, trusted=True)
+            embedded = [entry for entry in registry.all() if entry.embedded]
+            for entry in sorted(embedded, key=lambda entry: not entry.photos):  # that of the first page first
+                registry.ask(entry.name, worker.load, trusted=True)
             for name in settings.models:
                 registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
             await run_in_threadpool(resume_unfinished, store, registry, worker)

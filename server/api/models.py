@@ -54,6 +54,7 @@ async def loading(name: str, services: Use, visitor: Who, last_event_id: Annotat
     entry = services.registry.find(name, visitor)
     if entry.state == "available":
         raise Problem(409, "not-loading", f"{name} is not being loaded.", send=f'POST /api/models {{"name": "{name}"}} first.')
+    entry.is_awaited = True
     return stream(entry.feed, last_event_id)
 
 

@@ -29,9 +29,12 @@ async def healthz(request: Request) -> Response:
 
 @router.get("/readyz", response_model=Readiness)
 def readyz(services: Use) -> Response:
-    """The embedded models are loaded, work moves, and what is made can be stored; 503 until then. Hub models do not count."""
+    """An embedded model is loaded and none has failed, work moves, and what is made can be stored; 503 until then. The other embedded
+    ones load meanwhile, what is asked for first. Hub models do not count.
+    """
     states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
-    waiting = [f"{name} is {state}" for name, state in states.items() if state != "loaded"]
+    is_one_there = not states or "loaded" in states.values()
+    waiting = [f"{name} is {state}" for name, state in states.items() if state == "failed" or not is_one_there]
     if not services.worker.healthy:
         waiting.append("a model hangs, and nothing can end it")
     if (fault := services.store.check()) is not None:

@@ -44,6 +44,7 @@ class ModelEntry:
     owner: str = ""  # whose it is; "" is everybody's
     failure_report: str | None = None  # where it could not be opened, to send to others
     kept: bool = False  # named by whoever started the server: it makes no room for others
+    is_awaited: bool = False  # somebody follows its loading
     state: ModelState = "available"
     problem: Problem | None = None
     facts: ModelFacts | None = None

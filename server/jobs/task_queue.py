@@ -45,14 +45,16 @@ class TaskQueue:
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> Task | None:
-        """What comes next of all that is lighter than a task of the weight ``below``: loads, then what one waits for at once, then new
-        explanations, then studies of few passes, then explanations that have begun, then studies of many. Of explanations those of the
-        visitor come first who has had the device for the shortest time.
+        """What comes next of all that is lighter than a task of the weight ``below``: loads that somebody waits for, then what one waits
+        for at once, then new explanations, then studies of few passes, then explanations that have begun, then studies of many, then the
+        embedded models that nobody has asked yet. Of explanations those of the visitor come first who has had the device for the shortest
+        time.
 
         A task of few passes lets those explanations pass whose next map is there soon.
         """
-        if self.loads:
-            return self.loads.pop(0)
+        if (wanted := self._wanted_load()) is not None:
+            self.loads.remove(wanted)
+            return wanted
         if (study := self._take_study(range(1))) is not None:
             return study
         if below <= FEW_PASSES:
@@ -63,7 +65,14 @@ class TaskQueue:
             return study
         if next_job is not None:
             self.jobs.remove(next_job)
-        return next_job or self._take_study(range(FEW_PASSES + 1, below))
+        if (task := next_job or self._take_study(range(FEW_PASSES + 1, below))) is not None:
+            return task
+        return self.loads.pop(0) if self.loads and below == EVERYTHING else None
+
+    def _wanted_load(self) -> ModelEntry | None:
+        """The first model that is to be loaded and that somebody waits for. Embedded ones are loaded without being asked for."""
+        wanted = {task.entry.name for tasks in (self.jobs, self.studies) for task in tasks}
+        return next((entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted), None)
 
     def _take_study(self, weights: range) -> Study | None:
         """The first study of these weights, the lightest first, whose model is not on its way."""
@@ -98,7 +107,7 @@ class TaskQueue:
 
         studies = (study for study in self.studies if _weight(study) <= FEW_PASSES)
         jobs = (other for other in self.jobs if is_before(other))
-        return bool(self.loads) or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
+        return self._wanted_load() is not None or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
 
     def tell_positions(self, is_busy: bool) -> None:
         """Say of each new explanation how many are before it: new ones, and one that has the device."""

@@ -33,7 +33,7 @@ class Health(Schema):
 
 
 class Readiness(Schema):
-    """The embedded models are loaded, work moves, and what is made can be stored."""
+    """A model is loaded, work moves, and what is made can be stored."""
 
     status: Literal["ready"]
     models: dict[str, ModelState]

@@ -1425,7 +1425,7 @@ export interface RankingMetric {
   direction: string;
 }
 
-/** The embedded models are loaded, work moves, and what is made can be stored. */
+/** A model is loaded, work moves, and what is made can be stored. */
 export interface Readiness {
   status: "ready";
   models: { [name: string]: "available" | "loading" | "loaded" | "failed" };

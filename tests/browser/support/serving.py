@@ -85,7 +85,7 @@ def played(
 def served(home: Path, models: HasModels | None = None) -> Iterator[str]:
     """The address of a server on the embedded models, with the samples that ship, once all are loaded."""
     with played(home, models, samples=None, device="cpu") as address:
-        wait_until_loaded(address, FOR_PHOTOS)
+        wait_until_all_loaded(address)
         yield address
 
 
@@ -94,6 +94,13 @@ def load_models(address: str, *names: str) -> None:
     for name in names:
         HTTP.post(f"{address}/api/models", json={"name": name}).raise_for_status()
         wait_until_loaded(address, name)
+
+
+def wait_until_all_loaded(address: str) -> None:
+    """Follow the loading of the models that a server has from its start."""
+    for model in HTTP.get(f"{address}/api/models").json()["models"]:
+        if model["embedded"]:
+            wait_until_loaded(address, model["name"])
 
 
 def wait_until_loaded(address: str, name: str) -> None:

@@ -17,7 +17,7 @@ import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.inputs.images import Preprocessing
 from server.jobs.model_source import ModelSource, load_model
-from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_loaded
+from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_all_loaded
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.support.tiny_models import CALIBRATION, CLASSES, make_tiny
@@ -77,5 +77,5 @@ def tiny_server(folder: Path, **settings: Any) -> Iterator[str]:
     """The address of such a server in a thread of this process, once its models are there."""
     write_samples(folder / "samples")
     with played(folder / "home", TinyModels(), [folder / "samples"], device="cpu", **settings) as address:
-        wait_until_loaded(address, FOR_PHOTOS)
+        wait_until_all_loaded(address)
         yield address

@@ -19,12 +19,15 @@ from tests.server.support.gated_models import GatedModels
 
 def test_alive_and_ready(sites: Sites, refused: Check) -> None:
     models = GatedModels()
-    gate = models.gate("load clip")
+    first, second = models.gate("load scenes-vit"), models.gate("load clip")
     with sites(models, loaded=False) as site:
-        gate.wait()
+        first.wait()
         assert site.get("/healthz") == {"status": "ok"}
-        assert "clip is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
-        gate.open()
+        assert "scenes-vit is loading" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
+        first.open()
+        second.wait()
+        assert site.get("/readyz")["models"] == {"scenes-vit": "loaded", "clip": "loading", "reviews-bert": "loading"}
+        second.open()
         site.wait_for_models(*EMBEDDED)
         assert site.get("/readyz") == {"status": "ready", "models": dict.fromkeys(EMBEDDED, "loaded")}
 

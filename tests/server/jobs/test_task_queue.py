@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.server.conftest import Check, Site, Sites, png, without_costs
-from tests.server.support.gated_models import STEPS, USUAL_METHODS
+from tests.server.support.gated_models import STEPS, USUAL_METHODS, GatedModels
 
 
 def test_a_running_explanation_is_cancelled(site: Site, refused: Check) -> None:
@@ -139,3 +139,17 @@ def test_whoever_hangs_up_cancels(site: Site) -> None:
     assert site.ask(model="reviews-bert", text="next", wait=True).json()["state"] == "done"
     metrics = site.client.get("/metrics").text
     assert 'vitrine_explanation_seconds_count{state="cancelled"} 1' in metrics
+
+
+def test_of_the_embedded_models_that_load_the_one_that_is_asked_for_comes_first(sites: Sites) -> None:
+    models = GatedModels()
+    first, second = models.gate("load scenes-vit"), models.gate("load clip")
+    with sites(models, loaded=False) as site:
+        first.wait()
+        one = site.ask(None, model="reviews-bert", text="a film").json()["id"]
+        first.open()
+        assert site.finish(one)["state"] == "done"  # while the other one, which came before it, is not there
+        second.wait()
+        other = site.ask(png()).json()["id"]
+        second.open()
+        assert site.finish(other)["state"] == "done"
