@@ -1,0 +1,358 @@
+"""Vitrine on a GPU, in one command: ``python -m benchmarks.gpu [--out FOLDER] [--seconds 340]``.
+
+1. *correct*: maps on the GPU against those on the CPU: the models of ``tests/golden`` and the embedded models of pictures, in float32, with
+   TF32, and in bfloat16. Of each method the largest difference, as a share of the largest score, and the rank correlation.
+2. *speed*: rules alone, the default panel, Transformer Attribution, Integrated Gradients and a deletion test, of four models in three sizes
+   of batch; beside them forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
+3. *server*: how many panels a second clients get of ``vitrine serve``.
+
+It needs torch, timm, transformers and what ``explainers`` imports; the third part also what the server needs. What does not run is named
+with its reason, and what the time does not reach, too. ``gpu.json`` has everything, ``gpu.md`` the tables. ``--device cpu --tiny`` runs all
+of it at sizes that say nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import explainers
+
+# isort: split
+import timm
+import transformers
+
+from tests.explainers.support.golden import Case
+from tests.explainers.support.golden_rows import ROWS
+
+RULES = ("gradient", "libra", "conservative", "attnlrp")
+PHOTO = Path(__file__).parents[1] / "embedded" / "samples" / "photos" / "cat.jpg"
+RUNS = 3  # of which the median is taken
+PARTS = ("correct", "speed", "server")
+#: Of the modes in which maps are compared: the type of the weights, and whether TF32 is allowed.
+MODES = {"float32": (torch.float32, False), "TF32": (torch.float32, True), "bfloat16": (torch.bfloat16, False)}
+
+
+@dataclass
+class Report:
+    """What was measured so far; it is written after each step, so that what ends early is not lost."""
+
+    device: torch.device
+    is_tiny: bool
+    ends: float  # of the clock
+    rows: dict[str, dict[str, dict[str, Any]]] = field(default_factory=lambda: {part: {} for part in PARTS})
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Around what may fail: it is named with its reason, and the rest goes on."""
+        try:
+            yield
+        except Exception as error:
+            self.missing[name] = f"{type(error).__name__}: {error}"[:300]
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def check_time(self) -> None:
+        """Raise TimeoutError where no further step shall be begun."""
+        if time.monotonic() > self.ends:
+            raise TimeoutError("there was no time left")
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, and what it was measured on."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        on = {"device": name, "tiny": self.is_tiny, "torch": torch.__version__, "cuda": torch.version.cuda, "timm": timm.__version__}
+        return {"on": on | {"transformers": transformers.__version__}, **self.rows, "missing": self.missing}
+
+    def to_markdown(self) -> str:
+        """A table a part; of what is compared a row is the worst of its methods."""
+        document = self.to_json()
+        lines = [", ".join(f"{key} {value}" for key, value in document["on"].items()), ""]
+        lines += ["| model | mode | methods | largest difference | least rank correlation |", "|---|---|---|---|---|"]
+        for name, methods in document["correct"].items():
+            worst = max(methods, key=lambda method: methods[method]["difference"])
+            rank = min(row["rank correlation"] for row in methods.values())
+            lines.append(f"| {name.replace(', ', ' | ')} | {len(methods)} | {methods[worst]['difference']:.1e} ({worst}) | {rank:.4f} |")
+        for part in ("speed", "server"):
+            for name, row in document[part].items():
+                lines.append(f"\n**{part}: {name}**\n\n| what | " + " | ".join(next(iter(row.values()))) + " |")
+                lines.append("|---" * (1 + len(next(iter(row.values())))) + "|")
+                lines += [f"| {what} | " + " | ".join(f"{value}" for value in numbers.values()) + " |" for what, numbers in row.items()]
+        if document["missing"]:
+            lines += ["", "Not measured:", "", *(f"- {name}: {why}" for name, why in document["missing"].items())]
+        return "\n".join(lines) + "\n"
+
+
+# --- the same maps -------------------------------------------------------------------------------------------------------
+
+
+def on_device(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """The inputs of a model, moved."""
+    return {name: value.to(device) for name, value in inputs.items()}
+
+
+def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
+    """How far two maps differ, as a share of the largest score of the first, and the correlation of their ranks."""
+    one, other = ours.double().flatten().cpu(), theirs.double().flatten().cpu()
+    ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
+    correlation = float(torch.corrcoef(ranks)[0, 1]) if len(one) > 1 else 1.0
+    return {"difference": float((one - other).abs().max() / one.abs().max().clamp(min=1e-30)), "rank correlation": correlation}
+
+
+def compare(
+    report: Report, name: str, module: nn.Module, open_: Callable[[nn.Module, str], Any], ask: Callable[[Any, str], list[Any]]
+) -> None:
+    """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode. ``open_`` makes a model of a module
+    and a device, ``ask`` gives the maps of a model there, of which method each is with them.
+    """
+    theirs = None
+    for mode, (dtype, has_tf32) in MODES.items():
+        with report.step(f"{name}, {mode}"):
+            report.check_time()
+            theirs = theirs or ask(open_(copy.deepcopy(module).float(), "cpu"), "cpu")
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = has_tf32
+            try:
+                ours = ask(open_(copy.deepcopy(module).to(report.device, dtype), str(report.device)), str(report.device))
+            finally:
+                torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+            pairs = {one.method: agreement(one.scores, other.scores) for one, other in zip(theirs, ours, strict=True)}
+            report.rows["correct"][f"{name}, {mode}"] = pairs
+
+
+def correct(report: Report) -> None:
+    """Compare the models of the golden cases, and the embedded ones."""
+    cases = [name for name, rows in ROWS.items() if rows]
+    for name in cases[:2] if report.is_tiny else cases:
+        with report.step(name):
+            case = Case(name, torch.float32)
+            methods = [row.method for row in ROWS[name].values()]
+
+            def ask(model: Any, device: str, case: Case = case, methods: list[Any] = methods) -> list[Any]:
+                return explainers.explain(model, on_device(case.inputs, torch.device(device)), case.target, methods).maps
+
+            compare(report, name, case.module, lambda module, device: explainers.wrap(module, device=device), ask)
+    for name in () if report.is_tiny else ("scenes-vit", "photos-vit"):
+        with report.step(name):
+            model = explainers.load(name, device="cpu")
+            tensors = model.tensors([PHOTO])
+            target = explainers.explain(model, tensors, methods=["random"]).targets[0].label
+
+            def ask_panel(opened: Any, device: str, tensors: dict[str, Tensor] = tensors, target: str = target) -> list[Any]:
+                given = on_device(tensors, torch.device(device))
+                return explainers.explain(opened, given, target, explainers.default_methods(opened)).maps
+
+            labels = model.labels
+            compare(report, name, model.module, lambda module, device: explainers.wrap(module, labels=labels, device=device), ask_panel)  # noqa: B023
+
+
+# --- how fast ------------------------------------------------------------------------------------------------------------
+
+
+def vit(name: str, is_tiny: bool, **options: Any) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
+    """A model of timm with random weights, and noise for a batch of a size."""
+    small: dict[str, Any] = {"embed_dim": 48, "depth": 2, "num_heads": 4, "img_size": 32, "num_classes": 10} if is_tiny else {}
+    module = timm.create_model(name, pretrained=False, **(options | small))
+    side = 32 if is_tiny else module.default_cfg["input_size"][-1]
+    return module, lambda batch: {"pixel_values": torch.randn(batch, 3, side, side)}
+
+
+def bert(is_tiny: bool) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
+    """BERT-base with random weights, and noise of 512 tokens."""
+    small = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96} if is_tiny else {}
+    module = transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=2, **small))
+    length = 16 if is_tiny else 512
+
+    def noise(batch: int) -> dict[str, Tensor]:
+        mask = torch.ones(batch, length, dtype=torch.long)
+        return {"input_ids": torch.randint(1000, 20000, (batch, length)), "attention_mask": mask}
+
+    return module, noise
+
+
+def models(is_tiny: bool) -> dict[str, Callable[[], tuple[nn.Module, Callable[[int], dict[str, Tensor]]]]]:
+    """What is timed, the most asked for first."""
+    return {
+        "ViT-B/16": lambda: vit("vit_base_patch16_224", is_tiny),
+        "BERT-base, 512 tokens": lambda: bert(is_tiny),
+        "ViT-L/16": lambda: vit("vit_large_patch16_224", is_tiny),
+        "CLIP ViT-L/14 at 336, its image side": lambda: vit("vit_large_patch14_clip_336", is_tiny, num_classes=1000),
+    }
+
+
+def plain_pass(model: Any, given: dict[str, Tensor]) -> None:
+    """The model's own forward pass, and torch's backward pass to what enters its blocks."""
+    entered: list[Tensor] = []
+
+    def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        entered.append(args[0].detach().requires_grad_())
+        return (entered[0], *args[1:])
+
+    handle = model.entry.register_forward_pre_hook(keep)
+    try:
+        logits = model.forward(given)
+    finally:
+        handle.remove()
+    torch.autograd.grad(logits[:, 1].sum(), entered[0])
+
+
+def captum_gradients(model: Any, given: dict[str, Tensor]) -> None:
+    """Captum's Integrated Gradients of pictures, 50 steps, eight at a time."""
+    from captum.attr import IntegratedGradients
+
+    pixels = given["pixel_values"]
+    IntegratedGradients(lambda values: model.forward({"pixel_values": values})).attribute(
+        pixels, target=1, n_steps=50, internal_batch_size=8 * len(pixels)
+    )
+
+
+def acts_of(model: Any, given: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
+    """What is timed of one model and one batch."""
+
+    def explained(*methods: str) -> Callable[[], Any]:
+        return lambda: explainers.explain(model, given, 1, list(methods))
+
+    acts: dict[str, Callable[[], Any]] = {"forward and backward": lambda: plain_pass(model, given)}
+    acts |= {
+        f"input_x_gradient:{rule}": explained(f"input_x_gradient:{rule}" if rule != "gradient" else "input_x_gradient") for rule in RULES
+    }
+    acts["transformer_attribution"] = explained("transformer_attribution")
+    acts["default panel"] = explained(*explainers.default_methods(model))
+    acts["integrated_gradients?steps=50"] = explained("integrated_gradients?steps=50")
+    if len(next(iter(given.values()))) == 1:
+        ranked = explainers.explain(model, given, 1, ["rollout"])
+        acts["deletion test of one map"] = lambda: explainers.deletion_test(model, ranked)
+    if "pixel_values" in given:
+        acts["Captum: Integrated Gradients, 50 steps"] = lambda: captum_gradients(model, given)
+    return acts
+
+
+def measured(act: Callable[[], Any], device: torch.device, batch: int, plain: float | None) -> dict[str, Any]:
+    """The median of a few runs after one that warms up; memory and launches of one more run on a GPU."""
+    has_gpu = device.type == "cuda"
+
+    def timed() -> float:
+        start = time.perf_counter()
+        act()
+        if has_gpu:
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    timed()
+    if has_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    seconds = statistics.median(timed() for _ in range(RUNS))
+    row: dict[str, Any] = {
+        "ms": round(seconds * 1000, 2),
+        "plain passes": round(seconds / plain, 2) if plain else 1.0,
+        "inputs a second": round(batch / seconds, 1),
+        "peak MB": round(torch.cuda.max_memory_allocated() / 1e6) if has_gpu else None,
+    }
+    return row | (launches(act, seconds) if has_gpu else {"launches": None, "synchronisations": None, "share of time in kernels": None})
+
+
+def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
+    """How many kernels one run starts, how often it waits for them, and what share of its time they take."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        act()
+        torch.cuda.synchronize()
+    events = profiled.key_averages()
+    in_kernels = sum(event.self_device_time_total for event in events) / 1e6
+    return {
+        "launches": sum(event.count for event in events if "LaunchKernel" in event.key),
+        "synchronisations": sum(event.count for event in events if "Synchronize" in event.key),
+        "share of time in kernels": round(in_kernels / seconds, 2),
+    }
+
+
+def speed(report: Report) -> None:
+    """Time every act of every model in every size of batch."""
+    for batch in (1,) if report.is_tiny else (1, 8, 64):
+        for name, make in list(models(report.is_tiny).items())[: 2 if report.is_tiny else None]:
+            tag = f"{name}, batch {batch}"
+            with report.step(tag):
+                report.check_time()
+                torch.manual_seed(0)
+                module, noise = make()
+                module = module.to(report.device).eval().requires_grad_(False)
+                model = explainers.wrap(module, device=report.device)
+                rows: dict[str, dict[str, Any]] = {}
+                plain = None
+                for what, act in acts_of(model, on_device(noise(batch), report.device)).items():
+                    with report.step(f"{tag}: {what}"):
+                        report.check_time()
+                        rows[what] = measured(act, report.device, batch, plain)
+                        plain = plain or rows[what]["ms"] / 1000
+                if rows:
+                    report.rows["speed"][tag] = rows
+
+
+# --- the server ----------------------------------------------------------------------------------------------------------
+
+
+def serve(report: Report) -> None:
+    """Have clients ask a server for the default panel of pictures of their own, one after the other."""
+    with report.step("server"):
+        from benchmarks.start import is_ready, started
+
+        with started(str(report.device)) as (_, port):
+            while not is_ready(port, "ready"):
+                report.check_time()
+                time.sleep(0.2)
+            report.rows["server"]["photos-vit"] = asked(f"http://127.0.0.1:{port}", "photos-vit", (1, 16), 20)
+
+
+def asked(address: str, model: str, clients: tuple[int, ...], seconds: float) -> dict[str, dict[str, Any]]:
+    """Panels a second, and what the median client waited, for so many clients."""
+    from benchmarks import load
+
+    rows = {}
+    for count in clients:
+        arguments = argparse.Namespace(address=address, model=model, methods=[])
+        answers, over = load.Report(), threading.Event()
+        with ThreadPoolExecutor(count) as pool:
+            for client in range(count):
+                pool.submit(load.ask, 1000 * count + client, arguments, over, answers)
+            over.wait(seconds)
+            over.set()
+        waited = statistics.median(answers.waits) if answers.waits else None
+        row = {"panels a second": round(len(answers.waits) / seconds, 2), "median wait, s": waited and round(waited, 3)}
+        rows[f"{count} clients"] = row | {"answers": dict(answers.statuses)}
+    return rows
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, default=Path("build") / "gpu", help="folder of gpu.json and gpu.md (default build/gpu)")
+    parser.add_argument("--seconds", type=float, default=340, help="after these no step is begun (default 340)")
+    parser.add_argument("--tiny", action="store_true", help="sizes that say nothing, to try the command")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    arguments = parser.parse_args()
+    report = Report(torch.device(arguments.device), arguments.tiny, time.monotonic() + arguments.seconds)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for part, act in zip(PARTS, (correct, speed, serve), strict=True):
+        if part in arguments.parts:
+            act(report)
+            (arguments.out / "gpu.json").write_text(json.dumps(report.to_json(), indent=1), "utf-8")
+            (arguments.out / "gpu.md").write_text(report.to_markdown(), "utf-8")
+    print(report.to_markdown())
+
+
+if __name__ == "__main__":
+    main()
