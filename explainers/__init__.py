@@ -35,6 +35,9 @@ from explainers.models.inputs.molecules import add_molecule_reader
 from explainers.models.inputs.types import Crop, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
+from explainers.models.register_neurons import RegisterNeurons
+from explainers.models.registers.finding import find_register_neurons
+from explainers.models.registers.moving import without_outlier_tokens
 from explainers.models.report import Check, Guess, Report
 from explainers.models.structure.block_kinds import add_block_kind
 from explainers.models.tasks import TASKS, add_task
@@ -104,6 +107,7 @@ __all__ = [
     "Probability",
     "Region",
     "Regions",
+    "RegisterNeurons",
     "Report",
     "Rule",
     "Session",
@@ -133,6 +137,7 @@ __all__ = [
     "default_methods",
     "deletion_test",
     "explain",
+    "find_register_neurons",
     "head_maps",
     "head_words",
     "input_interaction",
@@ -147,6 +152,7 @@ __all__ = [
     "similarity_without_head",
     "summarise",
     "variants",
+    "without_outlier_tokens",
     "word_probe",
     "wrap",
 ]

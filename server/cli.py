@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
-``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``answer-table``, ``models``, ``methods``, ``train``, ``evaluate``,
-``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
+``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``models``, ``methods``, ``train``,
+``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -28,6 +28,7 @@ from server.commands import (
     open,  # noqa: A004  (a command is called as its module)
     probe,
     regions,
+    registers,
     reproduce,
     serve,
     store,
@@ -56,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
         regions,
         interaction,
         heads,
+        registers,
         answer_table,
         listing,
         train,

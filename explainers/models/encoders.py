@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,13 @@ def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor
     if model.kind == "clip":
         model = model.seen_from(side or "image")
         features = features_of(model.module, model.details["library"], model.side)
-        return replace(model, kind="text" if model.side == "text" else "image", forward=lambda tensors: _plain(features(tensors)))
+        view = model.view
+
+        def forward(tensors: Mapping[str, Tensor]) -> Tensor:
+            with nullcontext() if view is None else view():
+                return _plain(features(tensors))
+
+        return replace(model, kind="text" if model.side == "text" else "image", forward=forward)
     assert example is not None
     return replace(model, forward=_before(model, _head(model, example)))
 

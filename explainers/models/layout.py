@@ -16,6 +16,7 @@ class Layout:
     grid         (rows, columns) of the patches; None for text
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
     after        tokens behind all patches, such as one for each box of a detector
+    added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
     """
 
     prefix: int
@@ -23,6 +24,7 @@ class Layout:
     grid: tuple[int, int] | None
     coarser: tuple[tuple[int, int], ...] = ()
     after: int = 0
+    added: int = 0
 
     @property
     def patches(self) -> slice:
@@ -33,6 +35,11 @@ class Layout:
     def image_tokens(self) -> int:
         """How many tokens an image has whose patches are of one size."""
         return self.prefix + math.prod(self.grid or (0,)) + self.after
+
+    @property
+    def added_tokens(self) -> slice:
+        """Where in a row of tokens those lie that were added."""
+        return slice(self.prefix - self.added, self.prefix)
 
     @property
     def coarser_tokens(self) -> slice:

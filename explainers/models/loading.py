@@ -30,6 +30,7 @@ from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
 from explainers.models.prompt_words import read_prompt_words
+from explainers.models.register_neurons import REGISTER_NEURONS_FILE, read_register_neurons
 from explainers.models.wrapping import wrap
 from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
@@ -233,6 +234,8 @@ def _with_facts(model: Model, folder: Path) -> Model:
         model = replace(model, head_words=read_head_words(head_words))
     if model.kind == "molecule" and (fingerprints := folder / FINGERPRINTS_FILE).is_file():
         model = replace(model, fingerprints=read_fingerprints(fingerprints))
+    if model.kind in ("image", "clip") and (register_neurons := folder / REGISTER_NEURONS_FILE).is_file():
+        model = replace(model, register_neurons=read_register_neurons(register_neurons))
     return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
 
 

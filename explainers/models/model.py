@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
 from explainers.models.prompt_words import PromptWords
+from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.report import Report
 from explainers.models.structure.block_kinds import BlockKind, OneStream
 from explainers.models.tasks import Place, Reading, Task, TaskInput
@@ -60,6 +62,8 @@ class Model:
     reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
     head_words    CLIP only: what each head looks for, in words; None where nobody has looked
     fingerprints  of molecules: those that it was trained on, as `explainers.models.fingerprints` has them; None where they are not known
+    register_neurons  of images: what is known of outlier tokens and of the neurons that make them; None where nobody has looked
+    view          what has to be open around whatever the module is asked, for it to answer as this model; None: nothing has
     report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded
     made_by       the function that made it of its module, and what that was given besides: a copy is made anew, of a copy of the module
     """
@@ -91,6 +95,8 @@ class Model:
     places: Sequence[Place] = ()
     head_words: HeadWords | None = None
     fingerprints: Tensor | None = None
+    register_neurons: RegisterNeurons | None = None
+    view: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False)
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
@@ -110,7 +116,18 @@ class Model:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
         made = make(**{"module": self.module, **arguments, **changes})
-        known = ("name", "labels", "classes", "calibration", "directions", "prompt_words", "head_words", "fingerprints", "report")
+        known = (
+            "name",
+            "labels",
+            "classes",
+            "calibration",
+            "directions",
+            "prompt_words",
+            "head_words",
+            "register_neurons",
+            "fingerprints",
+            "report",
+        )
         return replace(made, **{name: getattr(self, name) for name in known})
 
     @property

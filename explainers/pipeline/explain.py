@@ -24,6 +24,7 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
+from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
@@ -31,6 +32,7 @@ from explainers.pipeline.places import ask_at, notes_of_place, singles_of
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
+from explainers.records.outliers import added_token_notes, outlier_patches
 from explainers.records.result import Attribution, Explanation, Numerics
 from explainers.records.session import Cancelled, Precision, Session, check_seed, checker, content_of
 from explainers.records.targets import Contrast, Probability, ResolvedTarget, Target, TargetLike, resolved_class
@@ -81,6 +83,7 @@ def explain(
     cancelled: Callable[[], bool] | None = None,
     precision: Precision = "auto",
     next_method: NextMethod | None = None,
+    outlier_tokens: OutlierTokens = "keep",
 ) -> Any:
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
@@ -112,13 +115,17 @@ def explain(
               computed. A method's maps for all targets then come together. With several targets, and for a text in windows,
               the methods of the same rule come with it: they share its passes. None: all of ``methods`` in their order
 
+    outlier_tokens  of images: ``move`` explains the model without outlier tokens (test-time registers, Jiang et al., 2025), as
+              :func:`explainers.without_outlier_tokens` makes it; ``move_published`` does so as the published code does; the register
+              neurons must be known
+
     The model runs forward once, and backward once for each rule and target that the methods need; once more in float64 where a map of
     relevance needs it.
     Raises ExplainerError for what cannot be done.
     """
     opened = model_of(model)
     with circumstances([], question=_question(inputs, target, methods), model=_facts(opened)):
-        side_model, whole = opened.seen_from(side), check_seed(seed)
+        side_model, whole = view_of(opened, outlier_tokens).seen_from(side), check_seed(seed)
         how: dict[str, Any] = {
             "long_texts": long_texts,
             "observer": observer,
@@ -283,6 +290,7 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
             task=None if model.task is None else model.task.name,
             place=None if model.reading is None else model.reading.place,
             places=model.places,
+            outliers=outlier_patches(session.recording, i) if model.side == "image" else None,
             tensors={k: v[i : i + 1] if model.kind != "clip" or k == "pixel_values" else v for k, v in session.tensors.items()},
         )
         if session.prepared_prompts is not None:
@@ -357,7 +365,7 @@ def _maps_of_samples(
             raise ExplainerError(f"{request.spec} gave numbers that are not finite for this input in {dtype}: {remedy}.")
         sizes = None if output.sizes is None else output.sizes[i].detach().cpu()[mask[i]]
         name, content = request.name, content_of(sample, trace.layout, len(values))
-        notes_on_sink = sink_notes(sample, values, request.method.signed)
+        notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
         notes_of_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
         attributions.append(
             Attribution(
@@ -379,7 +387,9 @@ def _maps_of_samples(
                 adds_up_to=None if is_difference else request.adds_up_to,
                 completeness_error=None if error is None else float(error[i]),
                 notes=tuple(
-                    dict.fromkeys([*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *notes_of_scores, *notes_on_sink])
+                    dict.fromkeys(
+                        [*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *notes_of_scores, *notes_on_sink, *notes_on_added]
+                    )
                 ),
                 seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
                 numerics=Numerics(sizes=sizes, notes=notes_of_scores),

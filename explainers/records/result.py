@@ -17,6 +17,7 @@ from explainers.models.inputs.types import ImageInput, TextInput, Token
 from explainers.models.outputs import Output
 from explainers.models.tasks import Place
 from explainers.records.input_json import input_json
+from explainers.records.outliers import OutlierPatches
 from explainers.records.targets import ResolvedTarget
 
 if TYPE_CHECKING:
@@ -277,6 +278,7 @@ class Explanation:
     task: str | None = None  # of a model that gives more than one row of logits: which
     place: Place | None = None  # of such a model, which place of its output is explained
     places: Sequence[Place] = ()  # and which there are
+    outliers: OutlierPatches | None = None  # of a model whose outlier tokens are known
     prompted: bool = False  # whether the classes are prompts
     prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
     windows: tuple[WindowInfo, ...] = ()
@@ -387,6 +389,7 @@ class Explanation:
             **({"prompts": [{"prompt": label, **input_json(text)} for label, text in self.prompts.items()]} if self.prompts else {}),
             **({} if self.place is None else {"task": self.task, "at": self.place.at, "place": self.place.to_json()}),
             **({"places": [place.to_json() for place in self.places]} if self.places else {}),
+            **({} if self.outliers is None else {"outliers": self.outliers.to_json()}),
             **({"windows": [window.to_json() for window in self.windows]} if self.windows else {}),
             "targets": [t.to_json() for t in self.targets],
             "top": [t.to_json() for t in self.top()],

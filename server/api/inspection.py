@@ -10,7 +10,14 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
-from server.schemas.head_studies import SimilarityDecomposition, SimilarityRequest, WithoutHead, WithoutHeadRequest
+from server.schemas.head_studies import (
+    Registers,
+    RegistersRequest,
+    SimilarityDecomposition,
+    SimilarityRequest,
+    WithoutHead,
+    WithoutHeadRequest,
+)
 from server.schemas.studies import (
     Contributions,
     ContributionsRequest,
@@ -100,3 +107,13 @@ async def without_head(explanation_id: ExplanationId, body: WithoutHeadRequest, 
         request,
         kind="without-head",
     )
+
+
+@router.post("/{id}/registers", response_model=Registers, responses=events_of(study_events(Registers)))
+async def registers(explanation_id: ExplanationId, body: RegistersRequest, request: Request, services: Use) -> Response:
+    """The outlier tokens of a picture, and the neurons of its model that make them (test-time registers).
+
+    Where nobody has looked for them they are looked for now, over the pictures that ship, and kept as long as the model is loaded. With
+    ``outlier_tokens=move`` POST /api/explanations then explains the model without such tokens.
+    """
+    return await study(services, explanation_id, inspection.registers, request, kind="registers", is_long=True)

@@ -87,6 +87,12 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         default="auto",
         help="maps of relevance: in float64 where the estimated rounding error asks for it (the default), or all of them",
     )
+    parser.add_argument(
+        "--outlier-tokens",
+        choices=("keep", "move", "move_published"),
+        default="keep",
+        help="of images: move explains the model without outlier tokens, whose neurons 'vitrine registers' found (default %(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
 
 
@@ -135,7 +141,7 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     model = opened(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
-        options = ("side", "seed", "long_texts", "precision", "at", "reference")
+        options = ("side", "seed", "long_texts", "precision", "at", "reference", "outlier_tokens")
         how = {name: getattr(args, name) for name in options}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result

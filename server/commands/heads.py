@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from server.commands import CommandError, Commands
 from server.commands.files import check_out_file, read_text_file
 from server.commands.model import add_model, opened
 from server.commands.progress import Passes
-
-if TYPE_CHECKING:
-    from explainers.datasets import Dataset
+from server.pictures import read_sources
 
 MOST = 300  # pictures of each of --pictures
 
@@ -87,50 +84,13 @@ def run_words(args: argparse.Namespace) -> None:
     import explainers
     from embedded.text_bank import texts as shipped_texts
 
-    sources = [_pictures(which, args.limit) for which in args.pictures]
-    about = ", ".join(f"{len(source)} of {name}" for name, source in sources)
+    sources, about = read_sources(args.pictures, args.limit)
     model = opened(args, args.model, args.device)
-    total = sum(len(source) for _, source in sources)
+    total = sum(map(len, sources))
     with Passes(model.name) as progress:
-        pictures = (picture for _, source in sources for picture in source)
+        pictures = (picture for source in sources for picture in source)
         words = explainers.head_words(model, pictures, texts or shipped_texts(), about=about, progress=lambda done: progress(done, total))
     _report(args, words)
-
-
-class _Pictures:
-    """Pictures of a data set or a folder, read one by one."""
-
-    def __init__(self, read: Any, places: list[Any]) -> None:
-        self._read, self._places = read, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self._read(place) for place in self._places)
-
-
-def _pictures(which: str, limit: int) -> tuple[str, _Pictures]:
-    """The name of a source of pictures, and at most ``limit`` of them."""
-    import numpy as np
-    from PIL import Image
-
-    from explainers.datasets import DATASETS, open_dataset
-
-    folder = Path(which)
-    if folder.is_dir():
-        endings = {ending for ending, form in Image.registered_extensions().items() if form in Image.OPEN}
-        files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings)
-        if not files:
-            raise CommandError(f"there is no picture in {which}")
-        drawn = sorted(np.random.default_rng(0).permutation(len(files))[:limit].tolist())
-        return folder.resolve().name, _Pictures(lambda place: files[place], drawn)
-    if which not in DATASETS:
-        raise CommandError(f"there is no folder {which}, and no data set of that name: 'vitrine evaluate --list' lists those")
-    data: Dataset = open_dataset(which)
-    if data.kind != "image":
-        raise CommandError(f"{which} holds texts: name pictures")
-    return which, _Pictures(lambda place: data[place].image, data.choose(limit))
 
 
 def _report(args: argparse.Namespace, outcome: Any) -> None:

@@ -199,6 +199,14 @@ class OutputPlace(Schema):
     score: float = absent("Its probability.")
 
 
+class OutlierPatches(Schema):
+    """Patches whose norm stands apart from the others'."""
+
+    block: int = Field(description="Counted from 0: the norms of what it gives.")
+    threshold: float
+    patches: list[int] = Field(description="In raster order, those whose norm is above it.")
+
+
 class Answer(Schema):
     """What the model says of an input; there from the moment that it has answered."""
 
@@ -210,6 +218,7 @@ class Answer(Schema):
     task: str = absent("Of a model that gives more than one answer to an input: its task, such as token-classification.")
     place: OutputPlace = absent("Of such a model, the place of its output that is explained.")
     places: list[OutputPlace] = absent("Of such a model, which places there are.")
+    outliers: OutlierPatches = absent("Of a model whose outlier tokens are known: which patches are such.")
     targets: list[Target] = absent("What is explained.")
     top: list[Target] = absent("What the model finds likeliest, best first.")
     abstention: Abstention = absent()

@@ -1,10 +1,11 @@
-"""What is asked about the heads of a model of images and prompts, and what is answered: shares of a cosine, words, one head less."""
+"""What is asked about the inside of models of images, and what is answered: a cosine by head, one head less, outlier tokens."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
 from server.schemas.base import Grid, Schema
+from server.schemas.explanations import OutlierPatches
 from server.schemas.studies import TARGET, Study
 
 
@@ -76,3 +77,28 @@ class WithoutHead(Study):
     direct: float = Field(description="Before, less what the head adds directly.")
     without: float = Field(description="What the model says without it, later blocks included.")
     prompts: list[PromptWithoutHead]
+
+
+class RegisterNeurons(Schema):
+    """The neurons of MLPs whose activations are large at outlier tokens."""
+
+    weights_digest: str
+    pictures: str = Field(description="Over which they were looked for.")
+    seen: int = Field(description="How many pictures.")
+    counted: int = Field(description="How many of them have an outlier token.")
+    block: int = Field(description="Counted from 0: the norms of what it gives tell outlier tokens.")
+    threshold: float | None = Field(description="The norm above which a token is one; null where none stands apart.")
+    neurons: list[tuple[int, int]] = Field(description="Block and neuron, the strongest first.")
+
+
+class RegistersRequest(Schema):
+    """Nothing but the explanation."""
+
+
+class Registers(Study):
+    """What is known of a model's outlier tokens, and of the neurons that make them."""
+
+    known: RegisterNeurons
+    says: str = Field(description="What was found, in a sentence.")
+    can_move: bool = Field(description="Whether the model can be explained without them: outlier_tokens=move.")
+    outliers: OutlierPatches | None = Field(description="Those of this picture; null where no norm stands apart.")

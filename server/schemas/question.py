@@ -16,6 +16,7 @@ from typing_extensions import TypeAliasType
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.types import Side
+from explainers.models.registers.moving import OUTLIER_TOKENS, OutlierTokens
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.session import Precision
 from explainers.records.targets.target import ExplainedNumber
@@ -105,6 +106,20 @@ class ExplainOptions(Schema):
         None,
         description="Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 "
         "or patch:3,4; places of an answer lists them. None: the one that the model is surest of.",
+    )
+
+    outlier_tokens: Annotated[
+        OutlierTokens,
+        _one_of(
+            OUTLIER_TOKENS,
+            "unknown-way",
+            "outlier_tokens={what} is nothing that can be done with outlier tokens.",
+            f"Send one of {', '.join(OUTLIER_TOKENS)}.",
+        ),
+    ] = Field(
+        "keep",
+        description="Of images: move explains the model without outlier tokens (test-time registers), move_published as the published code "
+        "does it; its register neurons must be known, as POST /api/explanations/{id}/registers finds them.",
     )
 
     @property

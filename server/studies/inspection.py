@@ -6,12 +6,17 @@ from typing import Any
 
 import explainers
 from explainers.models.tasks.features import REFERENCE
+from explainers.records.outliers import outlier_patches
 from explainers.records.targets import target_from_json
 from server.http.problems import Problem
 from server.lookup import find_target
+from server.pictures import read_sources
 from server.schemas.head_studies import WithoutHeadRequest
 from server.schemas.studies import HeadsRequest
 from server.studies.study import Subject
+
+#: Over which outlier tokens are looked for where nobody has: photos that ship, and scenes to make up a hundred.
+PICTURES_THAT_SHIP, MOST_SCENES = ("sample-photos", "scenes"), 79
 
 
 def question(subject: Subject, label: str | None) -> dict[str, Any]:
@@ -68,3 +73,22 @@ def _with_notes(subject: Subject, answer: dict[str, Any]) -> dict[str, Any]:
     """An answer whose notes are those of the study."""
     subject.notes.extend(answer.pop("notes"))
     return answer
+
+
+def registers(subject: Subject) -> dict[str, Any]:
+    """What is known of the model's outlier tokens, which is found now over the pictures that ship where nobody has looked."""
+    model = subject.loaded
+    if model.register_neurons is None:
+        sources, about = read_sources(PICTURES_THAT_SHIP, MOST_SCENES)
+        pictures = [picture for source in sources for picture in source]
+        explainers.find_register_neurons(model, pictures, about=about, progress=subject.before_pass)
+        subject.model.register_neurons = model.register_neurons
+    known = model.register_neurons
+    session = explainers.Session(**question(subject, None))
+    outliers = outlier_patches(session.recording, 0)
+    return {
+        "known": known.to_json(),
+        "says": known.in_words,
+        "can_move": bool(known.neurons),
+        "outliers": None if outliers is None else outliers.to_json(),
+    }

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from explainers import Cancelled
 from explainers.models.inputs.types import Prepared, TextPair
+from explainers.models.registers.moving import view_of
 from explainers.records.input_json import input_from_json
 from explainers.records.targets import prompts_of as prompts_named
 from explainers.records.targets import target_from_json
@@ -193,6 +194,7 @@ def subject_of(past: PastInput, model: Any, cancelled: Callable[[], bool], tell:
         detail = f"The weights of {document['model']} have changed since this explanation was made."
         raise Problem(409, "model-changed", detail, send="Ask for the explanation again.")
     loaded = model
+    model = view_of(model, document.get("outlier_tokens", "keep"))
     if model.kind == "clip":
         model = model.seen_from("text" if "prompts" in document else "image")
     labels = prompts_of(document) if model.kind == "clip" else list(model.labels)

@@ -342,6 +342,8 @@ export interface Explanation {
   precision?: "auto" | "double";
   /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
   at?: string | null;
+  /** Of images: move explains the model without outlier tokens (test-time registers), move_published as the published code does it; its register neurons must be known, as POST /api/explanations/{id}/registers finds them. */
+  outlier_tokens?: "keep" | "move" | "move_published";
   /** The person's name for it. */
   title?: string;
   /** What the logits mean. */
@@ -357,6 +359,8 @@ export interface Explanation {
   place?: OutputPlace;
   /** Of such a model, which places there are. */
   places?: OutputPlace[];
+  /** Of a model whose outlier tokens are known: which patches are such. */
+  outliers?: OutlierPatches;
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -1047,6 +1051,15 @@ export interface OperatorKind {
   choices: RuleChoice[];
 }
 
+/** Patches whose norm stands apart from the others'. */
+export interface OutlierPatches {
+  /** Counted from 0: the norms of what it gives. */
+  block: number;
+  threshold: number;
+  /** In raster order, those whose norm is above it. */
+  patches: number[];
+}
+
 /** A part of a model's output that can be asked about, and what the model says there. */
 export interface OutputPlace {
   /** What to send as at. */
@@ -1333,6 +1346,8 @@ export interface QuestionForm {
   precision?: "auto" | "double";
   /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
   at?: string | null;
+  /** Of images: move explains the model without outlier tokens (test-time registers), move_published as the published code does it; its register neurons must be known, as POST /api/explanations/{id}/registers finds them. */
+  outlier_tokens?: "keep" | "move" | "move_published";
   /** A name from /api/models. */
   model: string;
   /** A text; or send image, or source. */
@@ -1449,6 +1464,42 @@ export interface Regions {
   crop: [number, number, number, number];
   labels: LabelRegions[];
   none: WonPatches;
+}
+
+/** The neurons of MLPs whose activations are large at outlier tokens. */
+export interface RegisterNeurons {
+  weights_digest: string;
+  /** Over which they were looked for. */
+  pictures: string;
+  /** How many pictures. */
+  seen: number;
+  /** How many of them have an outlier token. */
+  counted: number;
+  /** Counted from 0: the norms of what it gives tell outlier tokens. */
+  block: number;
+  /** The norm above which a token is one; null where none stands apart. */
+  threshold: number | null;
+  /** Block and neuron, the strongest first. */
+  neurons: [number, number][];
+}
+
+/** What is known of a model's outlier tokens, and of the neurons that make them. */
+export interface Registers {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  known: RegisterNeurons;
+  /** What was found, in a sentence. */
+  says: string;
+  /** Whether the model can be explained without them: outlier_tokens=move. */
+  can_move: boolean;
+  /** Those of this picture; null where no norm stands apart. */
+  outliers: OutlierPatches | null;
+}
+
+/** Nothing but the explanation. */
+export interface RegistersRequest {
 }
 
 /** One check on a sample. */
@@ -1929,6 +1980,8 @@ export interface StartedData {
   place?: OutputPlace;
   /** Of such a model, which places there are. */
   places?: OutputPlace[];
+  /** Of a model whose outlier tokens are known: which patches are such. */
+  outliers?: OutlierPatches;
   /** What is explained. */
   targets?: Target[];
   /** What the model finds likeliest, best first. */
@@ -1993,6 +2046,13 @@ export interface StudyDone_Mix_ {
 }
 
 export interface StudyDone_PatchSimilarity_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_Registers_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";

@@ -114,6 +114,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "exclip-openclip": {},
     "clip-dense": {},
     "clip-decomposition": {},
+    "test-time-registers": {},
     "tis-vitcx-vit": {},
     "refinecam-vit": {},
     "libragrad-eva02": {
@@ -175,6 +176,21 @@ BESIDE: dict[str, set[str]] = {
     "clip-decomposition": {"representation", "text_embeds", "attentions_picture0", "attentions_heads", "mlps", "attentions_class_to_class"}
     | {"map_patches_prompts5", "map_chosen", "chosen", "textspan", "textspan_reconstruction"}
     | {"mean_ablated_mlps", "mean_ablated_class_to_class"},
+    "test-time-registers": {"norms", "counted_images", "register_neurons"}
+    | {f"{what}|{how}" for what in ("scores", "ranking") for how in ("plain", "sparse")}
+    | {
+        f"{what}|{tag}"
+        for what in ("embedding", "class_attention", "last_block_output", "norms")
+        for tag in (
+            "original",
+            "zero_token_only_registers1",
+            *(f"layer_max_{patches}_registers1" for patches in ("zero", "mean", "only_outliers", "same")),
+            "layer_max_zero_registers2",
+            "layer_max_zero_registers1_scale2",
+            "neuron_max_zero_registers1",
+            "neuron_max_zero_registers2",
+        )
+    },
     "libragrad-eva02": {"generic_attention", "libra_generic_attention"},
     "globenc-alti-bert": {"globenc_lengths", "alti_after_second_norm"},
     "decompx-bert": {"decompx_norm", "decompx_equal", "decompx_biastoken"},  # other ways to share biases, which are no options here

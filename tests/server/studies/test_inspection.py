@@ -173,3 +173,19 @@ def test_a_cosine_by_head_and_without_one(site: Site, refused: Check) -> None:
     words = made(site, "words")
     detail = refused(site.client.post(f"{words}/similarity", json={}), 422, "cannot-answer")["detail"]
     assert "does not compare an image with prompts here" in detail
+
+
+def test_outlier_tokens_are_looked_for_once_and_moved(site: Site, refused: Check) -> None:
+    fields: dict[str, Any] = {"image": png(), "target": ["0"], "methods": ["random"]}
+    detail = refused(site.ask(**fields, outlier_tokens="move", wait=True), 422, "cannot-explain")["detail"]
+    assert "not known: find them once" in detail
+    root = made(site, "class")
+    found = post(site, f"{root}/registers")
+    assert found["known"]["pictures"] == "21 of sample-photos, 79 of scenes"
+    assert found["says"] == post(site, f"{root}/registers")["says"]
+    assert found["can_move"] == bool(found["known"]["neurons"])  # of a tiny random model nothing stands apart
+    assert found["can_move"] is False
+    assert found["outliers"] is None
+    detail = refused(site.ask(**fields, outlier_tokens="move", wait=True), 422, "cannot-explain")["detail"]
+    assert "there is nothing to move" in detail
+    refused(site.ask(**fields, outlier_tokens="all"), 422, "unknown-way")

@@ -1,0 +1,207 @@
+"""A model without outlier tokens: what its register neurons hold is moved from the patches to a token that is added."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.encoders import encoder
+from explainers.models.eval_mode import evaluating
+from explainers.models.layout import Layout
+from explainers.models.model import Model
+from explainers.models.register_neurons import RegisterNeurons
+from explainers.models.registers.mlps import check_registers, last_linear_maps
+from explainers.models.removal.token_removal import REFUSALS
+from explainers.models.structure.hooks import hooked, in_this_thread
+
+#: Whose largest activation the added token gets: each neuron's own, as the paper says, or one for all of a block, as its code has it.
+Largest = Literal["neuron", "block"]
+#: What patches get in its place: nothing, their mean, their mean where they are more than a standard deviation above it, or what they have.
+Patches = Literal["zero", "mean", "only_outliers", "same"]
+#: What `explain` does with outlier tokens: nothing, or move them, as the paper says or as its published code does.
+OutlierTokens = Literal["keep", "move", "move_published"]
+OUTLIER_TOKENS: tuple[OutlierTokens, ...] = get_args(OutlierTokens)
+
+
+@dataclass(frozen=True)
+class Moving:
+    """How outliers are moved: see :func:`without_outlier_tokens`."""
+
+    largest: Largest = "neuron"
+    patches: Patches = "zero"
+    added: int = 1
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("largest", get_args(Largest)), ("patches", get_args(Patches))):
+            if getattr(self, name) not in known:
+                raise ExplainerError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}.")
+        if self.added < 1:
+            raise ExplainerError(f"added={self.added}: add one token or more.")
+
+
+def without_outlier_tokens(
+    model: Model,
+    neurons: RegisterNeurons | None = None,
+    *,
+    largest: Largest = "neuron",
+    patches: Patches = "zero",
+    added: int = 1,
+    scale: float = 1.0,
+) -> Model:
+    """The same module as another model: tokens of zeros are added, to which the activations of its register neurons move.
+
+    neurons  None: ``model.register_neurons``
+    largest  the added token gets each neuron's largest activation over all tokens (``neuron``), or that of largest magnitude of all
+             register neurons of the block (``block``, as the published code has it), times ``scale``
+    patches  what the patches get in its place; other tokens keep theirs
+    added    how many tokens
+
+    They stand behind the tokens before the patches, so that every method, test and tool takes them for registers that the model has.
+    Nothing in the module is changed. Raises ExplainerError where there is nothing to move, for neurons of other weights, for a head that
+    pools its tokens, and for a model that counts on the number of its tokens.
+
+    Source: Jiang, Dravid, Efros & Gandelsman, NeurIPS 2025, section 4.
+    """
+    how = Moving(largest, patches, added, scale)
+    known = model.register_neurons if neurons is None else neurons
+    if known is None:
+        raise ExplainerError(
+            f"The register neurons of {model.name} are not known: find them once, with explainers.find_register_neurons or "
+            "vitrine registers."
+        )
+    if not known.neurons:
+        raise ExplainerError(f"{model.name}: {known.in_words}")
+    if known.weights_digest != model.weights_digest:
+        raise ExplainerError(f"These register neurons are of other weights than those of {model.name}: find them anew.")
+    return with_registers(model, known.neurons, how)
+
+
+def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
+    """The model, or where its outlier tokens shall be moved the view of it without them, made once. Raises ExplainerError for what is none
+    of the ways, and as :func:`without_outlier_tokens` does.
+    """
+    if outlier_tokens not in OUTLIER_TOKENS:
+        raise ExplainerError(f"outlier_tokens={outlier_tokens!r}: choose one of {', '.join(OUTLIER_TOKENS)}.")
+    if outlier_tokens == "keep":
+        return model
+    largest: Largest = "neuron" if outlier_tokens == "move" else "block"
+    return model.cached(("outlier_tokens", outlier_tokens, model.register_neurons), lambda: without_outlier_tokens(model, largest=largest))
+
+
+def with_registers(model: Model, neurons: tuple[tuple[int, int], ...], how: Moving) -> Model:
+    """The model with tokens added, to which these ``neurons`` move; of none, tokens alone are added."""
+    check_registers(model)
+    images = encoder(model, "image") if model.kind == "clip" else model
+    size = (1, model.details["channels"], *model.details["input"])
+    example = {"pixel_values": torch.zeros(size, device=model.device, dtype=model.dtype)}
+    layout, layers = model.layout_of(example), last_linear_maps(images, example)
+    hooks: list[Callable[[], Any]] = [partial(_hook_entry, model, layout.prefix, how.added)]
+    for block in sorted({block for block, _ in neurons}):
+        chosen = [neuron for place, neuron in neurons if place == block]
+        if max(chosen) >= layers[block].in_features:
+            raise ExplainerError(f"Block {block + 1} of {model.name} has {layers[block].in_features} neurons, and {max(chosen)} is none.")
+        hooks.append(partial(_hook_mlp, layers[block], chosen, layout, how))
+
+    def view() -> AbstractContextManager[None]:
+        return hooked(hook() for hook in hooks)
+
+    def within(run: Callable[[Mapping[str, Tensor]], Any]) -> Callable[[Mapping[str, Tensor]], Any]:
+        def answer(tensors: Mapping[str, Tensor]) -> Any:
+            with view():
+                return run(tensors)
+
+        return answer
+
+    def layout_of(tensors: Mapping[str, Tensor]) -> Layout:
+        layout = model.layout_of(tensors)
+        return replace(layout, prefix=layout.prefix + how.added, added=how.added)
+
+    details = {name: value for name, value in model.details.items() if name != "missing_requirements"}
+    raw = None if model.raw_forward is None else within(model.raw_forward)
+    moved = replace(model, forward=within(model.forward), raw_forward=raw, layout_of=layout_of, details=details, view=view)
+    moved.cache = OrderedDict()
+    if model.text_side is not None:
+        text_side = model.seen_from("text")
+        moved.text_side = lambda: replace(text_side, forward=within(text_side.forward), view=view)
+    if model.made_by is not None:
+        make, arguments = model.made_by
+        moved.made_by = (partial(_made_with_registers, make, neurons, how), arguments)
+    try:
+        with torch.no_grad(), evaluating(model.module):
+            (encoder(moved, "image") if model.kind == "clip" else moved).forward(example)
+    except REFUSALS as error:
+        raise ExplainerError(f"{model.name} counts on the number of its tokens, so that none can be added: {error}") from None
+    return moved
+
+
+def _made_with_registers(make: Callable[..., Model], neurons: tuple[tuple[int, int], ...], how: Moving, **arguments: Any) -> Model:
+    return with_registers(make(**arguments), neurons, how)
+
+
+def _hook_entry(model: Model, prefix: int, added: int) -> Any:
+    """Adds tokens of zeros to what the blocks are given, before any other hook sees it."""
+    kind = model.block_kind
+
+    def add(module: nn.Module, args: Any, kwargs: Any) -> Any:
+        x = kind.taken(args, kwargs)
+        zeros = x.new_zeros(len(x), added, x.shape[2])
+        return kind.with_taken(args, kwargs, torch.cat([x[:, :prefix], zeros, x[:, prefix:]], 1))
+
+    return model.entry.register_forward_pre_hook(_for_this_thread(add), with_kwargs=True, prepend=True)
+
+
+def _hook_mlp(layer: nn.Linear, neurons: list[int], layout: Layout, how: Moving) -> Any:
+    """Moves the activations of ``neurons``, which the ``layer`` is given."""
+
+    def move(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return (moved_activations(args[0], neurons, layout, how), *args[1:])
+
+    return layer.register_forward_pre_hook(_for_this_thread(move), prepend=True)
+
+
+def _for_this_thread(hook: Callable[..., Any]) -> Any:
+    return in_this_thread(hook)
+
+
+def moved_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
+    """Activations (B, S, F) with those of ``neurons`` moved to the added tokens behind the prefix of the ``layout`` that has none yet.
+
+    Numbers are moved, weighed by constants and added, nothing else, so that every rule hands their signal on as it is.
+    """
+    prefix, count, width = layout.prefix, len(neurons), values.shape[-1]
+    end, stop = prefix + how.added, values.shape[1] - layout.after
+    place = torch.zeros(count, width, device=values.device, dtype=values.dtype)
+    place[torch.arange(count), torch.tensor(neurons)] = 1  # one-hot: from the neurons to all of the MLP
+    others = 1 - place.sum(0)
+    index = torch.tensor(neurons, device=values.device)
+    chosen = values.index_select(-1, index)
+    with torch.no_grad():
+        sizes = chosen.detach().abs()
+        best = sizes.argmax(1, keepdim=True) if how.largest == "neuron" else sizes.flatten(1).argmax(1, keepdim=True)
+    top = chosen.gather(1, best) if how.largest == "neuron" else chosen.flatten(1).gather(1, best)[..., None].expand(-1, 1, count)
+    held = (top @ place) * how.scale
+    rows = [values[:, :prefix], values[:, prefix:end] * others + held.expand(-1, how.added, -1)]
+    patches = values[:, end:stop]
+    if how.patches == "same":
+        rows.append(patches)
+    elif how.patches == "zero":
+        rows.append(patches * others)
+    else:
+        of_patches = chosen[:, end:stop]
+        mean = of_patches.mean(1, keepdim=True)
+        with torch.no_grad():
+            is_moved = torch.ones_like(of_patches)
+            if how.patches == "only_outliers":
+                spread = of_patches.detach().std(1, keepdim=True)
+                is_moved = (of_patches.detach() > mean.detach() + spread).to(values.dtype)
+        rows.append(patches * (1 - is_moved @ place) + (mean.expand_as(of_patches) * is_moved) @ place)
+    return torch.cat([*rows, values[:, stop:]], 1)
