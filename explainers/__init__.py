@@ -18,6 +18,7 @@ from explainers.analysis.patch_similarity import PatchSimilarity, patch_similari
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
 from explainers.analysis.summary import Summary, summarise
+from explainers.analysis.token_activation import TokenActivationMaps, token_activation_maps
 from explainers.analysis.word_probe import WordProbe, word_probe
 from explainers.autograd.backward_rule import backward_rule
 from explainers.autograd.rules import OPERATOR_KINDS, RULES, Rule, Strength, add_choice, add_rule
@@ -117,6 +118,7 @@ __all__ = [
     "Target",
     "TextPair",
     "Threads",
+    "TokenActivationMaps",
     "Trace",
     "WindowedPicture",
     "WithoutHead",
@@ -151,6 +153,7 @@ __all__ = [
     "serve",
     "similarity_without_head",
     "summarise",
+    "token_activation_maps",
     "variants",
     "without_outlier_tokens",
     "word_probe",

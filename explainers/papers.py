@@ -95,3 +95,10 @@ SGLRP_PAPER = Citation(
 ATTENTION_FLOW = Citation(
     authors="Abnar & Zuidema", year=2020, title="Quantifying Attention Flow in Transformers", venue="ACL", arxiv="2005.00928"
 )
+TAM_PAPER = Citation(
+    authors="Li et al.",
+    year=2025,
+    title="Token Activation Map to Visually Explain Multimodal LLMs",
+    venue="ICCV",
+    arxiv="2506.23270",
+)

@@ -5,7 +5,7 @@ The answer is written once, greedily; prompt and answer are then read in one for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -62,7 +62,8 @@ class GeneratedAnswer(VocabularyTask):
         ids = prepared.tensors["input_ids"]
         if (room := self._room(module, ids.shape[1])) < 1:
             raise ExplainerError(f"The prompt fills all {ids.shape[1]} tokens that the model takes: send a shorter one.")
-        answer, stopped = _written(module, prepared.tensors, room)
+        given = {name: tensor for name, tensor in prepared.tensors.items() if name != "position_ids"}  # which are counted on
+        answer, stopped = written_answer(module, given, room)
         if not answer:
             raise ExplainerError("The model writes nothing behind this prompt: its likeliest token ends the text. Send another prompt.")
         notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
@@ -199,8 +200,8 @@ class GeneratedAnswer(VocabularyTask):
         return Reading(place, read, labels, "regression", notes=(summed, note), **how)
 
 
-def _written(module: Any, tensors: dict[str, Tensor], most: int) -> tuple[list[int], bool]:
-    """The tokens that the model writes, without that which ends the text, and whether that came."""
+def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tuple[list[int], bool]:
+    """At most so many tokens that the model writes, always the likeliest, without that which ends the text, and whether that came."""
     from transformers import GenerationConfig
 
     config = module.generation_config
@@ -214,8 +215,7 @@ def _written(module: Any, tensors: dict[str, Tensor], most: int) -> tuple[list[i
         eos_token_id=config.eos_token_id,
         pad_token_id=config.pad_token_id if config.pad_token_id is not None else ends[0],
     )
-    taken = {name: tensors[name] for name in ("input_ids", "attention_mask") if name in tensors}
     with torch.no_grad(), evaluating(module):
-        written = module.generate(**taken, generation_config=greedy)[0, tensors["input_ids"].shape[1] :].tolist()
+        written = module.generate(**tensors, generation_config=greedy)[0, tensors["input_ids"].shape[1] :].tolist()
     stopped = bool(written) and written[-1] in ends
     return (written[:-1] if stopped else written), stopped

@@ -117,6 +117,7 @@ ROWS: dict[str, dict[str, Row]] = {
     "test-time-registers": {},
     "tis-vitcx-vit": {},
     "refinecam-vit": {},
+    "tam-parts": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -166,6 +167,7 @@ BESIDE: dict[str, set[str]] = {
     "tis-vitcx-vit": {"probabilities", "tis_centroids", "tis_activations"}
     | {f"tis|{kept}|{what}" for kept in ("half", "ratios_0.5_0.25") for what in ("masks", "scores", "map")}
     | {f"vitcx|threshold0.3|{what}" for what in ("masks", "noise_over_0.1", "map")},
+    "tam-parts": {"interference", "scale", "closed_form_scale", "cleaned", "scaled", "filtered"},
     "refinecam-vit": {f"refinecam|{cam}|{what}" for cam in ("gradcam", "gradcampp", "layercam") for what in ("layers", "target")},
     "clip-dense": {"logits_per_image", "text_embeds", "image_embeds"}
     | {f"map|{name}" for name in ("vanilla", "kk", "neighbours_only", "clip_surgery_redundant_last_prompt")}

@@ -1,0 +1,161 @@
+"""Which part of a picture made a vision-language model write a word? Maps from logits alone, for models too large for a backward pass.
+
+Token Activation Maps (Li et al., ICCV 2025): what the logit of the word is at each image token, less what earlier words have there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.tasks.generated_answer import TOKENS, written_answer
+from explainers.papers import TAM_PAPER
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["TAM_PAPER", "TokenActivationMaps", "cleaned_map", "rank_filter", "scaled_map", "token_activation_maps"]
+
+_TINY = 1e-8  # added to the sum of the weights, as in the published code
+
+
+@dataclass(frozen=True, eq=False)
+class TokenActivationMaps:
+    """A map of the image tokens for each token of the answer.
+
+    answer  the text that the model wrote
+    tokens  its tokens as texts
+    maps    float32 (tokens, rows, columns), each from 0 to 1 at most
+    notes   what a reader should know
+    """
+
+    answer: str
+    tokens: tuple[str, ...]
+    maps: Tensor
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"answer": self.answer, "tokens": list(self.tokens), "maps": self.maps.tolist(), "notes": list(self.notes)}
+
+    def figure(self, picture: Any = None, columns: int = 4) -> Figure:
+        """The maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
+        from matplotlib.figure import Figure
+
+        across = min(columns, len(self.tokens))
+        down = math.ceil(len(self.tokens) / across)
+        figure = Figure(figsize=(2.4 * across, 2.6 * down), layout="constrained")
+        rows, wide = self.maps.shape[1:]
+        for index, token in enumerate(self.tokens):
+            axes = figure.add_subplot(down, across, index + 1)
+            axes.set_axis_off()
+            if picture is not None:
+                axes.imshow(picture, extent=(0, wide, rows, 0))
+            alpha = 1.0 if picture is None else 0.6
+            axes.imshow(self.maps[index].numpy(), cmap="inferno", alpha=alpha, extent=(0, wide, rows, 0), vmin=0, vmax=1)
+            axes.set_title(token, fontsize=9)
+        return figure
+
+
+def token_activation_maps(
+    module: nn.Module,
+    tensors: Mapping[str, Tensor],
+    *,
+    tokenizer: Any = None,
+    image_token: int | None = None,
+    grid: tuple[int, int] | None = None,
+    tokens: int = TOKENS,
+) -> TokenActivationMaps:
+    """The answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it was.
+
+    module     a decoder of transformers that has the tokens of the picture among those of the text (LLaVA's kind)
+    tensors    what its processor gives for one picture and one prompt: ``input_ids``, ``pixel_values``, ...
+    tokenizer  for the texts of tokens; without it they are told apart by their numbers
+    image_token  the id that stands for the picture's tokens; None: as the module's configuration says
+    grid       rows and columns of the picture's tokens; None: square
+    tokens     of the answer, at most
+
+    Forward passes alone: those that write the answer, and one over prompt and answer, of which the logits of all positions are kept:
+    (positions, vocabulary). A token's map is its logits at the image tokens, 0 where negative; what is taken off is the mean of the maps of
+    the text tokens before it behind the picture's first, other ones than itself, each weighed by how much the token's own logit is raised
+    where that token is read, and scaled to fit best (:func:`cleaned_map`); then :func:`scaled_map` and :func:`rank_filter`.
+
+    Raises ExplainerError where the picture's tokens are not found, do not fill the grid, or where nothing is written.
+    """
+    config: Any = getattr(module, "config", None)
+    known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
+    image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
+    if image_id is None:
+        raise ExplainerError("Which token stands for the picture is not known: pass image_token=, its id.")
+    ids = tensors.get("input_ids")
+    if ids is None or ids.dim() != 2 or len(ids) != 1:
+        raise ExplainerError("Send the tensors of one picture and one prompt, as the processor gives them: input_ids (1, tokens), ...")
+    seen = (ids[0] == image_id).nonzero().flatten()
+    rows, columns = grid or (math.isqrt(len(seen)),) * 2
+    if not len(seen) or rows * columns != len(seen) or min(rows, columns) < 2:
+        raise ExplainerError(
+            f"The prompt has {len(seen)} tokens of a picture, which fill no grid of {rows} x {columns}: pass grid=(rows, columns)."
+        )
+    answer, stopped = written_answer(module, tensors, tokens)
+    if not answer:
+        raise ExplainerError("The model writes nothing: its likeliest token ends the text. Send another prompt.")
+    whole = torch.cat([ids, torch.tensor([answer], device=ids.device, dtype=ids.dtype)], 1)
+    given = {name: tensor for name, tensor in tensors.items() if name == "pixel_values" or tensor.shape != ids.shape}
+    with torch.no_grad(), evaluating(module):
+        logits = module(**{**given, "input_ids": whole, "attention_mask": torch.ones_like(whole)}).logits[0].clamp(min=0)
+    texts = [str(index) if tokenizer is None else str(tokenizer.decode([index])) for index in whole[0].tolist()]
+    text = [position for position in range(int(seen[0]), whole.shape[1]) if whole[0, position] != image_id]
+    maps = []
+    for position in range(ids.shape[1], whole.shape[1]):
+        index = int(whole[0, position])
+        earlier = [before for before in text if before < position]
+        others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
+        activations = logits[seen, index].double()
+        behind = logits[seen][:, whole[0, others]].T.double()
+        _, _, cleaned = cleaned_map(activations, behind, logits[others, index].double())
+        maps.append(rank_filter(scaled_map(cleaned, logits[earlier, index].double()).view(rows, columns)))
+    notes = () if stopped else (f"The answer was cut after {len(answer)} tokens.",)
+    written = str(tokenizer.decode(answer)) if tokenizer is not None else " ".join(map(str, answer))
+    return TokenActivationMaps(written, tuple(texts[ids.shape[1] :]), torch.stack(maps).float().cpu(), notes)
+
+
+def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The interference (N,) of earlier tokens, the scale at which it fits best, and what is left of a map without it.
+
+    activations  those (N,) of the explained token at the image tokens
+    earlier  those (T, N) of earlier text tokens
+    weights  the activations (T,) of the explained token where those are read
+    """
+    interference = (weights / (weights.sum() + _TINY)) @ earlier
+    size = interference @ interference
+    scale = activations @ interference / size if bool(size > 0) else torch.zeros_like(size)
+    return interference, scale, (activations - scale * interference).clamp(min=0)
+
+
+def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
+    """The map (N,) on a scale from the smallest to the largest number of it and of the activations (T,) at the text tokens."""
+    both = torch.cat([cleaned, text])
+    low, high = both.min(), both.max()
+    return (cleaned - low) / (high - low) if bool(high > low) else torch.zeros_like(cleaned)
+
+
+def rank_filter(scores: Tensor) -> Tensor:
+    """Of each 3 x 3 window of a map (rows, columns), reflected at its edges, the mean of its values in order, weighed by a bell around the
+    middle one, whose width is their standard deviation over their mean. Equal values stay; where their mean is 0 so is the result.
+    """
+    padded = F.pad(scores[None, None], (1, 1, 1, 1), mode="reflect")
+    ordered = F.unfold(padded, 3)[0].sort(0).values  # (9, N)
+    mean = ordered.mean(0)
+    width = ordered.std(0, correction=0) / mean.where(mean > 0, 1)
+    ranks = torch.arange(9, dtype=scores.dtype, device=scores.device)[:, None] - 4
+    bell = torch.exp(-ranks.square() / (2 * width.where(width > 0, 1).square()))
+    filtered = (bell / bell.sum(0) * ordered).sum(0).where(width > 0, mean)
+    return filtered.where(mean > 0, 0).view_as(scores)
