@@ -59,7 +59,8 @@ MASKS: dict[str, About] = {
     "maskclip": About(
         (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = I"),
         "In the last block every patch attends to itself alone; what comes out is projected and compared with the prompt t.",
-        "As a first picture of where things are that a prompt names: one pass does for all prompts.",
+        "As a first picture of where things are that a prompt names: the same passes do for all prompts. With several, less=prompts "
+        "takes away what they have in common at each patch, which tells things of one photo apart.",
         f"{PATCHES_ALONE} The paper's formula leaves residual and MLP of the last block out, its code does not; after= has both.",
         line="How like the prompt each part looks, each part on its own: a cosine, no share of the score.",
     ),

@@ -25,6 +25,14 @@ from explainers.records.trace import Trace
 
 LAST_BLOCKS = Option(int, 6, "how many of the last blocks take part, or all where there are fewer", minimum=1, maximum=1000)
 AFTER = ("block", "attention")  # what of the last block is kept: residual and MLP with its attention, or its attention alone
+LESS = Option(
+    str,
+    "nothing",
+    "what is taken away from the cosine: nothing, or its mean over the prompts of the question",
+    choices=("nothing", "prompts"),
+)
+AMONG_PROMPTS = "What all prompts of this question have in common is taken away: with other prompts beside it the map would be another."
+SHARE_ALREADY = "A probability is the prompt's share among the prompts at each patch: nothing that they have in common is taken away."
 #: Logits (patches, prompts) of each sample of a recording, by method and options: all prompts come from the same passes.
 _LOGITS: WeakKeyDictionary[Recording, dict[Hashable, list[Tensor]]] = WeakKeyDictionary()
 
@@ -67,8 +75,19 @@ def scores_of(trace: Trace, logits: list[Tensor]) -> Tensor:
     return scores
 
 
-def _map(trace: Trace, key: Hashable, tokens: Tokens) -> Tensor:
-    return scores_of(trace, patch_logits(trace, key, tokens))
+def _map(trace: Trace, key: Hashable, tokens: Tokens, less: str) -> Tensor:
+    logits = patch_logits(trace, key, tokens)
+    if less == "nothing":
+        return scores_of(trace, logits)
+    if trace.chosen.explains == "probability":
+        trace.note(SHARE_ALREADY)
+    elif logits[0].shape[1] == 1:
+        trace.note("There is no other prompt to set this one against: ask for a second one, or leave less=prompts out.")
+    else:
+        trace.note(AMONG_PROMPTS)
+        bias = trace.recording.model.details.get("logit_bias", 0.0)
+        logits = [values - values.mean(1, keepdim=True) + bias for values in logits]
+    return scores_of(trace, logits)
 
 
 def _finish_block(features: PatchFeatures, attention_output: Tensor, after: str) -> Tensor:
@@ -100,9 +119,9 @@ def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) 
     signed=True,
     needs=("patch_features",),
     passes="3 forward for all prompts",
-    options={"after": _after("block")},
+    options={"after": _after("block"), "less": LESS},
 )
-def maskclip(trace: Trace, after: str = "block") -> Tensor:
+def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tensor:
     """How like the prompt each patch is where the last block lets every patch look at itself alone.
 
     Attention of the last block is the identity, so that it gives the projected values; cosine of each patch's projected token with the
@@ -112,7 +131,7 @@ def maskclip(trace: Trace, after: str = "block") -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
 
-    return _map(trace, ("maskclip", after), reweigh_last_block(weights, after))
+    return _map(trace, ("maskclip", after), reweigh_last_block(weights, after), less)
 
 
 @method(
@@ -130,9 +149,9 @@ def maskclip(trace: Trace, after: str = "block") -> Tensor:
     signed=True,
     needs=("patch_features",),
     passes="3 forward for all prompts",
-    options={"after": _after("block")},
+    options={"after": _after("block"), "less": LESS},
 )
-def sclip(trace: Trace, after: str = "block") -> Tensor:
+def sclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tensor:
     """How like the prompt each patch is where the last block lets patches look at patches that ask or answer alike.
 
     Attention of the last block is softmax(q q' / sqrt d) + softmax(k k' / sqrt d), whose rows add up to 2; cosine of each patch's
@@ -142,7 +161,7 @@ def sclip(trace: Trace, after: str = "block") -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return _likeness(parts.query, parts.query).softmax(-1) + _likeness(parts.key, parts.key).softmax(-1)
 
-    return _map(trace, ("sclip", after), reweigh_last_block(weights, after))
+    return _map(trace, ("sclip", after), reweigh_last_block(weights, after), less)
 
 
 @method(
@@ -160,16 +179,16 @@ def sclip(trace: Trace, after: str = "block") -> Tensor:
     signed=True,
     needs=("patch_features",),
     passes="2 forward for all prompts",
-    options={"after": _after("attention")},
+    options={"after": _after("attention"), "less": LESS},
 )
-def clearclip(trace: Trace, after: str = "attention") -> Tensor:
+def clearclip(trace: Trace, after: str = "attention", less: str = "nothing") -> Tensor:
     """How like the prompt each patch is where the last block attends by queries alone and nothing is added to what it gives.
 
     Attention of the last block is softmax(q q' / sqrt d); its residual and MLP are left out; cosine of each patch's projected token with
     the prompt.
     """
     weights = reweigh_last_block(lambda parts: _likeness(parts.query, parts.query).softmax(-1), after)
-    return _map(trace, ("clearclip", after), weights)
+    return _map(trace, ("clearclip", after), weights, less)
 
 
 @method(
@@ -190,9 +209,10 @@ def clearclip(trace: Trace, after: str = "attention") -> Tensor:
     options={
         "after": _after("attention"),
         "std": Option(float, 5.0, "width of the neighbourhood, in patches", minimum=0.1, maximum=1000),
+        "less": LESS,
     },
 )
-def naclip(trace: Trace, after: str = "attention", std: float = 5.0) -> Tensor:
+def naclip(trace: Trace, after: str = "attention", std: float = 5.0, less: str = "nothing") -> Tensor:
     """How like the prompt each patch is where the last block lets patches look at patches with keys like theirs, near ones first.
 
     Attention of the last block is softmax(k k' / sqrt d + w), w_ij = exp(-dist(i, j)^2 / (2 std^2)) between patches, 0 for the
@@ -202,7 +222,7 @@ def naclip(trace: Trace, after: str = "attention", std: float = 5.0) -> Tensor:
     def weights(parts: AttentionParts) -> Tensor:
         return (_likeness(parts.key, parts.key) + neighbourhood(trace, std).to(parts.key)).softmax(-1)
 
-    return _map(trace, ("naclip", after, std), reweigh_last_block(weights, after))
+    return _map(trace, ("naclip", after, std), reweigh_last_block(weights, after), less)
 
 
 def neighbourhood(trace: Trace, std: float) -> Tensor:
@@ -235,9 +255,10 @@ def neighbourhood(trace: Trace, std: float) -> Tensor:
         "inverse_temperature": Option(
             float, 0.0, "how sharply tokens are told apart; 0: from the mean length of what the block's attention is given", 0, 10_000
         ),
+        "less": LESS,
     },
 )
-def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature: float = 0.0) -> Tensor:
+def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature: float = 0.0, less: str = "nothing") -> Tensor:
     """How like the prompt each patch is on a second path on which patches that are alike in queries, keys or values are drawn together.
 
     y starts as the input of the first of the last blocks; each adds proj(mean_u softmax(T u u') v), u the unit-length queries, keys and
@@ -251,7 +272,7 @@ def gem(trace: Trace, layers: int = 6, iterations: int = 1, inverse_temperature:
         drawn_heads = [_draw_together(heads, factor, iterations) for heads in (parts.query, parts.key, parts.value)]
         return features.project(block, torch.stack([_likeness(u, u, factor).softmax(-1) @ parts.value for u in drawn_heads]).mean(0))
 
-    return _map(trace, ("gem", layers, iterations, inverse_temperature), _second_path(trace, layers, add))
+    return _map(trace, ("gem", layers, iterations, inverse_temperature), _second_path(trace, layers, add), less)
 
 
 def _draw_together(heads: Tensor, factor: float | Tensor, iterations: int) -> Tensor:
@@ -297,7 +318,7 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
     tokens = _second_path(trace, layers, add)
     logits = patch_logits(trace, ("clip_surgery", layers), tokens)
     if features and trace.chosen.explains == "probability":
-        trace.note("A probability is the prompt's share among the prompts at each patch: nothing that they have in common is taken away.")
+        trace.note(SHARE_ALREADY)
         features = False
     if not features:
         return scores_of(trace, logits)
@@ -306,7 +327,7 @@ def clip_surgery(trace: Trace, layers: int = 6, features: bool = True) -> Tensor
     if logits[0].shape[1] == 1:
         empty = _logits_of_empty_prompt(trace, tokens, layers)
         return scores_of(trace, [prompt - other + bias for prompt, other in zip(logits, empty, strict=True)])
-    trace.note("What all prompts of this question have in common is taken away: with other prompts beside it the map would be another.")
+    trace.note(AMONG_PROMPTS)
     image = (trace.recording.logits.detach() - bias) / scale
     shares = (2 * image).softmax(1)
     weights = shares / shares.mean(1, keepdim=True)

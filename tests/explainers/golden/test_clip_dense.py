@@ -150,6 +150,16 @@ def test_a_redundant_prompt_is_a_contrast_without_feature_surgery() -> None:
     assert float((scores - case().published["map|clip_surgery_redundant_last_prompt"][0, 0]).abs().max()) < TOLERANCE
 
 
+@pytest.mark.parametrize("spec", ["maskclip", "sclip", "clearclip", "naclip", "gem"])
+def test_less_prompts_is_the_published_map_less_the_mean_of_all_prompts(spec: str) -> None:
+    theirs = case().published[f"map|{spec}"][0]
+    for prompt in range(PROMPTS):
+        trace = trace_of(prompt)
+        scores = parse(f"{spec}?less=prompts").read(trace).scores[0, trace.content[0]]
+        assert float((scores - (theirs[prompt] - theirs.mean(0))).abs().max()) < TOLERANCE
+        assert "have in common is taken away" in " ".join(trace.notes)
+
+
 def test_logits() -> None:
     recording = trace_of(0).recording
     assert float((recording.logits.detach() - case().published["logits_per_image"]).abs().max()) < TOLERANCE
