@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from explainers.metrics import Metric
 
 RUN, ROWS, COSTS, PARTS = "run.json", "rows.parquet", "costs.parquet", "parts"
 
+_ROWS_AT_ONCE = 4096  # read from a file, at most
 _MOST_PARTS = 500  # files of a run, about, while it runs
 
 
@@ -145,6 +147,13 @@ class RowFile:
         with _report_damage(path):
             return _arrow().parquet.read_table(path)
 
+    def _tables(self, path: Path) -> Iterator[Any]:
+        """What a file holds, some thousand rows at a time."""
+        pa = _arrow()
+        with _report_damage(path), pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                yield pa.Table.from_batches([batch])
+
     def add(self, number: int, rows: list[dict[str, Any]]) -> None:
         """Write one part."""
         pa = _arrow()
@@ -176,7 +185,9 @@ class RowFile:
         write_whole(self.folder / name, gather)
 
     def read(self) -> list[dict[str, Any]]:
-        """All rows that are there, in the order of the inputs."""
+        """All rows that are there, in the order of the inputs. Their ``scores`` are arrays, which take an eighth of the memory of a list:
+        they are most of a run, and few of them are ever looked at.
+        """
         return self._read(self.folder / ROWS, self.schema)
 
     def read_costs(self) -> list[dict[str, Any]]:
@@ -187,7 +198,17 @@ class RowFile:
     def _read(self, whole: Path, schema: Any) -> list[dict[str, Any]]:
         parts = [self._part(number) for number in range(self.count)]
         paths = [whole] if self.complete else [path for path in parts if path.is_file()]
-        return [row for path in paths for row in _with_columns(self._table(path), schema).to_pylist()]
+        return [row for path in paths for table in self._tables(path) for row in _rows_of(_with_columns(table, schema))]
+
+
+def _rows_of(table: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a table as dictionaries, the scores of each as an array."""
+    scores = table.column("scores") if "scores" in table.column_names else None
+    for number, row in enumerate((table if scores is None else table.drop_columns(["scores"])).to_pylist()):
+        if scores is not None:
+            values = scores[number].values
+            row["scores"] = None if values is None else array("f", values.to_numpy())
+        yield row
 
 
 def _with_columns(table: Any, schema: Any) -> Any:
