@@ -101,4 +101,25 @@ TAM_PAPER = Citation(
     title="Token Activation Map to Visually Explain Multimodal LLMs",
     venue="ICCV",
     arxiv="2506.23270",
+AVERAGE_DROP = Citation(
+    authors="Chattopadhay et al.",
+    year=2018,
+    title="Grad-CAM++: Generalized Gradient-Based Visual Explanations for Deep Convolutional Networks",
+    venue="WACV",
+    arxiv="1710.11063",
+)
+MDA = Citation(authors="Walker, Jha & Ewetz", year=2025, title="Metric-Driven Attributions for Vision Transformers", venue="ICLR")
+SOFT = Citation(
+    authors="Zhao & Aletras",
+    year=2023,
+    title="Incorporating Attribution Importance for Improving Faithfulness Metrics",
+    venue="ACL",
+    arxiv="2305.10496",
+)
+LEAVE_ONE_OUT = Citation(
+    authors="You et al.",
+    year=2025,
+    title="When LRP Diverges from Leave-One-Out in Transformers",
+    venue="BlackboxNLP",
+    arxiv="2510.18810",
 )

@@ -22,6 +22,9 @@ METHOD_FAMILIES = {
     "decomposition": MethodFamily("Decomposition", "The model is split into what each part hands on to the others."),
     "paths": MethodFamily("Averages", "A gradient, averaged over many inputs near this one."),
     "perturbation": MethodFamily("Perturbation", "Parts are hidden, and the answer is watched."),
+    "guided_perturbation": MethodFamily(
+        "Guided perturbation", "What is hidden is chosen by the model's own features, or searched for: up to thousands of passes."
+    ),
     "similarity": MethodFamily("Similarity", "How like the prompt each patch is, without going back through the model."),
     "attention": MethodFamily("Attention", "Where the model looks, whatever is asked."),
     "control": MethodFamily("Control", "Knows nothing; every other method has to beat it."),

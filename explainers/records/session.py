@@ -174,6 +174,7 @@ class Session:
             content=self._content,
             rows=self._rows,
             fields=self._fields,
+            check=self._check,
         )
 
     @cached_property

@@ -25,7 +25,7 @@ NOISE = 0.1  # standard deviation of what ViT-CX shows in place of what a mask h
 
 
 def probability_of(trace: Trace, sample: int) -> ResolvedTarget:
-    """What both methods ask for: the probability of the explained class; of a contrast or a value, that number itself."""
+    """What these methods ask for: the probability of the explained class; of a contrast or a value, that number itself."""
     chosen = trace.chosen.only(sample)
     output = trace.recording.model.output
     if not isinstance(chosen.target, OneClass | ClassSet) or output == "regression":
@@ -69,7 +69,7 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
 @method(
     "tis",
     title="TIS",
-    family="perturbation",
+    family="guided_perturbation",
     source=Citation(authors="Englebert et al.", year=2023, title="Explaining through Transformer Input Sampling", venue="ICCV Workshops"),
     rule=None,
     signed=False,
@@ -93,13 +93,13 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
     for sample in range(len(trace.mask)):
         activations = torch.cat([x[sample, patches].T for x in trace.block_outputs])
         keep_masks = token_masks(_centroids(activations, masks), (keep,))
-        removal = patch_removal(trace.recording.model, _tensors(trace, sample), grid)
+        removal = patch_removal(trace.recording.model, tensors_of(trace, sample), grid)
         if removal.how != "removed":
             trace.note("This model cannot do without tokens: patches that a mask leaves out are painted in the mean colour.")
         question = probability_of(trace, sample)
         values = torch.cat(
             [
-                question.repeat(len(part)).value(removal.logits(part).to(trace.recording.logits)).cpu()
+                question.repeat(len(part)).value(removal.logits(part, trace.before_pass).to(trace.recording.logits)).cpu()
                 for part in keep_masks.split(INNER_BATCH)
             ]
         )
@@ -109,7 +109,7 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
     return MethodOutput(scores)
 
 
-def _tensors(trace: Trace, sample: int) -> dict[str, Tensor]:
+def tensors_of(trace: Trace, sample: int) -> dict[str, Tensor]:
     """What the model is given for one sample."""
     tensors: dict[str, Tensor] = {}
 
@@ -155,7 +155,7 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
 @method(
     "vit_cx",
     title="ViT-CX",
-    family="perturbation",
+    family="guided_perturbation",
     source=Citation(
         authors="Xie et al.", year=2023, title="ViT-CX: Causal Explanation of Vision Transformers", venue="IJCAI", arxiv="2211.03064"
     ),
@@ -177,25 +177,28 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
     last, maps = len(trace.block_inputs) - 1, []
     for sample in range(len(trace.mask)):
         features = PatchFeatures(trace, sample).attention_input(last)[0, trace.layout.prefix : trace.layout.prefix + grid[0] * grid[1]]
-        x = _tensors(trace, sample)["pixel_values"][0]
+        x = tensors_of(trace, sample)["pixel_values"][0]
         masks = cluster_masks(features.T.unflatten(1, grid), (x.shape[-2], x.shape[-1]), distance)
         if not len(masks):
             raise ExplainerError("All features of the last block are the same at every patch, so that they mark no part of the picture.")
         generator = torch.Generator().manual_seed(0)
         noise = torch.randn(len(masks), *x.shape, generator=generator, dtype=torch.float64).to(x) * NOISE * (1 - masks)[:, None]
-        probability = _Probability(trace, sample)
+        probability = PixelQuestion(trace, sample)
         masked_values, noisy_values = probability(x * masks[:, None] + noise), probability(x + noise)
         maps.append(causal_map(masked_values, noisy_values, probability(x[None]), masks))
     return from_pixels(trace, torch.stack(maps))
 
 
-class _Probability:
-    """The asked number (K,) of one sample with other pixels (K, C, height, width)."""
+class PixelQuestion:
+    """The asked number (K,) of one sample with other pixels (K, C, height, width), so many in one ``batch``."""
+
+    batch = INNER_BATCH
 
     def __init__(self, trace: Trace, sample: int) -> None:
         self._trace, self._sample, self._question = trace, sample, probability_of(trace, sample)
 
     def __call__(self, pixels: Tensor) -> Tensor:
+        """The number for each of these pictures."""
         values = []
         for part in pixels.split(INNER_BATCH):
             logits = self._trace.answer(

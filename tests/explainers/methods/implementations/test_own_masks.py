@@ -40,3 +40,16 @@ def test_words_are_refused(spec: str) -> None:
 def test_patches_in_no_mask_are_told() -> None:
     found = explainers.explain(image_model(), picture(), methods=["tis?masks=2&keep=0.2"])["tis?masks=2&keep=0.2"]
     assert any("Some patches are in no mask" in note for note in found.notes)
+
+
+def test_tis_asks_before_each_of_its_passes_whether_anybody_waits() -> None:
+    asked = {"raw_attention": 0, "tis?masks=64&keep=0.5": 0}
+    for spec in asked:
+
+        def cancelled(spec: str = spec) -> bool:
+            asked[spec] += 1
+            return False
+
+        explainers.explain(image_model(), picture(), methods=[spec], cancelled=cancelled)
+    few, many = asked.values()
+    assert many >= few + 3  # once for the tensors, and before each batch of masks
