@@ -101,6 +101,7 @@ TAM_PAPER = Citation(
     title="Token Activation Map to Visually Explain Multimodal LLMs",
     venue="ICCV",
     arxiv="2506.23270",
+)
 AVERAGE_DROP = Citation(
     authors="Chattopadhay et al.",
     year=2018,

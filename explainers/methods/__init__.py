@@ -24,7 +24,9 @@ for _module in (
     "similarity",
     "embedding",
     "blackbox",
+    "kernel_shap",
     "own_masks",
+    "metric_driven",
     "control",
 ):
     import_module(f"explainers.methods.implementations.{_module}")

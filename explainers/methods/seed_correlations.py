@@ -63,14 +63,14 @@ def samples_for(correlation: float, samples: int) -> int:
 def add_seed_correlations(
     output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int
 ) -> MethodOutput:
-    """The output with the correlation of two seeds, from the scores (B, S) ``without`` each group; and a note where it is low.
+    """The output with the correlation of two seeds, from the scores (groups, N) of the content of each sample ``without`` each group; and a
+    note where it is low.
 
     ``name`` and ``option`` are those of the number of ``samples``.
     """
     correlations, notes = [], []
-    for i, content in enumerate(trace.content):
-        maps = [scores[i, content] for scores in without]
-        correlation = seed_correlation(output.scores[i, content], torch.stack(maps)) if maps else None
+    for scores, content, scores_without in zip(output.scores, trace.content, without, strict=True):
+        correlation = seed_correlation(scores[content], scores_without)
         correlations.append(correlation)
         notes.append(() if correlation is None else _notes_on_noise(correlation, name, option, samples))
     earlier_notes = output.notes or ((),) * len(notes)

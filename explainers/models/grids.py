@@ -1,7 +1,8 @@
-"""Several sizes of patches of one image: what the larger ones were given, on the grid of the smallest."""
+"""Patches of several sizes: what the larger ones of an image were given, on the grid of the smallest; and patches joined to parts."""
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
@@ -43,3 +44,13 @@ def on_grid(values: Tensor, layout: Layout) -> Tensor:
         fine = fine + values[:, after : after + count].double() @ shares(coarse, layout.grid).to(values.device)
         after += count
     return torch.cat([values[:, :first], fine.to(values.dtype), torch.zeros_like(values[:, end:])], 1)
+
+
+def halved_grid(grid: tuple[int, int], most: int) -> Tensor:
+    """(rows * columns,): the segment of each patch, at most so many: the longer side is halved until there are no more."""
+    sides = list(grid)
+    while math.prod(sides) > most and max(sides) > 1:
+        longer = 0 if sides[0] >= sides[1] else 1
+        sides[longer] = -(-sides[longer] // 2)
+    rows, columns = (torch.arange(side) * cells // side for side, cells in zip(grid, sides, strict=True))
+    return (rows[:, None] * sides[1] + columns).flatten()

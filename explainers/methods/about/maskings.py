@@ -25,11 +25,13 @@ MASKS: dict[str, About] = {
             r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2",
             r"\pi(m) \propto \frac{1}{\binom{n}{|m|} |m| (n - |m|)}",
         ),
-        "A weighted straight-line fit to the answers under random maskings, whose weights are Shapley values: each part's fair share. "
-        "n is the number of parts: patches or word pieces, or where there are many, neighbours that are hidden together.",
-        "For texts of some dozen words, and for regions of a picture. The map says how much two seeds would correlate.",
+        "A weighted straight-line fit to the answers for coalitions of parts, whose weights are Shapley values: each part's fair share. "
+        "n is the number of parts: patches or word pieces, or where there are many, neighbours that are hidden together, of a grid that "
+        "is halved or of superpixels. Where all 2^n coalitions can be asked they are, and the values are exact; else whole sizes are asked "
+        "that fit, and others drawn.",
+        "For texts of some dozen words, and for regions of a picture: features=8 is exact. Two seeds' correlation stands with the map.",
         f"With hardly more maskings than parts the fit is not determined, and the map is mostly noise. {HIDING}",
-        line="Each part's fair share of the answer, from random hidings.",
+        line="Each part's fair share of the answer, from hiding parts together.",
     ),
     "lime": About(
         (r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
@@ -55,6 +57,18 @@ MASKS: dict[str, About] = {
         "Masks that overlap share what they show, and hidden parts are noise, which is no picture either (Xie et al. 2023, "
         "arXiv 2211.03064).",
         line="How sure the model stays when only parts are shown that its last layer groups together.",
+    ),
+    "mda": About(
+        (
+            r"s_i = (1 - \gamma) \left(\frac{d_i}{|i|} + d_i \frac{n - i}{n}\right) + \gamma \, \text{dense}_i",
+            r"d_i = u_{i-1} - u_i",
+        ),
+        "An order of the n patches is searched for by asking the model about thousands of pictures, so that few patches bring the answer "
+        "back and few take it away; u is a falling curve fitted to its answers along that order, and |i| the size of a patch in pixels.",
+        "As the best that insertion and deletion tests can be made to say: other maps can be held against it.",
+        "It is made from the tests by which maps are judged, so doing well in them says nothing for it. A search that takes the best next "
+        "patch misses those that work only together (Walker et al. 2025).",
+        line="The order of showing and hiding patches that moves the answer most, found by trying.",
     ),
     "maskclip": About(
         (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = I"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from explainers.models.removal.patches import painted, patch_removal
 from explainers.records.trace import MethodOutput, Trace
 
 if TYPE_CHECKING:
-    from captum.attr import Lime  # Captum takes seconds to import: done where it is needed
+    pass  # Captum takes seconds to import: done where it is needed
 
 INNER_BATCH = 32  # inputs in one forward pass
 #: From this rank correlation on, painting patches and taking them out give the same order.
@@ -39,7 +39,7 @@ COUNTS = 0.2
 SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_000)
 
 
-def _hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
+def hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
     """f (K,) of one sample under K maskings ``keep`` (K, features) in 0..1: one feature for each content token, or for each pixel."""
     answers = []
     for part in keep.split(INNER_BATCH):
@@ -82,29 +82,30 @@ def hidden_atoms(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Te
     return tensor.masked_fill(is_hidden, 0)
 
 
-def _each_sample(
+def attribute_each(
     trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], Tensor], Sequence[Tensor]], samples: int | None = None
 ) -> MethodOutput:
     """Scores (B, S): the first of ``attribute(f, ones)`` for each sample, ``ones`` (1, features), with torch's generator seeded for it.
 
-    What follows the first are the scores without each group of ``samples``, of methods that draw.
+    f gives the asked number (K,) under maskings (K, features) in 0..1. What follows the first are the scores without each group of
+    ``samples``, of methods that draw.
     """
-    maps: list[Tensor] = []
+    scores, without = torch.zeros_like(trace.block_inputs[0][..., 0]), []
     for sample, seed in enumerate(trace.seeds):
 
         def f(keep: Tensor, sample: int = sample) -> Tensor:
-            return _hide(trace, sample, keep.flatten(1))
+            return hide(trace, sample, keep.flatten(1))
 
         ones = torch.ones(1, int(trace.content[sample].sum()), device=trace.block_inputs[0].device)
         with torch.no_grad(), torch.random.fork_rng(devices=[ones.device] if ones.is_cuda else []), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Captum warns of its own progress and of small linear fits
             torch.manual_seed(seed)
             attributions = attribute(f, ones)
-        maps = maps or [torch.zeros_like(trace.block_inputs[0][..., 0]) for _ in attributions]
-        for scores, values in zip(maps, attributions, strict=True):
-            scores[sample, trace.content[sample]] = values.flatten().to(scores)
-    output = MethodOutput(maps[0])
-    return output if samples is None else add_seed_correlations(output, trace, maps[1:], "samples", SAMPLES, samples)
+        whole, *rest = (values.flatten().to(scores) for values in attributions)
+        scores[sample, trace.content[sample]] = whole
+        without.append(torch.stack(rest) if rest else whole[:0])
+    output = MethodOutput(scores)
+    return output if samples is None else add_seed_correlations(output, trace, without, "samples", SAMPLES, samples)
 
 
 @method(
@@ -136,7 +137,7 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
         sides = tuple(min(window, side) for side in ones_on_grid.shape[1:])
         return [Occlusion(f).attribute(ones_on_grid, sliding_window_shapes=sides, baselines=0, perturbations_per_eval=INNER_BATCH)]
 
-    output = _each_sample(trace, attribute)
+    output = attribute_each(trace, attribute)
     if grid is None or window > 1 or not compare:
         return output
     falls = (output.scores[sample, trace.content[sample]].cpu() for sample in range(len(output.scores)))
@@ -159,7 +160,9 @@ def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tupl
         return ()
     count = removal.tokens
     keep_masks = torch.cat([torch.ones(1, count, dtype=torch.bool), ~torch.eye(count, dtype=torch.bool)])
-    values = trace.chosen.only(sample).repeat(count + 1).value(removal.logits(keep_masks).to(trace.recording.logits)).cpu()
+    values = (
+        trace.chosen.only(sample).repeat(count + 1).value(removal.logits(keep_masks, trace.before_pass).to(trace.recording.logits)).cpu()
+    )
     removed_falls = values[0] - values[1:]
     note = describe_disagreement(painted_falls, removed_falls, grid)
     return (note,) if note else ()
@@ -226,7 +229,7 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
     """
     grid = trace.layout.grid
     if grid is not None and at == "pixels":
-        return _each_sample(trace, lambda f, ones: map_of_pixel_masks(f, grid, pixel_size(trace), samples, keep, cells), samples)
+        return attribute_each(trace, lambda f, ones: map_of_pixel_masks(f, grid, pixel_size(trace), samples, keep, cells), samples)
 
     def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
         if grid is None:
@@ -247,7 +250,7 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
 
         return [scores(groups >= 0), *(scores(groups != group) for group in groups.unique())]
 
-    return _each_sample(trace, attribute, samples)
+    return attribute_each(trace, attribute, samples)
 
 
 class _Refit:
@@ -278,86 +281,6 @@ class _Refit:
         return self._all
 
 
-def _fit_answers(
-    trace: Trace,
-    samples: int,
-    make: Callable[[], Any],
-    explainer: Callable[[Callable[[Tensor], Tensor], _Refit], Lime],
-    features: int | None = None,
-) -> MethodOutput:
-    """Weights of Captum's linear fit to the answers under random maskings; of at most so many ``features``, whose tokens share alike."""
-
-    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
-        mask = _features(trace.layout.grid, ones.shape[1], features or ones.shape[1]).to(ones.device)
-        sizes = mask.bincount()
-        model = _Refit(make)
-        explainer(f, model).attribute(
-            ones, baselines=0, feature_mask=mask[None], n_samples=samples, perturbations_per_eval=INNER_BATCH, return_input_shape=False
-        )
-        return [(weights.flatten().to(ones) / sizes)[mask] for weights in (model.representation(), *model.without)]
-
-    return _each_sample(trace, attribute, samples)
-
-
-def _features(grid: tuple[int, int] | None, tokens: int, most: int) -> Tensor:
-    """(tokens,): the feature that each belongs to, at most so many: squares of patches, or runs of word pieces, as even as can be."""
-    if tokens <= most:
-        return torch.arange(tokens)
-    if grid is None:
-        return torch.arange(tokens) * most // tokens
-    sides = [min(side, math.isqrt(most)) for side in grid]
-    rows, columns = (torch.arange(side) * cells // side for side, cells in zip(grid, sides, strict=True))
-    return (rows[:, None] * sides[1] + columns).flatten()
-
-
-@method(
-    "kernel_shap",
-    title="Kernel SHAP",
-    family="perturbation",
-    source=Citation(
-        authors="Lundberg & Lee", year=2017, title="A Unified Approach to Interpreting Model Predictions", venue="NIPS", arxiv="1705.07874"
-    ),
-    rule=None,
-    signed=True,
-    needs=("mask_token",),
-    slow=True,
-    passes="samples + 1 forward",
-    options={
-        "samples": SAMPLES,
-        "features": Option(
-            int,
-            49,
-            "how many parts are hidden on their own: where there are more patches or word pieces, neighbours are hidden together and share",
-            minimum=2,
-            maximum=100_000,
-        ),
-    },
-)
-def kernel_shap(trace: Trace, samples: int = 400, features: int = 49) -> MethodOutput:
-    """Shapley values of the tokens, by a weighted linear fit to the answers under random maskings.
-
-    The samples of 196 patches, each hidden on its own, do not determine their fit: two seeds correlated by 0.07 to 0.25 with 400 of them.
-    The paper too takes regions of a picture for its features. Each masking is followed by its complement (Covert & Lee, Improving
-    KernelSHAP, AISTATS 2021, arXiv 2012.01536), which leaves out of the noise what is even in them.
-    """
-    from captum._utils.models.linear_model import SkLearnLinearRegression
-    from captum.attr import KernelShap
-
-    class PairedKernelShap(KernelShap):  # type: ignore[misc]  # captum is not typed
-        def kernel_shap_perturb_generator(self, original_inp: Any, **options: Any) -> Iterator[Tensor]:
-            masks = super().kernel_shap_perturb_generator(original_inp, **options)
-            yield from (next(masks), next(masks))  # all shown, and none
-            for mask in masks:
-                yield from (mask, 1 - mask)
-
-    def explainer(f: Callable[[Tensor], Tensor], model: _Refit) -> Lime:
-        kernel_shap_explainer = PairedKernelShap(f)
-        kernel_shap_explainer.interpretable_model = model
-        return kernel_shap_explainer
-
-    return _fit_answers(trace, samples, SkLearnLinearRegression, explainer, features)
-
-
 @method(
     "lime",
     title="LIME",
@@ -384,4 +307,11 @@ def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
     from captum._utils.models.linear_model import SkLearnLasso
     from captum.attr import Lime
 
-    return _fit_answers(trace, samples, lambda: SkLearnLasso(alpha=alpha), lambda f, model: Lime(f, interpretable_model=model))
+    def attribute(f: Callable[[Tensor], Tensor], ones: Tensor) -> list[Tensor]:
+        model = _Refit(lambda: SkLearnLasso(alpha=alpha))
+        Lime(f, interpretable_model=model).attribute(
+            ones, baselines=0, n_samples=samples, perturbations_per_eval=INNER_BATCH, return_input_shape=False
+        )
+        return [weights.flatten().to(ones) for weights in (model.representation(), *model.without)]
+
+    return attribute_each(trace, attribute, samples)

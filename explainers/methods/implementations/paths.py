@@ -183,5 +183,6 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
         return from_pixels(trace, size.sum(1)) if at == "pixels" else MethodOutput(size.sum(-1))
 
     groups = group_of(draws)
-    without = [map_of(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
+    maps = [map_of(gradients[:, groups != group]).scores for group in groups.unique()] if draws > 1 else []
+    without = [torch.stack([scores[i, content] for scores in maps]) if maps else content[:0] for i, content in enumerate(trace.content)]
     return add_seed_correlations(map_of(gradients), trace, without, "draws", NOISY_DRAWS, draws)

@@ -19,6 +19,7 @@ from tests.explainers.support.explained import image_model, picture
 EXPECTED = {
     "tis": {"masks", "keep"},
     "vit_cx": {"distance"},
+    "mda": {"gamma", "candidates"},
     "maskclip": {"after", "less"},
     "sclip": {"after", "less"},
     "clearclip": {"after", "less"},
@@ -44,7 +45,7 @@ EXPECTED = {
     "grad_eclip": {"single_head"},
     "occlusion": {"window", "compare"},
     "rise": {"samples", "keep", "cells", "at"},
-    "kernel_shap": {"samples", "features"},
+    "kernel_shap": {"samples", "features", "segments"},
     "lime": {"samples", "alpha"},
 }
 
