@@ -13,7 +13,15 @@ from explainers.analysis.deletion_test import DeletionTest, deletion_test
 from explainers.analysis.heads.similarity import SimilarityDecomposition, WithoutHead, decompose_similarity, similarity_without_head
 from explainers.analysis.heads.words import head_words
 from explainers.analysis.inspection import HEAD_QUANTITIES, contributions, head_maps
-from explainers.analysis.interactions import Interaction, input_interaction, interaction
+from explainers.analysis.interactions import (
+    FaithfulInteraction,
+    Interaction,
+    InteractionMeasures,
+    faithful_interaction,
+    input_interaction,
+    interaction,
+    measure_interactions,
+)
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
@@ -90,11 +98,13 @@ __all__ = [
     "DeletionTest",
     "ExplainerError",
     "Explanation",
+    "FaithfulInteraction",
     "Finer",
     "FinerWeighted",
     "Guess",
     "HeadWords",
     "Interaction",
+    "InteractionMeasures",
     "LiveServer",
     "MapBatch",
     "MapPrecision",
@@ -139,12 +149,14 @@ __all__ = [
     "default_methods",
     "deletion_test",
     "explain",
+    "faithful_interaction",
     "find_register_neurons",
     "head_maps",
     "head_words",
     "input_interaction",
     "interaction",
     "load",
+    "measure_interactions",
     "method",
     "mix",
     "open",

@@ -11,7 +11,14 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId, find_document
 from server.schemas.base import study_events
-from server.schemas.studies import Alikeness, AlikeRequest, Interaction, InteractionRequest
+from server.schemas.studies import (
+    Alikeness,
+    AlikeRequest,
+    FaithfulInteraction,
+    FaithfulInteractionRequest,
+    Interaction,
+    InteractionRequest,
+)
 from server.services import Use
 from server.studies import interactions as studies
 from server.studies.study import past_input, study
@@ -36,6 +43,20 @@ async def interactions(explanation_id: ExplanationId, body: InteractionRequest, 
         kind="interaction",
         is_long=True,
     )
+
+
+@router.post("/{id}/faithful-interactions", response_model=FaithfulInteraction, responses=events_of(study_events(FaithfulInteraction)))
+async def faithful_interactions(
+    explanation_id: ExplanationId, body: FaithfulInteractionRequest, request: Request, services: Use
+) -> Response:
+    """Each word of a prompt with each patch of the picture, fitted to the model's answers when some of them are left out (FIxLIP).
+
+    As ``/interactions``; ``scores`` of a side are what each of its words or patches adds altogether, its own term and ``p`` times its
+    pairs. ``faithfulness`` says how well the terms foretell coalitions that took no part in the fit.
+    """
+    how = body.model_dump(exclude={"prompt"})
+    ask = partial(studies.faithful, prompt=body.prompt, **how)
+    return await study(services, explanation_id, ask, request, kind="faithful-interaction", is_long=True)
 
 
 @router.post("/{id}/alike", response_model=Alikeness, responses=events_of(study_events(Alikeness)))

@@ -13,9 +13,11 @@ from server.commands.files import check_out_file
 from server.commands.model import add_model, opened
 
 if TYPE_CHECKING:
-    from explainers import Interaction
+    from explainers import FaithfulInteraction, Interaction
 
 ENDINGS = (".json", ".npy")
+OF_EXCLIP = {"rule": "libra", "steps": 0, "baseline": "zero", "block": "first", "quadrature": "gauss_legendre"}
+OF_FIXLIP = ("variant", "p", "budget", "parts", "seed")
 
 
 def add(commands: Commands) -> None:
@@ -28,6 +30,18 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("image", metavar="IMAGE", type=Path, help="an image file")
     parser.add_argument("--prompt", metavar="TEXT", required=True, help="what the picture is compared with")
+    parser.add_argument(
+        "--by",
+        choices=("exclip", "fixlip"),
+        default="exclip",
+        help="exclip: the Jacobians of both sides, in seconds; fixlip: a fit to answers with parts left out (default: %(default)s)",
+    )
+    fixlip = parser.add_argument_group("of --by fixlip")
+    fixlip.add_argument("--variant", choices=("banzhaf", "shapley"), help="how coalitions weigh (default: banzhaf)")
+    fixlip.add_argument("--p", type=float, metavar="P", help="how many words and parts are in, on average (default: 0.5)")
+    fixlip.add_argument("--budget", type=int, metavar="N", help="coalitions that are fitted, at most (default: 4096)")
+    fixlip.add_argument("--parts", type=int, metavar="N", help="parts of the picture that are hidden on their own, at most (default: 49)")
+    fixlip.add_argument("--seed", type=int, metavar="N", help="of the draw (default: 0)")
     _add_settings(parser, "a CLIP model (default: %(default)s)", "clip")
     parser.set_defaults(run=run_interaction)
     parser = commands.add_parser(
@@ -64,10 +78,19 @@ def run_interaction(args: argparse.Namespace) -> None:
     check_out_file(args.out, ENDINGS)
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
+    given = {name: value for name in OF_FIXLIP if (value := getattr(args, name)) is not None}
+    others = [name for name, default in OF_EXCLIP.items() if getattr(args, name) != default]
+    if args.by == "exclip" and given:
+        raise CommandError(f"--{next(iter(given))} belongs to --by fixlip: add that, or leave it out")
+    if args.by == "fixlip" and others:
+        raise CommandError(f"--{others[0]} is of exclip's Jacobians: leave it out, or leave out --by fixlip")
     import explainers
 
     model = opened(args, args.model, args.device)
-    _report(args, explainers.interaction(model, args.image, args.prompt, **_settings(args)))
+    if args.by == "fixlip":
+        _report(args, explainers.faithful_interaction(model, args.image, args.prompt, **given))
+    else:
+        _report(args, explainers.interaction(model, args.image, args.prompt, **_settings(args)))
 
 
 def run_alike(args: argparse.Namespace) -> None:
@@ -90,10 +113,10 @@ def run_alike(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(args, name) for name in ("rule", "steps", "baseline", "block", "quadrature")}
+    return {name: getattr(args, name) for name in OF_EXCLIP}
 
 
-def _report(args: argparse.Namespace, outcome: Interaction) -> None:
+def _report(args: argparse.Namespace, outcome: Interaction | FaithfulInteraction) -> None:
     """Print, or write, what came out."""
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
     if args.out is not None:

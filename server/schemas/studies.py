@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
+from explainers.analysis.interactions.faithful import BUDGET, MOST_BUDGET, PARTS
 from explainers.analysis.target_output import FollowedNumber
 from explainers.models.removal.ways import HowOfPages
 from server.schemas.base import Grid, Schema, absent
@@ -284,6 +285,17 @@ class InteractionRequest(InteractionSettings):
     prompt: str | None = Field(None, min_length=1, max_length=1000, description="Any prompt; none: the first that was explained.")
 
 
+class FaithfulInteractionRequest(Schema):
+    """A prompt, and which coalitions of its words and of parts of the picture are asked."""
+
+    prompt: str | None = Field(None, min_length=1, max_length=1000, description="Any prompt; none: the first that was explained.")
+    variant: Literal["banzhaf", "shapley"] = Field("banzhaf", description="How coalitions weigh in the regression.")
+    p: float = Field(0.5, gt=0, lt=1, description="How many of the words and parts are in a coalition, on average.")
+    budget: int = Field(BUDGET, ge=16, le=MOST_BUDGET, description="Coalitions that are fitted, at most.")
+    parts: int = Field(PARTS, ge=1, le=100_000, description="Parts of the picture that are hidden on their own, at most.")
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="Of the draw of coalitions.")
+
+
 class AlikeRequest(InteractionSettings):
     """Another input."""
 
@@ -306,23 +318,42 @@ class InteractionPair(Schema):
     score: float
 
 
-class Interaction(Study):
-    """What two inputs have to do with each other in the space of an encoder."""
+class PairedInputs(Study):
+    """What two inputs have to do with each other in the space of an encoder, part by part."""
 
     cosine: float
-    rule: str
-    steps: int
-    baseline: Literal["zero", "empty"]
-    block: Literal["first", "last"]
-    quadrature: Literal["gauss_legendre", "riemann"]
     total: float = Field(description="The sum of the pairs.")
-    other_tokens: float = Field(description="What pairs of special tokens add.")
-    baseline_terms: float = Field(description="The rest of the cosine.")
     first: InteractionSide
     second: InteractionSide
     pairs: list[list[float]] = Field(description="A row for each unit of the first, a column for each of the second.")
     strongest: list[InteractionPair]
     seconds: float
+
+
+class Interaction(PairedInputs):
+    """The same by the Jacobians of both encoders."""
+
+    rule: str
+    steps: int
+    baseline: Literal["zero", "empty"]
+    block: Literal["first", "last"]
+    quadrature: Literal["gauss_legendre", "riemann"]
+    other_tokens: float = Field(description="What pairs of special tokens add.")
+    baseline_terms: float = Field(description="The rest of the cosine.")
+
+
+class FaithfulInteraction(PairedInputs):
+    """The same by a regression over coalitions of words and patches (FIxLIP)."""
+
+    variant: Literal["banzhaf", "shapley"]
+    p: float
+    budget: int
+    parts: int
+    empty: float = Field(description="The cosine when nothing is shown.")
+    constant: float = Field(description="What is added to the terms of every coalition.")
+    first_order: list[list[float]] = Field(description="What each word, and each patch, adds on its own.")
+    coalitions: list[int] = Field(description="How many prompts and how many pictures with parts left out were asked.")
+    faithfulness: float = Field(description="The share of the variance of other coalitions that the terms foretell (R²).")
 
 
 class Alikeness(Interaction):

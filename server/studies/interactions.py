@@ -13,11 +13,23 @@ from server.studies.study import PastInput, Subject, subject_of
 
 def words_and_patches(subject: Subject, prompt: str | None, **how: Any) -> dict[str, Any]:
     """The interaction of each word of a prompt with each patch; of the first explained prompt where none is named."""
+    return _answer(subject, explainers.interaction(subject.loaded, *_both(subject, prompt), cancelled=subject.cancelled, **how))
+
+
+def faithful(subject: Subject, prompt: str | None, **how: Any) -> dict[str, Any]:
+    """The same, fitted to the model's answers when words and patches are left out."""
+    found = explainers.faithful_interaction(
+        subject.loaded, *_both(subject, prompt), progress=subject.tell, cancelled=subject.cancelled, **how
+    )
+    return _answer(subject, found)
+
+
+def _both(subject: Subject, prompt: str | None) -> tuple[dict[str, Any], str]:
+    """The picture of an explanation as the engine takes it, and the prompt: the first explained one where none is named."""
     if subject.model.kind != "clip":
         detail = f"{subject.document['model']} compares no picture with words."
         raise Problem(422, "wrong-model", detail, send="Explain a picture and prompts with a CLIP model, and ask for that.")
-    pixels = {"pixel_values": subject.tensors["pixel_values"]}
-    return _answer(subject, explainers.interaction(subject.loaded, pixels, prompt or subject.labels[0], cancelled=subject.cancelled, **how))
+    return {"pixel_values": subject.tensors["pixel_values"]}, prompt or subject.labels[0]
 
 
 def check_two(document: Mapping[str, Any], other: Mapping[str, Any]) -> None:

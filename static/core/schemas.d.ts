@@ -65,23 +65,23 @@ export interface Alikeness {
   /** What a person should know. */
   notes: string[];
   cosine: number;
-  rule: string;
-  steps: number;
-  baseline: "zero" | "empty";
-  block: "first" | "last";
-  quadrature: "gauss_legendre" | "riemann";
   /** The sum of the pairs. */
   total: number;
-  /** What pairs of special tokens add. */
-  other_tokens: number;
-  /** The rest of the cosine. */
-  baseline_terms: number;
   first: InteractionSide;
   second: InteractionSide;
   /** A row for each unit of the first, a column for each of the second. */
   pairs: number[][];
   strongest: InteractionPair[];
   seconds: number;
+  rule: string;
+  steps: number;
+  baseline: "zero" | "empty";
+  block: "first" | "last";
+  quadrature: "gauss_legendre" | "riemann";
+  /** What pairs of special tokens add. */
+  other_tokens: number;
+  /** The rest of the cosine. */
+  baseline_terms: number;
   /** The id of the explanation of the other input. */
   other: string;
 }
@@ -439,6 +439,53 @@ export interface Failure {
   problem: ProblemDocument;
 }
 
+/** The same by a regression over coalitions of words and patches (FIxLIP). */
+export interface FaithfulInteraction {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  cosine: number;
+  /** The sum of the pairs. */
+  total: number;
+  first: InteractionSide;
+  second: InteractionSide;
+  /** A row for each unit of the first, a column for each of the second. */
+  pairs: number[][];
+  strongest: InteractionPair[];
+  seconds: number;
+  variant: "banzhaf" | "shapley";
+  p: number;
+  budget: number;
+  parts: number;
+  /** The cosine when nothing is shown. */
+  empty: number;
+  /** What is added to the terms of every coalition. */
+  constant: number;
+  /** What each word, and each patch, adds on its own. */
+  first_order: number[][];
+  /** How many prompts and how many pictures with parts left out were asked. */
+  coalitions: number[];
+  /** The share of the variance of other coalitions that the terms foretell (R²). */
+  faithfulness: number;
+}
+
+/** A prompt, and which coalitions of its words and of parts of the picture are asked. */
+export interface FaithfulInteractionRequest {
+  /** Any prompt; none: the first that was explained. */
+  prompt?: string | null;
+  /** How coalitions weigh in the regression. */
+  variant?: "banzhaf" | "shapley";
+  /** How many of the words and parts are in a coalition, on average. */
+  p?: number;
+  /** Coalitions that are fitted, at most. */
+  budget?: number;
+  /** Parts of the picture that are hidden on their own, at most. */
+  parts?: number;
+  /** Of the draw of coalitions. */
+  seed?: number;
+}
+
 /** The metric that methods are ranked by before all, and what it asks of one. */
 export interface FirstMetric {
   name: string;
@@ -530,30 +577,30 @@ export interface ImageInput {
   sha256?: string;
 }
 
-/** What two inputs have to do with each other in the space of an encoder. */
+/** The same by the Jacobians of both encoders. */
 export interface Interaction {
   /** Of the explanation. */
   id: string;
   /** What a person should know. */
   notes: string[];
   cosine: number;
-  rule: string;
-  steps: number;
-  baseline: "zero" | "empty";
-  block: "first" | "last";
-  quadrature: "gauss_legendre" | "riemann";
   /** The sum of the pairs. */
   total: number;
-  /** What pairs of special tokens add. */
-  other_tokens: number;
-  /** The rest of the cosine. */
-  baseline_terms: number;
   first: InteractionSide;
   second: InteractionSide;
   /** A row for each unit of the first, a column for each of the second. */
   pairs: number[][];
   strongest: InteractionPair[];
   seconds: number;
+  rule: string;
+  steps: number;
+  baseline: "zero" | "empty";
+  block: "first" | "last";
+  quadrature: "gauss_legendre" | "riemann";
+  /** What pairs of special tokens add. */
+  other_tokens: number;
+  /** The rest of the cosine. */
+  baseline_terms: number;
 }
 
 /** A unit of the first input and one of the second. */
@@ -2018,6 +2065,13 @@ export interface StudyDone_Contributions_ {
 }
 
 export interface StudyDone_DeletionScore_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_FaithfulInteraction_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";

@@ -9,7 +9,7 @@ import { tint } from "../plates/words.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { Interaction, InteractionSide, TextInput } from "../core/schemas.js"
+ * @import { FaithfulInteraction, Interaction, InteractionSide, TextInput } from "../core/schemas.js"
  * @import { Focus, Grid, View } from "../core/types.js"
  */
 
@@ -19,10 +19,11 @@ import { tint } from "../plates/words.js";
  */
 
 /**
- * The ways in which interactions are made: their names, and what the API is asked for.
- * @type {{[way: string]: {name: string, asked: {[name: string]: any}}}}
+ * The ways in which interactions of two inputs are made: their names, and what the API is asked for.
+ * @typedef {{[way: string]: {name: string, asked: {[name: string]: any}}}} Ways
+ * @type {Ways}
  */
-const WAYS = {
+export const WAYS = {
   "": { name: "Libra's rule, at the input", asked: {} },
   path: { name: "exCLIP: gradients, 20 steps from zero", asked: { rule: "gradient", steps: 20 } },
   published: {
@@ -36,10 +37,11 @@ const WAYS = {
  * @param {string} id
  * @param {ToolState} tool
  * @param {() => void} onChange
+ * @param {Ways} ways
  * @returns {[HTMLLabelElement, HTMLSelectElement]}
  */
-export function wayChoice(id, tool, onChange) {
-  const options = Object.entries(WAYS).map(([value, { name }]) =>
+export function wayChoice(id, tool, onChange, ways = WAYS) {
+  const options = Object.entries(ways).map(([value, { name }]) =>
     el("option", { value, selected: value === (tool.value.way ?? "") }, name),
   );
   const select = el(
@@ -203,7 +205,7 @@ export class InteractionView {
   /**
    * `interaction` as the API gives it: {first, second, pairs, cosine}; each side has {input, grid, scores}. `names` of both
    * sides; `bases` their grey pictures, null for texts; `hint` is said while nothing is pointed at.
-   * @param {Interaction} interaction
+   * @param {Interaction | FaithfulInteraction} interaction
    * @param {{names: string[], bases: (OffscreenCanvas | null)[], view: Store<View>, hint: string}} options
    */
   constructor(interaction, { names, bases, view, hint }) {

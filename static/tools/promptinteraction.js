@@ -4,13 +4,19 @@
 import { explanationPath } from "../core/api.js";
 import { el, number, styled } from "../core/dom.js";
 import { classOf } from "../core/targets.js";
-import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
+import { askedOf, InteractionView, wayChoice, WAYS } from "./interactionview.js";
 
 /**
- * @import { Interaction } from "../core/schemas.js"
+ * @import { FaithfulInteraction, Interaction } from "../core/schemas.js"
  * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
  * @import { Waiting } from "../progress/waiting.js"
  */
+
+const FITTED = "fixlip"; // the way that asks the model about prompts and pictures with parts left out
+const WAYS_OF_PROMPTS = {
+  ...WAYS,
+  [FITTED]: { name: "FIxLIP: fitted with words and patches left out, slow", asked: {} },
+};
 
 /**
  * The words of a prompt and their patches.
@@ -23,6 +29,18 @@ import { askedOf, InteractionView, wayChoice } from "./interactionview.js";
 export async function open(root, workbench, tell, asking) {
   await styled("tools/interaction.css");
   return new PromptInteraction(root, workbench, tell, asking);
+}
+
+/**
+ * How well the terms of a fit foretell other answers, in a sentence; nothing where nothing was fitted.
+ * @param {Interaction | FaithfulInteraction} interaction
+ * @returns {string}
+ */
+function foretold(interaction) {
+  if (!("faithfulness" in interaction)) return "";
+  const [prompts, pictures] = interaction.coalitions;
+  const share = Math.max(0, Math.round(100 * interaction.faithfulness));
+  return ` Fitted to ${prompts} prompts and ${pictures} pictures with parts left out; of others it foretells ${share} %.`;
 }
 
 class PromptInteraction {
@@ -46,7 +64,7 @@ class PromptInteraction {
       id: "promptinteraction-prompt",
       on: { change: () => this.#choose(this.select.value) },
     });
-    const way = wayChoice("promptinteraction-way", this.tool, () => this.#ask().catch(this.tell));
+    const way = wayChoice("promptinteraction-way", this.tool, () => this.#ask().catch(this.tell), WAYS_OF_PROMPTS);
     this.busy = el("p", { class: "quiet", role: "status" });
     this.result = el("div");
     root.append(
@@ -58,7 +76,9 @@ class PromptInteraction {
         { class: "quiet" },
         "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ",
         el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
-        "). Red: they go together; blue: they speak against each other.",
+        "; ",
+        el("a", { href: "https://arxiv.org/abs/2508.05430" }, "FIxLIP"),
+        "). Red: they go together; blue: they speak against each other. WHICH",
       ),
     );
   }
@@ -86,13 +106,16 @@ class PromptInteraction {
     this.#request?.abort();
     const { signal } = (this.#request = new AbortController());
     const { id } = this;
-    this.busy.textContent = "Asking each word for its patches …";
+    const isFitted = this.tool.value.way === FITTED;
+    this.busy.textContent = isFitted
+      ? "Asking with words and patches left out, some hundred times …"
+      : "Asking each word for its patches …";
     this.result.inert = true;
     try {
       this.tell(null);
-      /** @type {Interaction} */
+      /** @type {Interaction | FaithfulInteraction} */
       const interaction = await this.asking.ask(
-        `${explanationPath(String(id))}/interactions`,
+        `${explanationPath(String(id))}/${isFitted ? "faithful-interactions" : "interactions"}`,
         { prompt: this.select.value, ...askedOf(this.tool) },
         signal,
       );
@@ -100,7 +123,7 @@ class PromptInteraction {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.plateSet.base],
         view: this.workbench.view,
-        hint: `Cosine ${number(interaction.cosine)}. Point at a word or at a patch; a click holds it.`,
+        hint: `Cosine ${number(interaction.cosine)}.${foretold(interaction)} Point at a word or at a patch; a click holds it.`,
       });
       this.result.replaceChildren(view.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";

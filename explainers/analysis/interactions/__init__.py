@@ -1,5 +1,14 @@
 """What two inputs have to do with each other in the space of an encoder: words and patches, two pictures, two texts."""
 
+from explainers.analysis.interactions.faithful import FaithfulInteraction, InteractionMeasures, faithful_interaction, measure_interactions
 from explainers.analysis.interactions.pairs import Interaction, input_interaction, interaction
 
-__all__ = ["Interaction", "input_interaction", "interaction"]
+__all__ = [
+    "FaithfulInteraction",
+    "Interaction",
+    "InteractionMeasures",
+    "faithful_interaction",
+    "input_interaction",
+    "interaction",
+    "measure_interactions",
+]

@@ -24,20 +24,17 @@ of them for all tokens together, and seven over the image.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from explainers.analysis.interactions.inputs import Baseline, Encoded, EntryBlock, encode
+from explainers.analysis.interactions.outcome import PairedInputs
 from explainers.autograd.integration import quadrature as points_and_weights
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules
@@ -46,11 +43,7 @@ from explainers.errors import ExplainerError
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
-from explainers.models.inputs.types import ImageInput, TextInput
-from explainers.records.input_json import input_json
 from explainers.records.session import Check, checker, rerunner
-from explainers.rendering.overlays import lay_over, map_picture
-from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
 SOURCE = Citation(
@@ -65,39 +58,21 @@ INTERACTION_TOLERANCE = 0.02  # of the cosine or the sum of the pairs: what they
 COPIES_AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which takes another direction or another unit
 
 
-@dataclass(frozen=True, eq=False)
-class Interaction:
-    """What two inputs have to do with each other. Each has units: the patches of a picture in raster order, the words of a text.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interaction(PairedInputs):
+    """What two inputs have to do with each other, by the Jacobians of both.
 
-    first, second  how the model was shown them
-    grids          (rows, columns) of each, None for a text
-    cosine         of their embeddings
-    pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
-    maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
     rule, steps    with which backward rule; over how many steps of the path from the baseline it was averaged, 0 for none
     baseline, block, quadrature  as they were asked for
     other_tokens   what the pairs add to the cosine in which a class token or another special token takes part, which are not in ``pairs``
     """
 
-    first: ImageInput | TextInput
-    second: ImageInput | TextInput
-    grids: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    cosine: float
-    pairs: Tensor
-    maps: tuple[Tensor, Tensor]
     rule: str
     steps: int
     baseline: Baseline
     block: EntryBlock
     quadrature: Quadrature
     other_tokens: float
-    seconds: float
-    notes: tuple[str, ...] = ()
-
-    @property
-    def total(self) -> float:
-        """The sum of ``pairs``."""
-        return float(self.pairs.double().sum())
 
     @property
     def baseline_terms(self) -> float:
@@ -106,75 +81,15 @@ class Interaction:
         """
         return self.cosine - self.total - self.other_tokens
 
-    def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
-        """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
-        order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
-        width = self.pairs.shape[1]
-        return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
-
-    def unit(self, side: int, index: int) -> str:
-        """What a unit of the first (0) or the second (1) input is called: its word, or where its patch lies."""
-        record, grid = (self.first, self.second)[side], self.grids[side]
-        if isinstance(record, TextInput):
-            return record.words[index].text
-        row, column = divmod(index, grid[1] if grid else len(self.maps[side]))
-        return f"row {row + 1}, column {column + 1}"
-
-    def __str__(self) -> str:
-        head = (
+    def _head(self) -> str:
+        return (
             f"cosine {self.cosine:+.4f} by {self.rule}: pairs {self.total:+.4f}, pairs with other tokens {self.other_tokens:+.4f}, "
             f"baseline terms {self.baseline_terms:+.4f}; the strongest pairs:"
         )
-        rows = [(self.unit(0, i), self.unit(1, j), f"{score:+.4f}") for i, j, score in self.strongest()]
-        return "\n".join([head, *align([("first", "second", "adds"), *rows], left=(0, 1)), *(f"note: {note}" for note in self.notes)])
 
-    def _repr_html_(self) -> str:
-        """The strongest pairs, and the map of each picture: what a notebook shows."""
-        from explainers.rendering.notebook import picture_html, text_html
-
-        return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
-
-    def pictures(self, size: int = 448) -> list[Image.Image]:
-        """The map of each picture over it, those of texts left out; where the picture is not at hand, the map by itself."""
-        drawn = []
-        for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
-            if isinstance(record, ImageInput) and grid is not None:
-                values = scores.float().view(grid).numpy()
-                drawn.append(map_picture(values, True, size) if record.pixels is None else lay_over(record.pixels, values, True, size))
-        return drawn
-
-    def save(self, path: Path | str) -> None:
-        """Write the numbers as ``.json``, or the pairs alone as ``.npy``. Raises ExplainerError for another ending."""
-        path = Path(path)
-        if path.suffix == ".json":
-            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
-        elif path.suffix == ".npy":
-            np.save(path, self.pairs.numpy())
-        else:
-            raise ExplainerError(f"{path} ends in nothing that an interaction is saved as: end it in .json or .npy")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        sides = (("first", self.first, self.grids[0], self.maps[0]), ("second", self.second, self.grids[1], self.maps[1]))
-        return {
-            "cosine": self.cosine,
-            "rule": self.rule,
-            "steps": self.steps,
-            "baseline": self.baseline,
-            "block": self.block,
-            "quadrature": self.quadrature,
-            "total": self.total,
-            "other_tokens": self.other_tokens,
-            "baseline_terms": self.baseline_terms,
-            **{
-                name: {"input": input_json(record), **({} if grid is None else {"grid": list(grid)}), "scores": scores.tolist()}
-                for name, record, grid, scores in sides
-            },
-            "pairs": self.pairs.tolist(),
-            "strongest": [{"first": i, "second": j, "score": score} for i, j, score in self.strongest()],
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-        }
+    def _facts(self) -> dict[str, Any]:
+        names = ("rule", "steps", "baseline", "block", "quadrature", "other_tokens", "baseline_terms")
+        return {name: getattr(self, name) for name in names}
 
 
 def interaction(

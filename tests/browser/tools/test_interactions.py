@@ -97,6 +97,24 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     no_violation(visit.page)
 
 
+def test_what_is_fitted_says_how_well_it_foretells(desk: Visit) -> None:
+    prompt = "a red ball"
+    desk.open(f"/prompt?id={explained(desk, 'prompt', sample(desk, 'clip'), prompt=[prompt])}")
+    with desk.page.expect_response("**/faithful-interactions", timeout=PATIENCE) as answer:
+        part = drawer(desk, "promptinteraction")
+        part.get_by_label("by").select_option("fixlip")
+    assert answer.value.request.post_data_json == {"prompt": prompt}
+    fitted = answer_told(answer.value)
+    share = max(0, round(100 * fitted["faithfulness"]))
+    prompts, pictures = fitted["coalitions"]
+    said = f"Fitted to {prompts} prompts and {pictures} pictures with parts left out; of others it foretells {share} %."
+    expect(part.locator(".said")).to_contain_text(said, timeout=PATIENCE)
+    words = part.locator(".reading button")
+    assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(fitted["first"]["scores"])
+    assert desk.query["promptinteraction.way"] == ["fixlip"]
+    no_violation(desk.page)
+
+
 def test_why_two_pictures_are_alike(desk: Visit) -> None:
     picture = png(1)
     other = explained(desk, "image", flipped(picture))

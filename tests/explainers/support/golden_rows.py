@@ -118,6 +118,8 @@ ROWS: dict[str, dict[str, Row]] = {
     "tis-vitcx-vit": {},
     "refinecam-vit": {},
     "tam-parts": {},
+    "mda-vit": {},
+    "fixlip": {},
     "libragrad-eva02": {
         "raw_attention": Row("raw_attention?row=class_token"),
         "rollout": Row("rollout?row=class_token"),
@@ -135,6 +137,7 @@ ROWS: dict[str, dict[str, Row]] = {
         "decompx_absdot": Row("decompx?biases=absdot"),
     },
 }
+FIXLIP = ("exact_banzhaf_p0.5_crossmodal_pairs_only", "exact_shapley_order2", "sampled_p0.3_budget300", "crossmodal_p0.5")
 #: Arrays that are no spec's scores as they are: the test that accounts for each is below, or the reason why there is none.
 BESIDE: dict[str, set[str]] = {
     "chefer-vit": {"ablation_second_relevance", "lrp_full_origlrp"},
@@ -169,6 +172,28 @@ BESIDE: dict[str, set[str]] = {
     | {f"vitcx|threshold0.3|{what}" for what in ("masks", "noise_over_0.1", "map")},
     "tam-parts": {"interference", "scale", "closed_form_scale", "cleaned", "scaled", "filtered"},
     "refinecam-vit": {f"refinecam|{cam}|{what}" for cam in ("gradcam", "gradcampp", "layercam") for what in ("layers", "target")},
+    "mda-vit": {"probabilities", "probabilities_blurred", "probabilities_black", "segments", "hint_patches"}
+    | {"insertion_order", "insertion_probabilities", "beginning", "deletion_order_best_first"}
+    | {f"curve{number}|{what}" for number in (0, 1) for what in ("in", "out", "type", "exact")}
+    | {f"{name}|gamma{gamma}" for name in ("map", "map_exact") for gamma in ("0", "0.5", "1")}
+    | {f"mas|{way}|{what}" for way in ("ins", "del") for what in ("scores", "penalty", "density", "response", "auc", "auc_response")}
+    | {
+        f"{name}|{way}{what}"
+        for name in ("monotonicity", "monotonicity_patches")
+        for way in ("positive", "negative")
+        for what in ("", "|response")
+    },
+    "fixlip": {"empty_value", "full_value", "all_values_image_x_text", "split_of_budget_1024"}
+    | {f"exact_banzhaf_p{p}_order{order}|{what}" for p in (0.3, 0.5, 0.7) for order in (1, 2) for what in ("constant", "first", "second")}
+    | {f"exact_banzhaf_p{p}_order2|first_order_total" for p in (0.3, 0.5, 0.7)}
+    | {f"{name}|{what}" for name in FIXLIP for what in ("constant", "first", "second")}
+    | {f"sampled_p0.3_budget300|{what}" for what in ("coalitions", "weights")}
+    | {f"crossmodal_p0.5|{what}_{side}" for what in ("coalitions", "counts", "sampled", "weights") for side in ("image", "text")}
+    | {f"aid|{what}" for what in ("deletion_most_important_first", "deletion_least_important_first", "coalitions_mif", "coalitions_lif")}
+    | {"aid|score", "faithfulness|coalitions"}
+    | {f"aid_first_order|{what}" for what in ("score", "mif", "lif")}
+    | {f"faithfulness|{what}" for what in ("r2", "r2_shapley", "r2_banzhaf", "mse", "mae", "correlation", "spearman_correlation")}
+    | {"faithfulness|kendall_tau", "faithfulness|cosine_similarity"},
     "clip-dense": {"logits_per_image", "text_embeds", "image_embeds"}
     | {f"map|{name}" for name in ("vanilla", "kk", "neighbours_only", "clip_surgery_redundant_last_prompt")}
     | {f"map|{name}{after}" for name in ("maskclip", "sclip") for after in ("", "_attention_only")}

@@ -27,7 +27,7 @@ def ask(site: Site, path: str, **body: Any) -> Any:
     return answer.json()
 
 
-def same(found: Any, result: explainers.Interaction) -> None:
+def same(found: Any, result: explainers.Interaction | explainers.FaithfulInteraction) -> None:
     assert found["cosine"] == pytest.approx(result.cosine, rel=1e-5)
     np.testing.assert_allclose(found["pairs"], result.pairs.numpy(), rtol=1e-4, atol=1e-6 * float(result.pairs.abs().max()))
     for name, own in zip(("first", "second"), result.maps, strict=True):
@@ -53,6 +53,21 @@ def test_words_and_patches(site: Site, side: str) -> None:
     assert list(ours.notes) == theirs["notes"]
     stepped = ask(site, f"{document['id']}/interactions", prompt=PROMPTS[1], rule="gradient", steps=2)
     same(stepped, explainers.interaction(tiny("clip"), picture(), PROMPTS[1], rule="gradient", steps=2))
+
+
+def test_words_and_patches_fitted_to_what_is_left_out(site: Site) -> None:
+    document = site.ask(png(), model="clip", prompt=PROMPTS, methods=["random"], wait=True).json()
+    options: Any = {"budget": 64, "parts": 4, "p": 0.4, "seed": 3}
+    found = ask(site, f"{document['id']}/faithful-interactions", prompt=PROMPTS[1], **options)
+    expected = explainers.faithful_interaction(tiny("clip"), picture(), PROMPTS[1], **options)
+    same(found, expected)
+    assert found["coalitions"] == list(expected.coalitions)
+    assert found["faithfulness"] == pytest.approx(expected.faithfulness, rel=1e-4)
+    assert (found["variant"], found["p"], found["budget"]) == ("banzhaf", 0.4, 64)
+    of_picture = site.ask(png(), methods=["random"], wait=True).json()["id"]
+    answer = site.client.post(f"/api/explanations/{of_picture}/faithful-interactions", json={})
+    assert answer.status_code == 422
+    assert answer.json()["type"].endswith("wrong-model")
 
 
 def test_two_pictures(site: Site) -> None:

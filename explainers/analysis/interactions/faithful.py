@@ -1,0 +1,315 @@
+"""FIxLIP: interactions of words and patches that are fitted to what the model answers for coalitions of them.
+
+Baniecki et al., NeurIPS 2025, arXiv 2508.05430; the regression is in :mod:`explainers.analysis.interactions.coalitions`. A patch that is
+out has pixels of 0 in the normalised picture; a word that is out is masked, and its place stays. The number is the cosine less that of
+nothing shown. Patches are hidden together in a grid that is halved, and pairs are those of a word and such a part: pairs inside of either
+side are left out of the regression, as the paper allows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.analysis.interactions.coalitions import (
+    Fit,
+    Variant,
+    draw_coalitions,
+    fit_interactions,
+    products,
+    split_budget,
+)
+from explainers.analysis.interactions.inputs import Encoded, encode
+from explainers.analysis.interactions.judging import insertion_and_deletion, r_squared, rank_agreement
+from explainers.analysis.interactions.outcome import PairedInputs
+from explainers.analysis.interactions.pairs import Interaction
+from explainers.citation import Citation
+from explainers.errors import ExplainerError
+from explainers.models.encoders import encoder
+from explainers.models.eval_mode import evaluating
+from explainers.models.grids import halved_grid
+from explainers.models.model import Model
+from explainers.models.removal.patches import painted
+from explainers.records.session import Check, check_seed, checker
+from explainers.self_check.opening import model_of
+
+FIXLIP = Citation(
+    authors="Baniecki et al.",
+    year=2025,
+    title="Explaining Similarity in Vision-Language Encoders with Weighted Banzhaf Interactions",
+    venue="NeurIPS",
+    arxiv="2508.05430",
+)
+BUDGET, PARTS = 4096, 49
+MOST_BUDGET = 32_768  # coalitions: the design of the regression is held whole
+OTHERS = 128  # coalitions that a fit is held against
+AT_ONCE = 32  # inputs in one forward pass
+#: From this share of the variance of other coalitions on, a fit foretells them.
+FORETELLS = 0.5
+
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FaithfulInteraction(PairedInputs):
+    """What words and patches have to do with each other, fitted to answers for coalitions of them. ``maps`` hold e_i + p sum_j e_ij.
+
+    variant, p, budget, parts  as they were asked for
+    empty         the cosine when nothing is shown
+    constant      e_0, to which the terms of coalitions are added; the fit need not meet ``empty``
+    first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their terms alike
+    coalitions    how many were asked, of prompts and of pictures
+    faithfulness  R^2 of coalitions that took no part in the fit: the share of their variance that the terms foretell
+    """
+
+    variant: Variant
+    p: float
+    budget: int
+    parts: int
+    empty: float
+    constant: float
+    first_order: tuple[Tensor, Tensor]
+    coalitions: tuple[int, int]
+    faithfulness: float
+
+    def _head(self) -> str:
+        return (
+            f"cosine {self.cosine:+.4f}, {self.empty:+.4f} with nothing shown; {self.coalitions[0]} prompts and {self.coalitions[1]} "
+            f"pictures with parts left out, of which the terms foretell {self.faithfulness:.0%} (R^2); the strongest pairs:"
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        names = ("variant", "p", "budget", "parts", "empty", "constant", "faithfulness")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "coalitions": list(self.coalitions),
+            "first_order": [terms.tolist() for terms in self.first_order],
+        }
+
+
+@dataclass(frozen=True)
+class InteractionMeasures:
+    """How faithful the interactions of one prompt and one picture are.
+
+    insertion_deletion  the mean over the steps of (least important gone - most important gone) / (all - nothing): larger is better, 0 for
+                        an order that says nothing; see :func:`explainers.analysis.interactions.judging.insertion_and_deletion`
+    r2, spearman        of coalitions drawn anew, with what the terms foretell of them
+    """
+
+    insertion_deletion: float
+    r2: float
+    spearman: float
+
+
+class Game:
+    """One prompt and one picture with some of their players out: first the words, then parts of the picture."""
+
+    def __init__(self, model: Model, image: Any, prompt: str, parts: int, check: Check, progress: Progress | None = None) -> None:
+        """``check`` is called before each pass, and ``progress`` with how many prompts and pictures of how many were encoded."""
+        if model.kind != "clip" or model.prompt_inputs is None:
+            raise ExplainerError(f"{model.name} compares no image with words: choose a CLIP model.")
+        self.words = encode(encoder(model, "text"), model.prompt_inputs([prompt]))
+        self.picture = encode(encoder(model, "image"), model.seen_from("image").prepare(image))
+        if "attention_mask" not in self.words.tensors:
+            raise ExplainerError(f"The text tower of {model.name} takes no attention mask, so no word can be left out of a prompt.")
+        if self.picture.grid is None:
+            raise ExplainerError(f"{model.name} has no grid of patches, of which some could be left out.")
+        self._grid, self._check, self._progress = self.picture.grid, check, progress
+        self.asked = self.to_ask = 0
+        self.part_of = halved_grid(self._grid, parts)
+        self.sizes = self.part_of.bincount()
+        self.players = (len(self.words.units), len(self.sizes))
+
+    def texts(self, keep: Tensor) -> Tensor:
+        """Embeddings (K, D) of unit length of the prompt with the words of ``keep`` bool (K, words)."""
+
+        def tensors(part: Tensor) -> dict[str, Tensor]:
+            repeated = _repeat(self.words, len(part))
+            mask = repeated["attention_mask"]
+            out = (~part).float() @ self.words.units > 0
+            return {**repeated, "attention_mask": mask.masked_fill(out.to(mask.device), 0)}
+
+        return self._embed(self.words.model, keep, tensors)
+
+    def images(self, keep: Tensor) -> Tensor:
+        """Embeddings (K, D) of unit length of the picture with the parts of ``keep`` bool (K, parts)."""
+
+        def tensors(part: Tensor) -> dict[str, Tensor]:
+            repeated = _repeat(self.picture, len(part))
+            return {**repeated, "pixel_values": painted(repeated["pixel_values"], part[:, self.part_of], self._grid)}
+
+        return self._embed(self.picture.model, keep, tensors)
+
+    def cosines(self, keep: Tensor) -> Tensor:
+        """The cosine (K,) of coalitions bool (K, words + parts); each prompt and each picture among them is encoded once."""
+        words, of_words = keep[:, : self.players[0]].unique(dim=0, return_inverse=True)
+        parts, of_parts = keep[:, self.players[0] :].unique(dim=0, return_inverse=True)
+        return (self.texts(words)[of_words] * self.images(parts)[of_parts]).sum(1)
+
+    def _embed(self, model: Model, keep: Tensor, tensors: Callable[[Tensor], dict[str, Tensor]]) -> Tensor:
+        found = []
+        for part in keep.split(AT_ONCE):
+            self._check()
+            if self._progress is not None:
+                self._progress(self.asked, max(self.asked + len(part), self.to_ask))
+            self.asked += len(part)
+            with torch.no_grad(), evaluating(model.module):
+                found.append(F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1))
+        return torch.cat(found)
+
+
+def _repeat(side: Encoded, times: int) -> dict[str, Tensor]:
+    return {name: tensor.expand(times, *tensor.shape[1:]) for name, tensor in side.tensors.items()}
+
+
+def faithful_interaction(
+    model: Any,
+    image: Any,
+    prompt: str,
+    *,
+    variant: Variant = "banzhaf",
+    p: float = 0.5,
+    budget: int = BUDGET,
+    parts: int = PARTS,
+    seed: int = 0,
+    progress: Progress | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> FaithfulInteraction:
+    """For each word of a prompt the patches of an image that it goes with, fitted to the model's answers when some are left out (FIxLIP);
+    ``first`` is the prompt, ``second`` the image.
+
+    model    one that compares images with prompts (CLIP), whose text tower takes an attention mask
+    variant  "banzhaf": coalitions weigh p^|S| (1 - p)^(n - |S|); "shapley": as in Shapley interactions, which nearly meet the values of
+             everything and of nothing
+    p        how many of the players are in, on average
+    budget   coalitions that are fitted, at most. With "banzhaf" some prompts are joined with some pictures, each encoded once: with 4096
+             of them 4 to 64 prompts and some hundred to a thousand pictures. With "shapley" each coalition is drawn whole
+    parts    of the picture that are hidden on their own, at most; the patches of one share its terms alike
+    progress  called between passes with how many prompts and pictures of how many were encoded
+    cancelled  asked between passes
+
+    Raises ExplainerError for what cannot be done.
+    """
+    if variant not in get_args(Variant):
+        raise ExplainerError(f"variant={variant!r}: choose one of {', '.join(get_args(Variant))}.")
+    if not 0 < p < 1:
+        raise ExplainerError(f"p={p!r}: send a number between 0 and 1, such as 0.5.")
+    if not 16 <= budget <= MOST_BUDGET:
+        raise ExplainerError(f"budget={budget!r}: send a number of coalitions from 16 to {MOST_BUDGET}.")
+    if parts < 1:
+        raise ExplainerError(f"parts={parts!r}: send a number of parts of at least 1.")
+    start = time.perf_counter()
+    game = Game(model_of(model), image, prompt, parts, checker(cancelled), progress)
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    words, pieces = game.players
+    if variant == "banzhaf":
+        counts = split_budget(words, pieces, budget)
+        (texts, text_weights), (images, image_weights) = (
+            draw_coalitions(players, count, variant, p, generator) for players, count in zip(game.players, counts, strict=True)
+        )
+        game.to_ask = len(texts) + len(images) + 2 * OTHERS
+        coalitions, weights = products(texts, images), (text_weights[:, None] * image_weights).flatten()
+        cosines = (game.texts(texts) @ game.images(images).T).flatten()
+        asked = (len(texts), len(images))
+    else:
+        coalitions, weights = draw_coalitions(words + pieces, budget, variant, p, generator)
+        game.to_ask = len(coalitions) + 2 * OTHERS
+        cosines = game.cosines(coalitions)
+        asked = (len(coalitions[:, :words].unique(dim=0)), len(coalitions[:, words:].unique(dim=0)))
+    everything = torch.ones(1, words + pieces, dtype=torch.bool)
+    empty = float(game.cosines(~everything))
+    fit = fit_interactions(coalitions, weights, cosines - empty, [(i, words + j) for i in range(words) for j in range(pieces)])
+    truth, foretold = _other_coalitions(game, fit, p, generator, empty)
+    totals = fit.totals(p)
+    sizes, part_of = game.sizes, game.part_of
+    outcome = FaithfulInteraction(
+        first=game.words.record,
+        second=game.picture.record,
+        grids=(None, game.picture.grid),
+        cosine=float(game.cosines(everything)),
+        pairs=(fit.second[:words, words:] / sizes)[:, part_of].float(),
+        maps=(totals[:words].float(), (totals[words:] / sizes)[part_of].float()),
+        variant=variant,
+        p=p,
+        budget=budget,
+        parts=pieces,
+        empty=empty,
+        constant=fit.constant,
+        first_order=(fit.first[:words].float(), (fit.first[words:] / sizes)[part_of].float()),
+        coalitions=asked,
+        faithfulness=r_squared(truth, foretold),
+        seconds=time.perf_counter() - start,
+        notes=tuple(dict.fromkeys([*game.words.notes, *game.picture.notes])),
+    )
+    return replace(outcome, notes=(*outcome.notes, *_notes_on_fit(outcome)))
+
+
+def _other_coalitions(game: Game, fit: Fit, p: float, generator: torch.Generator, empty: float) -> tuple[Tensor, Tensor]:
+    """Values of coalitions drawn anew, each player in with probability p, and what the terms foretell of them."""
+    keep = torch.rand(OTHERS, sum(game.players), generator=generator) < p
+    return game.cosines(keep) - empty, fit.values(keep)
+
+
+def _notes_on_fit(outcome: FaithfulInteraction) -> tuple[str, ...]:
+    if outcome.faithfulness >= FORETELLS:
+        return ()
+    return (
+        f"Of prompts and pictures that took no part in the fit the terms foretell {outcome.faithfulness:.0%} of the variance: take them "
+        "for a hint. More coalitions, fewer parts, or a p nearer to 1 may foretell more.",
+    )
+
+
+def measure_interactions(
+    model: Any,
+    image: Any,
+    prompt: str,
+    outcomes: Sequence[PairedInputs],
+    *,
+    p: float = 0.5,
+    parts: int = PARTS,
+    count: int = OTHERS,
+    seed: int = 1,
+    cancelled: Callable[[], bool] | None = None,
+) -> list[InteractionMeasures]:
+    """How faithful each of several interactions of the same prompt and image is, all asked about the same coalitions of words and parts.
+
+    The terms of a part are the sums of its patches'. Interactions of exCLIP have pairs alone, whose sum foretells the cosine but for a
+    constant; that constant is taken for the one that fits best, so that R^2 is held against the pairs and not against it.
+    """
+    game = Game(model_of(model), image, prompt, parts, checker(cancelled))
+    words, pieces = game.players
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    keep = torch.rand(count, words + pieces, generator=generator) < p
+    truth = game.cosines(keep)
+    measures = []
+    for outcome in outcomes:
+        fit = _terms(outcome, game)
+        foretold = fit.values(keep)
+        score, _, _ = insertion_and_deletion(fit, game.cosines)
+        measures.append(
+            InteractionMeasures(score, r_squared(truth, foretold - foretold.mean() + truth.mean()), rank_agreement(truth, foretold))
+        )
+    return measures
+
+
+def _terms(outcome: PairedInputs, game: Game) -> Fit:
+    """The terms of an interaction, patches joined to the parts of a game."""
+    words, pieces = game.players
+    if outcome.pairs.shape != (words, len(game.part_of)):
+        raise ExplainerError("These interactions are of another prompt or another picture: measure those of the same two inputs.")
+    join = F.one_hot(game.part_of, pieces).double()
+    second = torch.zeros(words + pieces, words + pieces, dtype=torch.float64)
+    second[:words, words:] = outcome.pairs.double() @ join
+    first = torch.zeros(words + pieces, dtype=torch.float64)
+    if isinstance(outcome, FaithfulInteraction):
+        first = torch.cat([outcome.first_order[0].double(), outcome.first_order[1].double() @ join])
+    elif not isinstance(outcome, Interaction):
+        raise ExplainerError("Send what interaction() or faithful_interaction() found.")
+    return Fit(0.0, first, second + second.T)

@@ -1,0 +1,71 @@
+"""How faithful interactions are: insertion and deletion of the sets that they name, and how well they foretell other coalitions.
+
+Both are from Baniecki et al. (FIxLIP, NeurIPS 2025, arXiv 2508.05430). ``g(S)`` is the sum of the terms of the members and pairs of S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from explainers.analysis.interactions.coalitions import Fit
+from explainers.metrics.rank_correlation import rank_correlations
+
+#: The value (K,) of coalitions bool (K, n).
+Value = Callable[[Tensor], Tensor]
+
+
+def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
+    """Of each size n to 0, bool (n + 1, n), the set with the smallest g and that with the largest, as far as greedy growth finds them.
+
+    From every single player sets grow by the player with the largest, and by that with the smallest gain; of each size the best of all
+    are kept. With more than 100 players the published code starts from fewer.
+    """
+    players = len(fit.first)
+    sets = torch.cat([_grow(fit, largest=True), _grow(fit, largest=False)])  # (2 n, n, n): start, size less 1, member
+    values = torch.stack([fit.values(grown) for grown in sets])
+    found = []
+    for best in (values.argmin(0), values.argmax(0)):
+        chosen = sets[best, torch.arange(players)]
+        found.append(torch.cat([chosen.flip(0), torch.zeros(1, players, dtype=torch.bool)]))
+    return found[0], found[1]
+
+
+def _grow(fit: Fit, *, largest: bool) -> Tensor:
+    """bool (n, n, n): from each player the sets of 1 to n members."""
+    players = len(fit.first)
+    members = torch.eye(players, dtype=torch.bool)
+    gains = fit.first + fit.second  # of each player beside the start
+    steps = [members]
+    worst = -torch.inf if largest else torch.inf
+    for _ in range(players - 1):
+        open_gains = gains.masked_fill(members, worst)
+        added = open_gains.argmax(1) if largest else open_gains.argmin(1)
+        members = members.scatter(1, added[:, None], True)
+        gains = gains + fit.second[added]
+        steps.append(members)
+    return torch.stack(steps, 1)
+
+
+def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tensor]:
+    """The score of a fit, and both curves (n + 1,) from all players to none: the most important first, the least important first.
+
+    The mean over the steps of what is left of the value when the least important set went, less what is left when the most important one
+    did, over v(all) - v(none). Not a number where these two are the same.
+    """
+    most, least = (value(sets).double() for sets in extreme_sets(fit))
+    span = most[0] - most[-1]
+    return float(((least - most) / span).mean()) if float(span) else float("nan"), most, least
+
+
+def r_squared(values: Tensor, foretold: Tensor) -> float:
+    """1 - sum (v - g)^2 / sum (v - mean v)^2, of values and what was foretold of them (K,); below 0 where the mean does better."""
+    values, foretold = values.double(), foretold.double()
+    return float(1 - (values - foretold).square().sum() / (values - values.mean()).square().sum())
+
+
+def rank_agreement(values: Tensor, foretold: Tensor) -> float:
+    """Spearman's correlation of values and what was foretold of them (K,)."""
+    return float(rank_correlations(torch.stack([values, foretold]).double().numpy())[0, 1])

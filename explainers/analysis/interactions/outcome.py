@@ -1,0 +1,113 @@
+"""What every interaction of two inputs is: the pairs of their parts, and each side's map."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch import Tensor
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.records.input_json import input_json
+from explainers.rendering.overlays import lay_over, map_picture
+from explainers.rendering.plain import align
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairedInputs:
+    """What two inputs have to do with each other. Each has units: the patches of a picture in raster order, the words of a text.
+
+    first, second  how the model was shown them
+    grids          (rows, columns) of each, None for a text
+    cosine         of their embeddings
+    pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
+    maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
+    """
+
+    first: ImageInput | TextInput
+    second: ImageInput | TextInput
+    grids: tuple[tuple[int, int] | None, tuple[int, int] | None]
+    cosine: float
+    pairs: Tensor
+    maps: tuple[Tensor, Tensor]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """The sum of ``pairs``."""
+        return float(self.pairs.double().sum())
+
+    def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
+        """The pairs with the largest scores by magnitude: (unit of the first, unit of the second, score)."""
+        order = self.pairs.abs().flatten().argsort(descending=True)[:count].tolist()
+        width = self.pairs.shape[1]
+        return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
+
+    def unit(self, side: int, index: int) -> str:
+        """What a unit of the first (0) or the second (1) input is called: its word, or where its patch lies."""
+        record, grid = (self.first, self.second)[side], self.grids[side]
+        if isinstance(record, TextInput):
+            return record.words[index].text
+        row, column = divmod(index, grid[1] if grid else len(self.maps[side]))
+        return f"row {row + 1}, column {column + 1}"
+
+    def _head(self) -> str:
+        """What stands over the strongest pairs."""
+        raise NotImplementedError
+
+    def _facts(self) -> dict[str, Any]:
+        """What there is besides, as plain data."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        rows = [(self.unit(0, i), self.unit(1, j), f"{score:+.4f}") for i, j, score in self.strongest()]
+        table = align([("first", "second", "adds"), *rows], left=(0, 1))
+        return "\n".join([self._head(), *table, *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        """The strongest pairs, and the map of each picture: what a notebook shows."""
+        from explainers.rendering.notebook import picture_html, text_html
+
+        return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
+
+    def pictures(self, size: int = 448) -> list[Image.Image]:
+        """The map of each picture over it, those of texts left out; where the picture is not at hand, the map by itself."""
+        drawn = []
+        for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
+            if isinstance(record, ImageInput) and grid is not None:
+                values = scores.float().view(grid).numpy()
+                drawn.append(map_picture(values, True, size) if record.pixels is None else lay_over(record.pixels, values, True, size))
+        return drawn
+
+    def save(self, path: Path | str) -> None:
+        """Write the numbers as ``.json``, or the pairs alone as ``.npy``. Raises ExplainerError for another ending."""
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
+        elif path.suffix == ".npy":
+            np.save(path, self.pairs.numpy())
+        else:
+            raise ExplainerError(f"{path} ends in nothing that an interaction is saved as: end it in .json or .npy")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        sides = (("first", self.first, self.grids[0], self.maps[0]), ("second", self.second, self.grids[1], self.maps[1]))
+        return {
+            "cosine": self.cosine,
+            **self._facts(),
+            "total": self.total,
+            **{
+                name: {"input": input_json(record), **({} if grid is None else {"grid": list(grid)}), "scores": scores.tolist()}
+                for name, record, grid, scores in sides
+            },
+            "pairs": self.pairs.tolist(),
+            "strongest": [{"first": i, "second": j, "score": score} for i, j, score in self.strongest()],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
