@@ -91,6 +91,12 @@ class CurveLogits:
                 logits[number] = part.unflatten(0, keep.shape[:2])
         return [logits[number] for number in range(len(curves))]
 
+    def without_each(self) -> Tensor:
+        """Logits (N + 1, C) of the whole input, and without each of its patches or word pieces alone."""
+        tokens = int(self.content.sum())
+        _, ask = self._removal(self.how)
+        return ask(torch.cat([torch.ones(1, tokens, dtype=torch.bool), ~torch.eye(tokens, dtype=torch.bool)]))
+
     def _removal(self, how: How | None) -> tuple[int, Callable[[Tensor], Tensor]]:
         """How many tokens must stay, and a function from those that do, bool (K, N), to logits (K, C)."""
         if self.grid is not None:

@@ -20,6 +20,7 @@ from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
+from explainers.evaluation.graded_answers import ASKED_ANEW, GradedAnswers
 from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
@@ -287,12 +288,20 @@ class Measurement:
                 continue
             content = torch.ones_like(first.content) if special else first.content
             scores = torch.stack([attribution.scores for attribution in self.maps]) if special else self.scores
-            curve_logits = CurveLogits(
-                setup.model, self.explanation.tensors, first.patches, content, setup.plan.how, setup.cancelled, setup.at_once
-            )
-            for curve, logits in zip(curves, curve_logits.along(curves, scores), strict=True):
+            for curve, logits in zip(curves, self._curve_logits(content).along(curves, scores), strict=True):
                 answers[curve] = logits if curve.of == "logits" else self._probabilities(logits)
         return answers
+
+    def _curve_logits(self, content: Tensor) -> CurveLogits:
+        setup = self.setup
+        return CurveLogits(
+            setup.model, self.explanation.tensors, self.maps[0].patches, content, setup.plan.how, setup.cancelled, setup.at_once
+        )
+
+    @cached_property
+    def _graded(self) -> GradedAnswers:
+        logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
+        return GradedAnswers(logits, self.scores, self.target.indices, self._probabilities, as_probability, self.index)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
         """As the model says them, with its calibration."""
@@ -310,6 +319,8 @@ class Measurement:
             return class_mask(classes, self.explanation.logits.shape[-1]).expand(count, -1) if classes else None
         if need == "scores":
             return self.scores
+        if need in ASKED_ANEW:
+            return self._graded.of(need)
         if need == "maps":
             return self._maps
         if need in ("mask", "labelled"):

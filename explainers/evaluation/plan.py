@@ -10,6 +10,7 @@ from typing import Any, Literal
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
 from explainers.evaluation.explained_classes import prompts_of
+from explainers.evaluation.graded_answers import ASKED_ANEW
 from explainers.evaluation.rows import RUN, half_of
 from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.methods import Request, parse
@@ -188,7 +189,7 @@ def reason_against_target(target: str, data: Dataset) -> str | None:
 
 def asks_anew(metrics: Sequence[Metric]) -> bool:
     """Whether one of the metrics asks the model anew, with a part of its input, other weights or a changed input."""
-    return any(metric.curves or metric.needs & MAPS_ANEW.keys() for metric in metrics)
+    return any(metric.curves or metric.needs & (MAPS_ANEW.keys() | ASKED_ANEW) for metric in metrics)
 
 
 def _specs(name: str, model: Model) -> list[str]:

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Metric, RemovalCurve, find_metrics, metric
 
-for _module in ("faithfulness", "completeness", "sanity", "localisation", "rationales"):
+for _module in ("faithfulness", "graded", "completeness", "sanity", "localisation", "rationales"):
     import_module(f"explainers.metrics.{_module}")
 
 __all__ = ["METRICS", "METRIC_FAMILIES", "METRIC_NEEDS", "Metric", "RemovalCurve", "find_metrics", "metric"]

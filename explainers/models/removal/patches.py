@@ -111,7 +111,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
     stem = Stem()
     alone = answer(model, tensors, stem=stem)
     try:
-        both = answer(model, tensors, [(model.entry, _first_time(model, lambda x: x.repeat_interleave(2, 0)))], stem)
+        both = answer(model, tensors, [(model.entry, first_time(model, lambda x: x.repeat_interleave(2, 0)))], stem)
     except REFUSALS as error:
         if ran_out_of_memory(error):
             raise
@@ -119,7 +119,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
     return (stem if both.shape == (2, *alone.shape[1:]) and agree(alone, both) else None), alone
 
 
-def _first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
+def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
     """A hook that changes the tokens (B, S, D) the first time that its module runs."""
     waiting = True
 
@@ -135,7 +135,7 @@ def _first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
 
 def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
     """A hook that multiplies the tokens at x^1 by ``factor`` (K, S), and the module that it is for."""
-    return model.entry, _first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
+    return model.entry, first_time(model, lambda tokens: tokens * factor.to(tokens)[:, :, None])
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
@@ -161,7 +161,7 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) ->
         positional = [value if id(value) in streams else positions(value) for value in args]
         return tuple(positional), {name: value if id(value) in streams else positions(value) for name, value in kwargs.items()}
 
-    return [(model.entry, _first_time(model, pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
+    return [(model.entry, first_time(model, pick)), *((block, with_positions) for block in dict.fromkeys(model.blocks))]
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:

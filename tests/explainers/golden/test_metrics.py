@@ -27,7 +27,7 @@ def arrays(name: str, file: str) -> dict[str, Any]:
 
 def test_every_folder_has_a_source() -> None:
     folders = [path for path in GOLDEN.iterdir() if path.name.startswith("metrics-")]
-    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser", "metrics-ali"}
+    assert {path.name for path in folders} == {"metrics-segmentation", "metrics-eraser", "metrics-ali", "metrics-torchcam"}
     assert all("Source: " in (path / "README.md").read_text("utf-8") for path in folders)
 
 

@@ -1,0 +1,115 @@
+"""What the model answers where a metric asks about the sizes of scores: about a picture times its map, and about an input of whose embedded
+tokens elements are left out by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from explainers.evaluation.curve_logits import CurveLogits
+from explainers.models.model import Model
+from explainers.models.removal.patches import first_time
+from explainers.models.removal.token_removal import answer, repeated_to
+
+#: What metrics take for which the model is asked anew beside curves, without an explanation.
+ASKED_ANEW = frozenset({"leave_one_out", "shown", "soft"})
+SOFT_DRAWS = 8  # of which elements are kept: the papers' code draws once
+_AT_ONCE = 16  # inputs in one forward pass
+
+
+def from_zero_to_one(scores: Tensor) -> Tensor:
+    """Scores (..., N), the smallest of each map 0 and the largest 1; all 0 where they are the same."""
+    low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
+    return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
+
+
+def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -> Tensor:
+    """Logits (M, C) of a picture, a batch of one, times each of its maps (M, rows, columns): from 0 to 1, enlarged bilinearly. What is
+    multiplied is the normalised picture, in which 0 is the mean colour.
+    """
+    scaled = from_zero_to_one(maps.flatten(1)).view_as(maps)
+    pixels = tensors["pixel_values"]
+    large = F.interpolate(scaled[:, None], size=pixels.shape[-2:], mode="bilinear", align_corners=False).to(pixels)
+    answers = []
+    for part in large.split(_AT_ONCE):
+        repeated = repeated_to(model, tensors, len(part))
+        answers.append(answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu())
+    return torch.cat(answers)
+
+
+def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
+    """Logits (M, 3, draws, C) of an input, a batch of one, of whose embedded tokens elements are left out by chance.
+
+    Of each map of ``scores`` (M, N), scaled from 0 to 1: each element of a token at x^1 is kept with its score as probability; with 1 less
+    that; and all are zero. Special tokens, which ``content`` bool (S,) leaves out, stay.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    width = _width(model, tensors)
+    chances = from_zero_to_one(scores)
+    answers = []
+    for chance in chances:
+        uniform = torch.rand(SOFT_DRAWS, len(chance), width, generator=draw)
+        kept, removed = uniform < chance[:, None], uniform >= chance[:, None]
+        answers.append(torch.stack([_with_elements(model, tensors, keep, content) for keep in (kept, removed, torch.zeros_like(kept))]))
+    return torch.stack(answers)
+
+
+def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, content: Tensor) -> Tensor:
+    """Logits (K, C) with the elements of ``keep`` bool (K, N, D) at the content tokens, all others zero."""
+    factor = torch.ones(len(keep), len(content), keep.shape[-1])
+    factor[:, content.cpu()] = keep.float()
+    return (
+        answer(model, repeated_to(model, tensors, len(keep)), [(model.entry, first_time(model, lambda x: x * factor.to(x)))]).float().cpu()
+    )
+
+
+def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
+    """Of the tokens at x^1."""
+    widths: list[int] = []
+
+    def note_width(tokens: Tensor) -> Tensor:
+        widths.append(tokens.shape[-1])
+        return tokens
+
+    answer(model, tensors, [(model.entry, first_time(model, note_width))])
+    return widths[0]
+
+
+@dataclass(frozen=True)
+class GradedAnswers:
+    """The answers about one input and its maps.
+
+    curve_logits   knows the model and the input
+    scores         (M, N)
+    indices        the explained classes
+    probabilities  of logits (..., C)
+    as_probability  whether maps explain a probability
+    seed           of the elements that are left out
+    """
+
+    curve_logits: CurveLogits
+    scores: Tensor
+    indices: Sequence[int]
+    probabilities: Callable[[Tensor], Tensor]
+    as_probability: bool
+    seed: int
+
+    def of(self, need: str) -> Tensor | None:
+        """One of :data:`ASKED_ANEW`, (M, ...); None where the input has none."""
+        asked, classes = self.curve_logits, list(self.indices)
+        if need == "leave_one_out":
+            logits = asked.without_each()
+            # of a group of classes the log-sum-exp, which of one is its logit
+            values = self.probabilities(logits)[:, classes].sum(-1) if self.as_probability else logits[:, classes].logsumexp(-1)
+            return (values[0] - values[1:]).expand(len(self.scores), -1)
+        if need == "shown":
+            if asked.grid is None:
+                return None
+            return self.probabilities(logits_of_shown(asked.model, asked.tensors, self.scores.unflatten(1, asked.grid)))
+        logits = logits_of_soft_removal(asked.model, asked.tensors, self.scores, asked.content, self.seed)
+        return self.probabilities(logits)[..., classes].sum(-1).mean(-1)
