@@ -101,15 +101,15 @@ class GradedAnswers:
 
     def of(self, need: str) -> Tensor | None:
         """One of :data:`ASKED_ANEW`, (M, ...); None where the input has none."""
-        asked, classes = self.curve_logits, list(self.indices)
+        source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
-            logits = asked.without_each()
+            logits = source.without_each()
             # of a group of classes the log-sum-exp, which of one is its logit
             values = self.probabilities(logits)[:, classes].sum(-1) if self.as_probability else logits[:, classes].logsumexp(-1)
             return (values[0] - values[1:]).expand(len(self.scores), -1)
         if need == "shown":
-            if asked.grid is None:
+            if source.grid is None:
                 return None
-            return self.probabilities(logits_of_shown(asked.model, asked.tensors, self.scores.unflatten(1, asked.grid)))
-        logits = logits_of_soft_removal(asked.model, asked.tensors, self.scores, asked.content, self.seed)
+            return self.probabilities(logits_of_shown(source.model, source.tensors, self.scores.unflatten(1, source.grid)))
+        logits = logits_of_soft_removal(source.model, source.tensors, self.scores, source.content, self.seed)
         return self.probabilities(logits)[..., classes].sum(-1).mean(-1)

@@ -174,7 +174,7 @@ class Session:
             content=self._content,
             rows=self._rows,
             fields=self._fields,
-            check=self._check,
+            before_pass=lambda done, total: self._check(),
         )
 
     @cached_property

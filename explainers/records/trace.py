@@ -96,7 +96,7 @@ class Trace:
         content: Tensor | None = None,
         rows: Callable[[int, int, bool, int], int] | None = None,
         fields: Mapping[Rule, Fields] | None = None,
-        check: Callable[[], None] | None = None,
+        before_pass: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         self.recording = recording
         self.chosen = chosen
@@ -106,7 +106,7 @@ class Trace:
         self._answer = answer
         self._content = content
         self._rows = rows
-        self._check = check
+        self.before_pass = before_pass  # what token removal calls; raises where nobody waits for the map any more
         self._fields_by_rule = {} if fields is None else fields  # what the methods of each rule read together
         self._fields = ALL if rule is None else self._fields_by_rule.get(rule, ALL)
         self.integrated = 0  # steps of the path from zero to x^1 over which signals are averaged; 0: those at the input
@@ -323,7 +323,7 @@ class Trace:
             content=self._content,
             rows=self._rows,
             fields=self._fields_by_rule,
-            check=self._check,
+            before_pass=self.before_pass,
         )
         other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
         other.notes_of_samples = self.notes_of_samples
@@ -390,11 +390,6 @@ class Trace:
         """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
         assert self._answer is not None
         return self._answer(sample, repeats, change)
-
-    def before_pass(self, done: int, total: int) -> None:
-        """What token removal calls before each pass: raises :class:`explainers.Cancelled` where nobody waits for the map any more."""
-        if self._check is not None:
-            self._check()
 
     def value(self, logits: Tensor | None = None) -> Tensor:
         """f(x) (B,), the number that is explained."""

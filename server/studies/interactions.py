@@ -18,10 +18,10 @@ def words_and_patches(subject: Subject, prompt: str | None, **how: Any) -> dict[
 
 def faithful(subject: Subject, prompt: str | None, **how: Any) -> dict[str, Any]:
     """The same, fitted to the model's answers when words and patches are left out."""
-    found = explainers.faithful_interaction(
+    outcome = explainers.faithful_interaction(
         subject.loaded, *_both(subject, prompt), progress=subject.tell, cancelled=subject.cancelled, **how
     )
-    return _answer(subject, found)
+    return _answer(subject, outcome)
 
 
 def _both(subject: Subject, prompt: str | None) -> tuple[dict[str, Any], str]:

@@ -139,8 +139,8 @@ def fit_interactions(coalitions: Tensor, weights: Tensor, values: Tensor, pairs:
     left, right = (np.array([pair[side] for pair in pairs], dtype=int) for side in (0, 1))
     roots = weights.double().sqrt().numpy()
     design = np.concatenate([np.ones((len(z), 1)), z, z[:, left] * z[:, right]], 1) * roots[:, None]
-    found = torch.from_numpy(lstsq(design, values.double().numpy() * roots, lapack_driver="gelsy", check_finite=False)[0])
+    terms = torch.from_numpy(lstsq(design, values.double().numpy() * roots, lapack_driver="gelsy", check_finite=False)[0])
     players = z.shape[1]
     second = torch.zeros(players, players, dtype=torch.float64)
-    second[left, right] = found[1 + players :]
-    return Fit(float(found[0]), found[1 : 1 + players], second + second.T)
+    second[left, right] = terms[1 + players :]
+    return Fit(float(terms[0]), terms[1 : 1 + players], second + second.T)

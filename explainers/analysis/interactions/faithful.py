@@ -122,7 +122,7 @@ class Game:
         if self.picture.grid is None:
             raise ExplainerError(f"{model.name} has no grid of patches, of which some could be left out.")
         self._grid, self._check, self._progress = self.picture.grid, check, progress
-        self.asked = self.to_ask = 0
+        self.encoded = self.to_encode = 0
         self.part_of = halved_grid(self._grid, parts)
         self.sizes = self.part_of.bincount()
         self.players = (len(self.words.units), len(self.sizes))
@@ -154,15 +154,15 @@ class Game:
         return (self.texts(words)[of_words] * self.images(parts)[of_parts]).sum(1)
 
     def _embed(self, model: Model, keep: Tensor, tensors: Callable[[Tensor], dict[str, Tensor]]) -> Tensor:
-        found = []
+        embeddings = []
         for part in keep.split(AT_ONCE):
             self._check()
             if self._progress is not None:
-                self._progress(self.asked, max(self.asked + len(part), self.to_ask))
-            self.asked += len(part)
+                self._progress(self.encoded, max(self.encoded + len(part), self.to_encode))
+            self.encoded += len(part)
             with torch.no_grad(), evaluating(model.module):
-                found.append(F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1))
-        return torch.cat(found)
+                embeddings.append(F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1))
+        return torch.cat(embeddings)
 
 
 def _repeat(side: Encoded, times: int) -> dict[str, Tensor]:
@@ -210,19 +210,19 @@ def faithful_interaction(
     generator = torch.Generator().manual_seed(check_seed(seed))
     words, pieces = game.players
     if variant == "banzhaf":
-        counts = split_budget(words, pieces, budget)
+        shares = split_budget(words, pieces, budget)
         (texts, text_weights), (images, image_weights) = (
-            draw_coalitions(players, count, variant, p, generator) for players, count in zip(game.players, counts, strict=True)
+            draw_coalitions(players, count, variant, p, generator) for players, count in zip(game.players, shares, strict=True)
         )
-        game.to_ask = len(texts) + len(images) + 2 * OTHERS
+        game.to_encode = len(texts) + len(images) + 2 * OTHERS
         coalitions, weights = products(texts, images), (text_weights[:, None] * image_weights).flatten()
         cosines = (game.texts(texts) @ game.images(images).T).flatten()
-        asked = (len(texts), len(images))
+        counts = (len(texts), len(images))
     else:
         coalitions, weights = draw_coalitions(words + pieces, budget, variant, p, generator)
-        game.to_ask = len(coalitions) + 2 * OTHERS
+        game.to_encode = len(coalitions) + 2 * OTHERS
         cosines = game.cosines(coalitions)
-        asked = (len(coalitions[:, :words].unique(dim=0)), len(coalitions[:, words:].unique(dim=0)))
+        counts = (len(coalitions[:, :words].unique(dim=0)), len(coalitions[:, words:].unique(dim=0)))
     everything = torch.ones(1, words + pieces, dtype=torch.bool)
     empty = float(game.cosines(~everything))
     fit = fit_interactions(coalitions, weights, cosines - empty, [(i, words + j) for i in range(words) for j in range(pieces)])
@@ -243,7 +243,7 @@ def faithful_interaction(
         empty=empty,
         constant=fit.constant,
         first_order=(fit.first[:words].float(), (fit.first[words:] / sizes)[part_of].float()),
-        coalitions=asked,
+        coalitions=counts,
         faithfulness=r_squared(truth, foretold),
         seconds=time.perf_counter() - start,
         notes=tuple(dict.fromkeys([*game.words.notes, *game.picture.notes])),

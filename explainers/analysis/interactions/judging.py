@@ -26,11 +26,11 @@ def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
     players = len(fit.first)
     sets = torch.cat([_grow(fit, largest=True), _grow(fit, largest=False)])  # (2 n, n, n): start, size less 1, member
     values = torch.stack([fit.values(grown) for grown in sets])
-    found = []
+    extremes = []
     for best in (values.argmin(0), values.argmax(0)):
         chosen = sets[best, torch.arange(players)]
-        found.append(torch.cat([chosen.flip(0), torch.zeros(1, players, dtype=torch.bool)]))
-    return found[0], found[1]
+        extremes.append(torch.cat([chosen.flip(0), torch.zeros(1, players, dtype=torch.bool)]))
+    return extremes[0], extremes[1]
 
 
 def _grow(fit: Fit, *, largest: bool) -> Tensor:

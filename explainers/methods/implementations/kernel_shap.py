@@ -40,8 +40,8 @@ def slic_segments(pixels: Tensor, grid: tuple[int, int], most: int) -> Tensor:
     low, high = pixels.amin(), pixels.amax()
     picture = ((pixels - low) / (high - low).clamp(min=torch.finfo(pixels.dtype).tiny)).permute(1, 2, 0).double().cpu().numpy()
     segments = torch.zeros(math.prod(grid), dtype=torch.long)
-    for asked in range(most, 1, -1):  # SLIC takes its number of segments for a wish
-        labels = torch.from_numpy(slic(picture, n_segments=asked, start_label=0, channel_axis=-1).astype(np.int64))
+    for wish in range(most, 1, -1):  # SLIC takes its number of segments for a wish
+        labels = torch.from_numpy(slic(picture, n_segments=wish, start_label=0, channel_axis=-1).astype(np.int64))
         covers = F.adaptive_avg_pool2d(F.one_hot(labels).permute(2, 0, 1).double(), grid)  # how much of each patch
         segments = covers.flatten(1).argmax(0).unique(return_inverse=True)[1]
         if int(segments.max()) < most:
