@@ -220,7 +220,7 @@ def facts_needed(metric: Metric) -> list[str]:
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
     """Why a metric cannot be measured on a data set; None where it can."""
     if data.kind not in metric.kinds:
-        return f"it is for {' and '.join(metric.kinds)}s, and {data.name} holds {data.kind}s"
+        return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):
         if fact not in data.gives:
             return f"{data.name} gives no {fact}"

@@ -264,7 +264,7 @@ def test_a_data_set_without_inputs_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_measured_is_refused() -> None:
     model, scenes = loaded("scenes-vit"), open_dataset("scenes")
-    with pytest.raises(ExplainerError, match="it is for texts"):
+    with pytest.raises(ExplainerError, match="it is for texts and molecules"):
         make_plan(model, scenes, ["random"], ["auac"])
     with pytest.raises(ExplainerError, match="scenes gives no cell"):
         make_plan(model, scenes, ["random"], ["grid_pointing"])
