@@ -21,11 +21,11 @@ import { greyBase, paint } from "../maps/heatmap.js";
 
 /**
  * The file.
- * @typedef {{image: SampleMaps, clip: SampleMaps, text: SampleMaps,
+ * @typedef {{image: SampleMaps, clip: SampleMaps, text: SampleMaps, molecule?: SampleMaps,
  *   way: {model: string, block: number, of: number, stages: string[], rules: {[rule: string]: Way}}}} GalleryFile
  */
 
-/** @typedef {"image" | "clip" | "text"} Kind */
+/** @typedef {"image" | "clip" | "text" | "molecule"} Kind */
 
 const SIDE = 176; // pixels of a canvas
 const STEPS = 127;
@@ -89,9 +89,9 @@ export class Gallery {
   static async load() {
     /** @type {[GalleryFile, Samples]} */
     const [data, { samples }] = await Promise.all([getJSON(staticPath("pages/gallery.json")), getJSON("/api/samples")]);
-    /** @type {Kind[]} */
+    /** @type {("image" | "clip")[]} */
     const kinds = ["image", "clip"];
-    /** @param {Kind} kind */
+    /** @param {"image" | "clip"} kind */
     const addressOf = (kind) => samples.find(({ id }) => id === data[kind].sample)?.image;
     const bases = await Promise.all(kinds.map((kind) => baseOf(addressOf(kind), data[kind].crop)));
     return new Gallery(data, Object.fromEntries(kinds.map((kind, i) => [kind, bases[i]])));
@@ -104,7 +104,7 @@ export class Gallery {
    * @returns {boolean}
    */
   has(kind, spec) {
-    return spec in this.data[kind].maps;
+    return spec in (this.data[kind]?.maps ?? {});
   }
 
   /**
@@ -113,7 +113,7 @@ export class Gallery {
    * @returns {string}
    */
   labelOf(kind) {
-    return this.data[kind].label;
+    return this.data[kind]?.label ?? "";
   }
 
   /**
@@ -125,7 +125,9 @@ export class Gallery {
    * @returns {HTMLElement}
    */
   thumbnail(kind, spec, signed, title) {
-    const { maps, words, grid, label } = this.data[kind];
+    const made = this.data[kind];
+    if (!made) return el("span", { hidden: true }); // of molecules no maps are made ahead
+    const { maps, words, grid, label } = made;
     if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map was made ahead: its page draws one");
     const scores = unpacked(maps[spec]);
     if (words) return wordStrip(words.map((text, i) => ({ text, score: scores[i] })));

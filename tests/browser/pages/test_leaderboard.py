@@ -190,9 +190,9 @@ def test_what_to_trust_stands_first_in_words_and_maps(desk: Visit) -> None:
     """As the runs that ship say; what is no better than random numbers is named."""
     page = desk.open("/leaderboard", maps=False)
     said = desk.get("/api/leaderboard")["rankings"]
-    assert list(said) == ["image", "clip", "text"]
+    assert list(said) == ["image", "clip", "text", "molecule"]
     expect(page.locator(".rankings h2")).to_have_text(
-        ["On photos, trust these three", "On prompts, trust these three", "On reviews, trust these three"]
+        [f"On {inputs}, trust these three" for inputs in ("photos", "prompts", "reviews", "molecules")]
     )
     first, table = page.locator(".rankings").bounding_box(), page.locator("#figures").bounding_box()
     assert first is not None

@@ -285,3 +285,20 @@ def test_maps_of_an_earlier_run_do_not_stay_beside_the_new_result(tmp_path: Path
     assert not (tmp_path / "positive").exists()
     assert main([*command, "--methods", "rollout", "--json"]) == 0
     assert "removed" not in capsys.readouterr().err
+
+
+def test_a_molecule_is_explained_and_asked_for_where_it_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["explain", "--molecule", "c1ccccc1[N+](=O)[O-]", "--methods", "fullgrad_plus:libra", "--out", str(out)]) == 0
+    assert "mutagenic" in capsys.readouterr().out
+    result = json.loads((out / "result.json").read_text("utf-8"))
+    assert result["model"] == "molecules"
+    assert result["input"]["molecule"]["toxicophores"][0]["name"] == "aromatic nitro"
+    with Image.open(out / result["maps"][0]["files"][0]) as drawn:
+        assert drawn.size == (448, 341)
+    assert main(["explain", "--text", "CCO", "--model", "molecules"]) == 2
+    assert "molecules reads molecules: give --molecule SMILES" in capsys.readouterr().err
+    assert main(["explain", "--molecule", "CCO", "--model", "reviews-bert"]) == 2
+    assert "reviews-bert reads no molecules" in capsys.readouterr().err
+    assert main(["explain", "--molecule", "C1CC"]) == 2
+    assert "the ring that begins at character 2 is not closed" in capsys.readouterr().err
