@@ -6,9 +6,9 @@
 3. *speed*: rules alone, the default panel, Transformer Attribution, Integrated Gradients and a deletion test, of four models in three sizes
    of batch; beside them forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
 
-It needs torch, timm, transformers and what ``explainers`` imports; the second part also what the server needs. What does not run is named
-with its reason, and what the time does not reach, too. ``gpu.json`` has everything, ``gpu.md`` the tables. ``--device cpu --tiny`` runs all
-of it at sizes that say nothing.
+It needs torch, timm, transformers and what ``explainers`` imports but pillow-heif; the second part also what the server needs. What does
+not run is named with its reason, and what the time does not reach, too. ``gpu.json`` has everything, ``gpu.md`` the tables.
+``--device cpu --tiny`` runs all of it at sizes that say nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import copy
 import json
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,10 +25,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+try:  # it reads the pictures of phones alone, and is seldom there where a GPU is lent
+    import pillow_heif  # noqa: F401
+except ImportError:
+    sys.modules["pillow_heif"] = SimpleNamespace(register_heif_opener=lambda: None)  # type: ignore[assignment]
 
 import explainers
 
