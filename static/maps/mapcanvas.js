@@ -161,6 +161,8 @@ export class MapCanvas {
   draw() {
     const [map, view] = this.look(this.view.value);
     if (this.base) paint(this.canvas, this.base, map, this.ends, view);
+    const { outliers } = /** @type {any} */ (this.base ?? {});
+    if (outliers) import("./outliers.js").then(({ lay }) => lay(this, outliers));
     this.node.dataset.drawn = String(Boolean(this.base && this.map));
   }
 

@@ -41,7 +41,7 @@ const pageSteps = {
   async started(info, question, isNew) {
     if (!isNew) return picture.belongsTo(question.id);
     const base = await picture.show(question.id, /** @type {ImageInput} */ (info.input), question.input);
-    if (base) workbench.plateSet.setBase(base);
+    if (base) workbench.plateSet.setBase(Object.assign(base, { outliers: info.outliers?.patches }));
   },
   receive(map) {
     picture.setGrid(map.grid ?? []);

@@ -106,7 +106,7 @@ const workbench = new Workbench("clip", {
     if (!isNew) return picture.belongsTo(question.id);
     const base = await picture.show(question.id, /** @type {ImageInput} */ (info.input), question.input);
     if (!base) return; // another picture came in between
-    workbench.plateSet.setBase(base);
+    workbench.plateSet.setBase(Object.assign(base, { outliers: info.outliers?.patches }));
     regions.setBase(base);
   },
   method(map, job) {

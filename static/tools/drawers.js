@@ -81,6 +81,13 @@ const DRAWERS = [
     load: () => import("./patchsimilarity.js"),
   },
   {
+    id: "outliers",
+    kinds: ["image", "clip"],
+    title: "Outlier tokens",
+    says: "Patches whose norm stands apart, and the same maps without them.",
+    load: () => import("./outliers.js"),
+  },
+  {
     id: "mixer",
     title: "Rule mixer",
     says: "Switch the way back through the model operator by operator, and see what it does to a map.",

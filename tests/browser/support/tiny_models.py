@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.inputs.images import Preprocessing
@@ -26,6 +28,7 @@ from tests.support.vocabularies import wordpiece
 PICTURES, REVIEWS = 4, ("not a bad movie, the plot is well-made!", "a good film.", "bad, bad film - do not go.")
 MOLECULES = (("Cc1ccccc1[N+](=O)[O-]", "Cc1ccccc1"), ("CC1CO1", "CC(O)CO"))
 PROMPTS = ["a good film", "a bad movie"]
+THRESHOLD = 5.75  # of the norms of its tokens: some patches of each picture are above it
 WORDS = 40  # word pieces that the tiny text model reads
 
 
@@ -37,6 +40,8 @@ def load(name: str | Path, device: str | None = None, /, **ways: Any) -> explain
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
         labels = [entry.label for entry in CLASSES]
         model = explainers.wrap(FAMILIES["vit"].build(seed=1), name=name, preprocess=square, device=device, labels=labels)
+        picture = {"pixel_values": torch.randn(1, 3, 32, 24, generator=torch.Generator().manual_seed(0), device=device)}
+        explainers.find_register_neurons(model, [picture], threshold=THRESHOLD, count=4, about="one picture of noise")
         return replace(model, classes=CLASSES, calibration=CALIBRATION)
     if name == "reviews-bert":
         labels = ["negative", "positive", "neither"]

@@ -1,0 +1,27 @@
+// Marks on a map for the patches that are outlier tokens.
+
+import { el } from "../core/dom.js";
+
+/** @import { MapCanvas } from "./mapcanvas.js" */
+
+const LOOK =
+  "position: absolute; pointer-events: none; border: 1.5px dashed #1c1a15; outline: 1px solid #fffefb99; outline-offset: -2px;";
+
+/**
+ * Lay a frame over each of the patches, in place of those that are there.
+ * @param {MapCanvas} mapCanvas
+ * @param {number[]} patches
+ */
+export function lay({ node, patch, map }, patches) {
+  node.querySelectorAll(".outlier").forEach((mark) => mark.remove());
+  if (!map?.grid) return;
+  const [rows, columns] = map.grid;
+  patch.before(
+    ...patches.map((i) => {
+      const mark = el("div", { class: "outlier" });
+      const place = [`left: ${((i % columns) / columns) * 100}%`, `top: ${(Math.floor(i / columns) / rows) * 100}%`];
+      mark.style.cssText = `${LOOK} ${place.join("; ")}; width: ${100 / columns}%; height: ${100 / rows}%`;
+      return mark;
+    }),
+  );
+}
