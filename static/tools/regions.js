@@ -33,7 +33,7 @@ export const COLOURS = [
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
 const FORWARD_ONLY =
-  "The cosine of each patch with each prompt, for all prompts from the same forward passes; no share of the model's score.";
+  "The cosine of each patch with each prompt, for all prompts from the same forward passes, so look here first; no share of the model's score.";
 /** @type {number} */
 export const NOBODY = -1;
 
@@ -250,9 +250,12 @@ export class Regions {
     this.side.classList.toggle("waiting", !targets.length);
     const variant = this.#chosen();
     const spec = variant?.spec;
-    this.trust.textContent = variant
-      ? [isForwardOnly(variant) && FORWARD_ONLY, measuredLine(variant)].filter(Boolean).join(" ")
-      : "";
+    this.trust.replaceChildren(
+      ...(variant && isForwardOnly(variant) ? [FORWARD_ONLY, " "] : []),
+      ...(variant
+        ? [measuredLine(variant), " ", el("a", { href: `/methods/${variant.readout}` }, "How far to trust it")]
+        : []),
+    );
     this.method.replaceChildren(
       ...this.#able().map((variant) =>
         el("option", { value: variant.spec, selected: variant.spec === spec }, variant.title),

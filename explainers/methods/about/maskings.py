@@ -74,7 +74,10 @@ MASKS: dict[str, About] = {
         (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = I"),
         "In the last block every patch attends to itself alone; what comes out is projected and compared with the prompt t.",
         "As a first picture of where things are that a prompt names: the same passes do for all prompts. With several, less=prompts "
-        "takes away what they have in common at each patch, which tells things of one photo apart.",
+        "takes away what they have in common at each patch, which tells things of one photo apart: with the embedded clip a prompt then "
+        "lights its own thing more than the others in 87 % of 92 prompts on COCO's photos (71 % as published, LeGrad 76, a random map 41), "
+        "and in all 80 on photos side by side (98, 98, 50). Of the patches of a thing its prompt wins 62 and 76 % (LeGrad 63 and 79, a "
+        "random map 47 and 50).",
         f"{PATCHES_ALONE} The paper's formula leaves residual and MLP of the last block out, its code does not; after= has both.",
         line="How like the prompt each part looks, each part on its own: a cosine, no share of the score.",
     ),

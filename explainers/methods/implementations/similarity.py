@@ -119,6 +119,7 @@ def reweigh_last_block(weights: Callable[[AttentionParts], Tensor], after: str) 
     signed=True,
     needs=("patch_features",),
     passes="3 forward for all prompts",
+    default=True,  # the first picture of which prompt wins where
     options={"after": _after("block"), "less": LESS},
 )
 def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tensor:
