@@ -34,6 +34,10 @@ const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
 const FORWARD_ONLY =
   "The cosine of each patch with each prompt, for all prompts from the same forward passes, so look here first; no share of the model's score.";
+// What a patch needs of the largest score, in percent, unless somebody moves it. Cosines are above zero almost
+// everywhere: on COCO128, of the patches of nothing asked for, 91 % are won at 5 %, and 18 % at 40 % (of things, 48 %).
+const USUAL_THRESHOLD = 5;
+const COSINE_THRESHOLD = 40;
 /** @type {number} */
 export const NOBODY = -1;
 
@@ -176,7 +180,7 @@ export class Regions {
     this.mapCanvas = new Painting({ name: "Which prompt wins each patch", focus, view, onRead: () => {} });
     this.method = el("select", {
       id: "regions-method",
-      on: { change: () => view.set({ regions: this.method.value }) },
+      on: { change: () => this.choose(this.method.value) },
     });
     this.trust = el("p", { class: "quiet" }); // what kind of maps are compared, and how good they were measured to be
     this.legend = el("ul", { class: "legend", "aria-label": "Share of the picture that each prompt wins" });
@@ -221,6 +225,18 @@ export class Regions {
    */
   get spec() {
     return this.#chosen()?.spec;
+  }
+
+  /**
+   * Compare the maps of this method, with the threshold for its kind unless another was set.
+   * @param {string} spec
+   */
+  choose(spec) {
+    const { view } = this.workbench;
+    const variant = this.#able().find((other) => other.spec === spec);
+    const isUntouched = [USUAL_THRESHOLD, COSINE_THRESHOLD].includes(Number(view.value.threshold));
+    const threshold = variant && isForwardOnly(variant) ? COSINE_THRESHOLD : USUAL_THRESHOLD;
+    view.set(isUntouched ? { regions: spec, threshold } : { regions: spec });
   }
 
   /** @returns {Variant | undefined} */

@@ -64,6 +64,6 @@ export class RegionsFold {
       this.#drawing.setBase(this.#base);
     }
     this.draw();
-    if (this.#drawing.spec) view.set({ regions: this.#drawing.spec });
+    if (this.#drawing.spec && this.#drawing.spec !== view.value.regions) this.#drawing.choose(this.#drawing.spec);
   }
 }
