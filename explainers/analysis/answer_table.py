@@ -67,14 +67,14 @@ class AnswerTable:
         from matplotlib.figure import Figure
 
         rows, columns = self.scores.shape
-        figure = Figure(figsize=(max(4.0, 0.5 * columns + 2), max(2.0, 0.35 * rows + 1.5)), layout="constrained")
+        figure = Figure(figsize=(max(4.0, 0.5 * columns + 2), max(2.6, 0.35 * rows + 1.5)), layout="constrained")
         axes = figure.add_subplot()
         scale = self.scores.abs().amax(1, keepdim=True).clamp(min=1e-30)
         drawn = axes.imshow((self.scores / scale).numpy(), cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto")
         axes.set_xticks(range(columns), self.columns, rotation=60, ha="right")
         axes.set_yticks(range(rows), self.rows)
         axes.set_title(self.title, fontsize=10)
-        figure.colorbar(drawn, label="share of the row's largest score")
+        figure.colorbar(drawn, label="of the row's largest score")
         return figure
 
     def _repr_html_(self) -> str:

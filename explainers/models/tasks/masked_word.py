@@ -33,7 +33,6 @@ class MaskedWord(VocabularyTask):
 
     name = "fill-mask"
     places_are = "mask, mask#2 for the second one, or token:5"
-    control = "words"
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:

@@ -26,7 +26,6 @@ class QuestionAnswering(Task):
 
     name = "question-answering"
     places_are = f"start, end, answer (the span that the model finds best) or another span of the context, {SPELLING}"
-    control = "words"
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:

@@ -42,7 +42,7 @@ class Classes:
 
 
 def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
-    """Index of a class by label (exact, else without regard to case), index, or a synonym that one class alone has.
+    """Index of a class by label (exact, else without regard to case), index, also as text, or a synonym that one class alone has.
 
     Raises ExplainerError, naming near misses.
     """
@@ -63,6 +63,8 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
         raise ExplainerError(f"{name!r} may be {' or '.join(labels[i] for i in indices)}: name one of them.")
     if name.casefold() in groups:
         raise ExplainerError(f"{name!r} is a group of classes, not a class: ask for any:{name.casefold()}, in Python AnyOf({name!r}).")
+    if name.isascii() and name.isdigit():
+        return find_class(int(name), labels, classes)
     known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
     near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
     hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"

@@ -76,10 +76,12 @@ def _plain(value: Any) -> Any:
 
 def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
     """A target as the command line and HTTP write it: a label, else a kind and a colon before what it takes, such as ``any:dog``, else a
-    whole number for an index, else whatever else names a class.
+    whole number for an index, else whatever else names a class. Without ``labels`` a whole number may be one, as in a vocabulary: it stays
+    text, which is an index where nothing is called so.
     """
     written = _written(text, labels, partial(parse_target, labels=labels))
-    return int(written) if isinstance(written, str) and written not in labels and written.isascii() and written.isdigit() else written
+    is_index = isinstance(written, str) and labels and written not in labels and written.isascii() and written.isdigit()
+    return int(written) if is_index else written  # type: ignore[arg-type]
 
 
 def _written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:

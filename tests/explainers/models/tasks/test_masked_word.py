@@ -10,6 +10,7 @@ import torch
 import explainers
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
+from explainers.records.targets import Classes, parse_target, resolve
 from tests.support.vocabularies import wordpiece
 
 # isort: split
@@ -59,6 +60,15 @@ def test_a_word_is_masked_by_the_deletion_test_and_the_mask_stays(model: Model) 
     with torch.no_grad():
         gone = model.module(**{**result.tensors, "input_ids": masked}).logits[0, SECOND].softmax(-1)
     assert test.curves[0].values["probability"][-1] == pytest.approx(float(gone[result.target.index]), abs=1e-6)
+
+
+def test_a_number_is_a_word_where_the_vocabulary_has_it_else_an_index(model: Model) -> None:
+    result = explainers.explain(model, TEXT, [parse_target("7", model.labels)], "random", at="mask")
+    assert result.target.index == 7
+    logits = result.logits
+    labels = [*result.labels]
+    labels[9] = "7"
+    assert int(resolve("7", Classes(labels), logits[None]).indices[0]) == 9
 
 
 @pytest.mark.parametrize(
