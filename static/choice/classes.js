@@ -24,6 +24,9 @@ const MEANS = {
   regression: "The model gives values, each in its own unit.",
 };
 
+/** @param {string} text */
+const asTyped = (text) => (text.trim() ? [{ name: text.trim(), shown: text.trim() }] : []);
+
 /** What the model says, and the choice of the classes that are explained. */
 export class Classes {
   /**
@@ -57,9 +60,10 @@ export class Classes {
     this.other = typeAhead({
       id: "other-class",
       label: "Another class",
-      suggest: (text) => suggestions(this.known, text),
+      suggest: (text) => (this.isOpen ? asTyped(text) : suggestions(this.known, text)),
       onTake: (label) => this.#take(label),
     });
+    this.isOpen = false;
     this.other.node.hidden = !many;
     const columns = el(
       "p",
@@ -103,6 +107,7 @@ export class Classes {
     this.means.textContent = MEANS[output] ?? "";
     this.means.hidden = !MEANS[output];
     this.read.node.hidden = output === "regression"; // a value has no probability
+    if (this.isOpen) this.other.node.hidden = top.length < 2;
     const others = targets
       .map((target) => ({ ...target, label: aloneOf(target) }))
       .filter((target) => !target.against && !top.slice(0, ROWS).some(({ label }) => label === target.label));
@@ -176,15 +181,17 @@ export class Classes {
    * The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each.
    * @param {string[]} labels
    * @param {ClassEntry[]} [classes]
+   * @param {boolean} [isOpen] whether each place of the output has classes of its own, such as a vocabulary: one is typed
    */
-  setLabels(labels, classes = labels.map((label) => ({ label }))) {
+  setLabels(labels, classes = labels.map((label) => ({ label })), isOpen = false) {
     this.known = classes;
+    this.isOpen = isOpen;
     this.groups = groupsOf(classes);
     this.groupOf = new Map(classes.map(({ label, group }) => [label, group]));
     this.rows = new Map(); // the same label may be of another group
     this.other.node.hidden = labels.length <= 2;
     this.whyNot.setClasses(classes);
-    this.other.input.placeholder = `type to find one of ${whole(labels.length)}`;
+    this.other.input.placeholder = isOpen ? "type one" : `type to find one of ${whole(labels.length)}`;
   }
 
   /**

@@ -36,7 +36,7 @@ const facts = (/** @type {Model} */ { details, device }) =>
  * @param {boolean} isClip whether it is asked with words in place of classes
  */
 function knows(labels, isClip) {
-  if (!labels.length) return isClip ? "any words will do" : "it gives features";
+  if (!labels.length) return isClip ? "any words will do" : "each place has classes or values of its own";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 

@@ -52,7 +52,8 @@ export class ClassPage {
   constructor(kind, page, { baseOf, makePlate, many = true }) {
     this.workbench = new Workbench(kind, {
       changed: (model, detail) => {
-        this.classes.setLabels(detail.labels ?? [], detail.classes);
+        const labels = detail.labels ?? [];
+        this.classes.setLabels(labels, detail.classes, Boolean(detail.details?.task) && !labels.length);
         this.compare.offer();
       },
       giving: (input, model) => page.giving?.(input, model),

@@ -9,10 +9,19 @@ import torch
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from tests.support.vocabularies import wordpiece
+from tests.support.vocabularies import byte_level, wordpiece
 
 # isort: split
-from transformers import BertConfig, BertForTokenClassification, Dinov2Config, Dinov2Model
+from tokenizers import processors
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForTokenClassification,
+    Dinov2Config,
+    Dinov2Model,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
 
 SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 TEXT = "the good movie, not a bad film"
@@ -34,3 +43,26 @@ def backbone() -> explainers.Model:
     torch.manual_seed(0)
     module = Dinov2Model(Dinov2Config(image_size=56, patch_size=14, mlp_ratio=2, **SIZE)).eval()
     return explainers.wrap(module, name="backbone", preprocess=Preprocessing(resize=(56, 56), fit="squash"), device="cpu")
+
+
+@cache
+def masked() -> explainers.Model:
+    """Says which word is at a mask."""
+    torch.manual_seed(0)
+    tokenizer = wordpiece(30)
+    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=64, max_position_embeddings=32, **SIZE)
+    return explainers.wrap(BertForMaskedLM(config).eval(), name="masked", tokenizer=tokenizer, device="cpu")
+
+
+@cache
+def writer() -> explainers.Model:
+    """Goes on with a text by four tokens, of whole words."""
+    torch.manual_seed(0)
+    tokenizer = byte_level(40)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    size: Any = {"n_positions": 40, "n_embd": 32, "n_layer": 2, "n_head": 2, "bos_token_id": 2, "eos_token_id": 3}
+    module: Any = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), initializer_range=0.3, **size)).eval()
+    module.generation_config.max_new_tokens = 4
+    with torch.no_grad():
+        module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
+    return explainers.wrap(module, name="writer", tokenizer=tokenizer, device="cpu")

@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
 
 import pytest
-import torch
 
-import explainers
 from tests.server.conftest import Check, Site, Sites
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.vocabularies import byte_level, wordpiece
-
-# isort: split
-from tokenizers import processors
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+from tests.support.task_models import masked, writer
 
 PROMPT = "a good film, not a bad movie"
-
-
-@cache
-def masked() -> explainers.Model:
-    torch.manual_seed(0)
-    tokenizer = wordpiece(30)
-    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32}
-    return explainers.wrap(BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **size)).eval(), name="masked", tokenizer=tokenizer)
-
-
-@cache
-def writer() -> explainers.Model:
-    torch.manual_seed(0)
-    tokenizer = byte_level(40)
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
-    size: Any = {"n_positions": 40, "n_embd": 32, "n_layer": 2, "n_head": 2, "bos_token_id": 2, "eos_token_id": 3}
-    module: Any = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), initializer_range=0.3, **size)).eval()
-    module.generation_config.max_new_tokens = 4
-    with torch.no_grad():
-        module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
-    return explainers.wrap(module, name="writer", tokenizer=tokenizer)
 
 
 @pytest.fixture

@@ -1,0 +1,64 @@
+"""The box "Place" of models that say which word comes: a word of an answer, and a word that is typed for a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+import explainers
+from server.jobs.model_source import ModelSource
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.serving import played
+from tests.browser.support.visit import Visit, visit
+from tests.server.support.turnstile import Gated
+from tests.support.task_models import masked, writer
+
+
+class TaskModel:
+    """A model that says which word comes, in the place of the model of texts."""
+
+    def __init__(self, make: Callable[[], explainers.Model]) -> None:
+        self.make = make
+
+    def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
+        return replace(self.make(), name=name) if name == "reviews-bert" else Gated().load(name, device)
+
+    def source(self) -> ModelSource:
+        return replace(Gated().source(), load=self.load)
+
+
+@pytest.fixture
+def desk(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    with played(tmp_path / "server", TaskModel(request.param), device="cpu") as address:
+        yield from visit(browser, address, 390)
+
+
+@pytest.mark.parametrize("desk", [writer], indirect=True)
+def test_a_word_of_the_answer_is_asked_about(desk: Visit) -> None:
+    first = desk.explained(model="reviews-bert", text="a good film, not a bad movie", methods=["attcat:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
+    choice = page.locator("#place")
+    expect(choice.locator(".asked-about b")).to_have_text(first["input"]["answer"].strip())
+    before = desk.id
+    choice.locator(".places button").nth(1).click()
+    desk.next_maps(before)
+    assert desk.document()["place"] == first["places"][1]
+    no_violation(page)
+
+
+@pytest.mark.parametrize("desk", [masked], indirect=True)
+def test_a_word_for_a_mask_is_typed(desk: Visit) -> None:
+    first = desk.explained(model="reviews-bert", text="the [MASK] film, not a [MASK] movie", methods=["attcat:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
+    page.get_by_role("button", name="Ask more").click()
+    before = desk.id
+    page.get_by_role("combobox", name="Another class").fill("movie")
+    page.get_by_role("combobox", name="Another class").press("Enter")
+    desk.next_maps(before)
+    document = desk.document()
+    assert ([target["label"] for target in document["targets"]], document["at"]) == (["movie"], first["at"])
