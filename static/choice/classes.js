@@ -181,7 +181,7 @@ export class Classes {
    * The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each.
    * @param {string[]} labels
    * @param {ClassEntry[]} [classes]
-   * @param {boolean} [isOpen] whether each place of the output has classes of its own, such as a vocabulary: one is typed
+   * @param {boolean} [isOpen] whether each place has classes of its own, such as a vocabulary: one is typed
    */
   setLabels(labels, classes = labels.map((label) => ({ label })), isOpen = false) {
     this.known = classes;
