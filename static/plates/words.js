@@ -247,10 +247,7 @@ export class WordPlate {
     this.#score();
   }
 
-  /**
-   * Lay the text out, a span a unit.
-   * @param {TextBase} base
-   */
+  /** @param {TextBase} base */
   lay({ text, units, windows = [] }) {
     let at = 0;
     /** @type {(string | Node)[]} */
@@ -275,7 +272,7 @@ export class WordPlate {
     this.reading.replaceChildren(...parts);
   }
 
-  /** What else is said of the map, once its scores are known. */
+  /** Of a molecule more. */
   tell() {}
 
   /**

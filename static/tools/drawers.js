@@ -63,7 +63,7 @@ const DRAWERS = [
     id: "pair",
     kinds: ["molecule"],
     title: "Beside a like molecule",
-    says: "Another molecule by the same method: what changes where one group does?",
+    says: "By the same method: what does one group change?",
     load: () => import("./pair.js"),
   },
   {
