@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import MoleculeReader, prepare_molecules, read_molecule, records_of_tensors
@@ -103,6 +104,23 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
     tensors = moved({"pixel_values": torch.stack([pixels for pixels, _ in cut])}, module)
     return Prepared(tensors, tuple(record for _, record in cut), (notes,) * len(cut))
+
+
+def prepare_clips(clip: ClipShape, module: nn.Module, recipe: Preprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:
+    """A batch of clips, each a strip of frames; a list is several clips."""
+    if isinstance(inputs, Mapping):
+        pixels = inputs.get("pixel_values")
+        if isinstance(pixels, Tensor) and pixels.dim() == 5:
+            if pixels.shape[1] != clip.frames:
+                raise ExplainerError(f"the model takes {clip.frames} frames, and these clips have {pixels.shape[1]}")
+            inputs = {**inputs, "pixel_values": clip.strip_of(pixels)}
+        return _image_tensors(module, inputs)
+    if recipe is None or recipe.size is None:
+        raise ExplainerError("how the frames of this model are prepared is not known; pass preprocess= to wrap, or send pixel_values")
+    pixels, records, said = zip(
+        *(clip.prepare(source, recipe) for source in (inputs if isinstance(inputs, list | tuple) else [inputs])), strict=True
+    )
+    return Prepared(moved({"pixel_values": torch.stack(pixels)}, module), records, tuple((*notes, *more) for more in said))
 
 
 def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared:

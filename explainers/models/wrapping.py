@@ -31,7 +31,15 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
-from explainers.models.preparing import Prompts, prepare_images, prepare_of_molecules, prepare_texts, prepare_windows, sample_molecule
+from explainers.models.preparing import (
+    Prompts,
+    prepare_clips,
+    prepare_images,
+    prepare_of_molecules,
+    prepare_texts,
+    prepare_windows,
+    sample_molecule,
+)
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 from explainers.models.tasks import Task, task_of
@@ -179,6 +187,7 @@ def wrap(
             "width": structure.width,
             "channels": lib.channels_of(module) if reads_images else None,
             "grid": layout_of(first).grid,
+            "frames": None if (clip := lib.clip_shape(module)) is None else clip.frames,
             "input": tuple(first["pixel_values"].shape[-2:]) if reads_images else None,
             "max_tokens": words.max_tokens if words else None,
             "classes": len(class_names) if class_names and meaning != "regression" else None,
@@ -251,13 +260,18 @@ def _preparer(
     if kind == "text":
         assert reader is not None
         return partial(prepare_texts, module, reader, counted)
-    return partial(prepare_images, module, recipe, notes)
+    clip = lib.clip_shape(module)
+    return partial(prepare_images if clip is None else partial(prepare_clips, clip), module, recipe, notes)
 
 
 def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None) -> tuple[int, int] | None:
-    """(height, width) of the images that the model is tried with; of one that takes what their proportions make of them, a square."""
+    """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
+    the strip of their frames.
+    """
     declared = lib.image_size(module, library)
-    return declared if recipe is None else recipe.size or declared or recipe.resize
+    size = declared if recipe is None else recipe.size or declared or recipe.resize
+    clip = lib.clip_shape(module)
+    return size if clip is None or size is None else (clip.frames * size[0], size[1])
 
 
 def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:

@@ -39,6 +39,7 @@ from explainers.records.targets import Contrast, Probability, ResolvedTarget, Ta
 from explainers.records.trace import MethodOutput, Trace
 from explainers.self_check.opening import model_of
 
+_PIXELS_OF_CLIPS = "Of a clip, the pixels of each patch are summed over the frames that one token is made of, and not shown one by one."
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
 
@@ -367,6 +368,10 @@ def _maps_of_samples(
         name, content = request.name, content_of(sample, trace.layout, len(values))
         notes_on_sink, notes_on_added = sink_notes(sample, values, request.method.signed), added_token_notes(values, trace.layout)
         notes_of_scores = tuple(notes_on_scores(values, content, sizes, trace.layout.grid is not None))
+        pixels = None if output.pixels is None else output.pixels[i].detach().float().cpu()
+        notes_on_pixels: tuple[str, ...] = ()
+        if pixels is not None and isinstance(sample, ImageInput) and trace.recording.model.details.get("frames"):
+            pixels, notes_on_pixels = None, (_PIXELS_OF_CLIPS,)
         attributions.append(
             Attribution(
                 method=request.spec,
@@ -388,12 +393,19 @@ def _maps_of_samples(
                 completeness_error=None if error is None else float(error[i]),
                 notes=tuple(
                     dict.fromkeys(
-                        [*trace.notes_on(i), *(output.notes[i] if output.notes else ()), *notes_of_scores, *notes_on_sink, *notes_on_added]
+                        [
+                            *trace.notes_on(i),
+                            *(output.notes[i] if output.notes else ()),
+                            *notes_of_scores,
+                            *notes_on_sink,
+                            *notes_on_added,
+                            *notes_on_pixels,
+                        ]
                     )
                 ),
                 seed_correlation=output.seed_correlations[i] if output.seed_correlations else None,
                 numerics=Numerics(sizes=sizes, notes=notes_of_scores),
-                pixels=None if output.pixels is None else output.pixels[i].detach().float().cpu(),
+                pixels=pixels,
                 image=sample if isinstance(sample, ImageInput) else None,
             )
         )

@@ -14,12 +14,14 @@ def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     A molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``.
 
     Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
-    values that were shown as black to white, where it has more than 8 bits.
+    values that were shown as black to white, where it has more than 8 bits; of a clip ``frames`` is how many lie below each other.
     """
     if isinstance(record, ImageInput):
         frame: dict[str, Any] = {} if record.frame is None else {"frame": list(record.frame)}
         if record.window is not None:
             frame["window"] = {"level": record.window.level, "width": record.window.width, "source": record.window.source}
+        if record.frames is not None:
+            frame["frames"] = record.frames
         size = {"width": record.width, "height": record.height}
         return {"kind": "image", **size, "crop": list(record.crop), "seen": list(record.seen), **frame}
     document: dict[str, Any] = {
@@ -49,7 +51,8 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
         return TextInput(document["text"], tokens, words, document.get("text_pair"), document.get("answer"))
     frame = document.get("frame")
     size = document["width"], document["height"]
-    return ImageInput(*size, tuple(document["crop"]), tuple(document["seen"]), frame=None if frame is None else tuple(frame))
+    shown = tuple(document["crop"]), tuple(document["seen"])
+    return ImageInput(*size, *shown, frame=None if frame is None else tuple(frame), frames=document.get("frames"))
 
 
 def _molecule_json(record: MoleculeInput) -> dict[str, Any]:

@@ -20,6 +20,7 @@ At = Literal["patches", "pixels"]
 PAPER, INK = (255, 254, 251), (28, 26, 21)
 FOR, AGAINST, STRENGTH = (194, 64, 42), (42, 98, 168), (134, 48, 138)  # under words, as on the page in daylight
 OPACITY = 0.8
+FRAMES_IN_A_ROW = 4
 MIX = 0.48  # of a word's ground at full score
 
 
@@ -47,7 +48,22 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
     picture = record.pixels
     if picture is None:
         raise ExplainerError("There is no picture to draw on: tensors were explained. Explain an image, or use the scores.")
+    if record.frames is not None:
+        return _over_frames(picture, scores, attribution.signed, size, record.frames)
     return lay_over(picture, scores, attribution.signed, size, resample)
+
+
+def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, frames: int) -> Image.Image:
+    """The frames of a clip beside each other, some in a row, all on one scale; ``strip`` and ``scores`` have them below each other."""
+    across, ends = min(frames, FRAMES_IN_A_ROW), scale_ends(scores, signed)
+    height = strip.height // frames
+    pictures = [strip.crop((0, i * height, strip.width, (i + 1) * height)) for i in range(frames)]
+    drawn = [lay_over(p, part, signed, size // across, ends=ends) for p, part in zip(pictures, np.split(scores, frames), strict=True)]
+    wide, tall = drawn[0].width + 2, drawn[0].height + 2
+    canvas = Image.new("RGB", (across * wide - 2, -(-frames // across) * tall - 2), PAPER)
+    for i, frame in enumerate(drawn):
+        canvas.paste(frame, (i % across * wide, i // across * tall))
+    return canvas
 
 
 def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.Image:
@@ -60,15 +76,20 @@ def map_picture(scores: NDArray[np.float32], signed: bool, size: int) -> Image.I
 
 
 def lay_over(
-    picture: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, resample: Image.Resampling = Image.Resampling.BILINEAR
+    picture: Image.Image,
+    scores: NDArray[np.float32],
+    signed: bool,
+    size: int,
+    resample: Image.Resampling = Image.Resampling.BILINEAR,
+    ends: tuple[float, float] | None = None,
 ) -> Image.Image:
-    """Scores (rows, columns) over a picture in grey, ``size`` pixels along its longer side."""
+    """Scores (rows, columns) over a picture in grey, ``size`` pixels along its longer side; ``ends`` of a scale that others share."""
     factor = size / max(picture.size)
     width, height = (max(1, round(side * factor)) for side in picture.size)
     # enlarged pixels stay squares: what the model could not see is not made up
     base = _grey(picture.resize((width, height), Image.Resampling.NEAREST if factor > 1 else Image.Resampling.LANCZOS))
     enlarged_scores = np.asarray(Image.fromarray(scores).resize((width, height), resample))
-    ends = scale_ends(scores, signed)
+    ends = scale_ends(scores, signed) if ends is None else ends
     rgba = colours(normalise(enlarged_scores, ends, signed), is_two_sided(ends, signed))
     cover = OPACITY * rgba[..., 3:]
     return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))

@@ -156,6 +156,8 @@ def the_input(args: argparse.Namespace) -> Input:
     if args.image is not None:
         if args.text_pair is not None:
             raise CommandError("--text-pair is the second of two texts: give --text or --text-file in place of an image")
+        if args.image.is_dir() and args.model is not None:
+            return Path(args.image)  # the frames of a clip, where the model takes clips
         if args.image.is_dir():
             raise CommandError(f"{args.image} is a folder: give an image file; 'vitrine summarise' takes folders")
         if not args.image.is_file():
@@ -237,6 +239,8 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
     if is_molecule != (model.kind == "molecule"):
         send = "choose a model that reads molecules, such as molecules" if is_molecule else "give --molecule SMILES"
         raise CommandError(f"{model.name} reads {'no molecules' if is_molecule else 'molecules'}: {send}")
+    if args.image is not None and args.image.is_dir() and not model.details.get("frames"):
+        raise CommandError(f"{args.image} is a folder: give an image file; 'vitrine summarise' takes folders")
     if model.kind in ("image", "clip") and args.image is None:
         raise CommandError(f"{model.name} looks at images: give an image file in place of a text")
     if model.kind == "clip" and not args.prompt:

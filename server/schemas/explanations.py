@@ -77,6 +77,7 @@ class ImageInput(Schema):
     crop: Box = Field(description="What was seen of the upright original.")
     seen: tuple[int, int] = Field(description="Columns and rows of pixels that the model saw.")
     frame: Box = absent("The part that was asked for.")
+    frames: int = absent("Of a clip, how many frames lie below each other; the grid of a map has the rows of each in turn.")
     window: GreyWindow = absent()
     sha256: str = absent("Of the upload.")
 

@@ -572,6 +572,8 @@ export interface ImageInput {
   seen: [number, number];
   /** The part that was asked for. */
   frame?: [number, number, number, number];
+  /** Of a clip, how many frames lie below each other; the grid of a map has the rows of each in turn. */
+  frames?: number;
   window?: GreyWindow;
   /** Of the upload. */
   sha256?: string;

@@ -50,8 +50,19 @@ class Crop:
             )
 
 
+@dataclass(frozen=True)
+class Clip:
+    """Pictures in the order of time, which a model of clips is shown as one input: a list alone would be several inputs.
+
+    frames  PIL images or their paths; a path of a folder of frames (in the order of their names) or of an animation; an animated PIL image;
+            an array (frames, height, width, 3) or (frames, 3, height, width) of 0 to 255
+    """
+
+    frames: Sequence[Image.Image | Path | str] | Image.Image | Path | str | NDArray[Any] | Tensor = field(repr=False)
+
+
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Single = Image.Image | Path | str | Crop | WindowedPicture | TextPair | NDArray[Any]
+Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
 
 
@@ -66,6 +77,7 @@ class ImageInput:
     pixels: Image.Image | None = field(default=None, repr=False, compare=False)  # RGB, of the size ``seen``: what became the tensor, before
     # it was normalised; None when tensors were passed
     frame: tuple[int, int, int, int] | None = None  # the part that was asked for, where it was a :class:`Crop`
+    frames: int | None = None  # of a clip, how many lie below each other in ``pixels``: one for each row of maps in time
     window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
+from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
 from explainers.models.inputs.types import ModelKind, Side
 from explainers.models.libraries import openclip
@@ -144,6 +145,8 @@ def taken_by(module: nn.Module) -> frozenset[str]:
 def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
     pixels = tensors.get("pixel_values")
+    if pixels is not None and (clip := clip_shape(module)) is not None:
+        return {**tensors, "pixel_values": clip.clips_of(pixels)}
     if pixels is None or "spatial_shapes" not in takes:
         return tensors
     side = vision_config(module).patch_size
@@ -153,6 +156,24 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
     shapes = torch.tensor([[rows, columns]] * len(pixels), device=pixels.device)
     mask = torch.ones(len(pixels), rows * columns, dtype=torch.int64, device=pixels.device)
     return {**tensors, "pixel_values": patches, "spatial_shapes": shapes, "pixel_attention_mask": mask}
+
+
+def clip_shape(module: nn.Module) -> ClipShape | None:
+    """What a model of clips takes (VideoMAE, ViViT), by its configuration; None for another one. Raises ExplainerError for one whose tokens
+    are of one frame each (TimeSformer): its blocks turn them between time and space.
+    """
+    config: Any = getattr(module, "config", None)
+    tubelet, frames = getattr(config, "tubelet_size", None), getattr(config, "num_frames", None)
+    if tubelet is None and type(module).__name__.endswith("ForVideoClassification"):
+        raise ExplainerError(
+            f"{type(module).__name__} has no tokens of a few frames each (tubelets), in the order of time: VideoMAE and ViViT can be "
+            "explained"
+        )
+    if tubelet is None or not isinstance(frames, int):
+        return None
+    if isinstance(tubelet, int):
+        return ClipShape(frames, tubelet, config.patch_size)
+    return ClipShape(frames, int(tubelet[0]), int(tubelet[1]))
 
 
 def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
-from explainers.models.libraries.recognition import vision_config
+from explainers.models.libraries.recognition import clip_shape, vision_config
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
 from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass
@@ -63,6 +63,10 @@ def image_layout(
         )
     if not 1 / 3 < (height * columns) / (width * rows or 1) < 3:  # no map, or one of groups of tokens: no patch is so long
         rows, columns = _grid(module, structure.tokens - prefix - after, (height, width))
+    if clip_shape(module) is not None and not covers_image(
+        module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
+    ):
+        raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
     patch = (height / rows, width / columns)
 
     @cache
@@ -128,7 +132,8 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, 
         declared = getattr(part, "grid_size", None)
         if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:
             return int(declared[0]), int(declared[1])
-    sides = getattr(vision_config(module), "patch_size", None)
+    clip = clip_shape(module)
+    sides = getattr(vision_config(module), "patch_size", None) if clip is None else (clip.tubelet * clip.patch, clip.patch)
     patch = (sides, sides) if isinstance(sides, int) else sides
     square = math.sqrt(size[0] * size[1] / patches)  # a later stage has larger patches than the first
     for down, across in ([tuple(patch)] if patch and len(patch) == 2 else []) + [(square, square)]:
