@@ -42,13 +42,15 @@ export function segment(view, key, legend, choices, className = "seg") {
  * @returns {HTMLLabelElement}
  */
 export function slider(view, key, text, { max = 100, step = 5 } = {}) {
-  const output = el("output", {}, `${view.value[key]}\u2009%`);
-  const move = (/** @type {any} */ event) => {
-    output.textContent = `${event.target.value}\u2009%`;
-    view.set({ [key]: Number(event.target.value) });
-  };
+  const output = el("output", {});
+  const move = (/** @type {any} */ event) => view.set({ [key]: Number(event.target.value) });
   const input = el("input", { type: "range", min: 0, max, step, "aria-label": text, on: { input: move } });
-  input.value = view.value[key];
+  const show = () => {
+    input.value = view.value[key];
+    output.textContent = `${view.value[key]}\u2009%`;
+  };
+  show();
+  view.follow((now, before) => now[key] !== before[key] && show());
   return el("label", { class: "slide" }, text, input, output);
 }
 

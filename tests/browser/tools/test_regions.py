@@ -144,6 +144,7 @@ def test_the_regions_of_forward_passes_alone_come_first(desk: Visit) -> None:
     expect(painting.get_by_label("By the maps of")).to_have_value("maskclip")
     expect(painting).to_contain_text("cosine of each patch with each prompt")
     assert desk.query["regions"] == ["maskclip"]
+    expect(painting.get_by_label("None below")).to_have_value("40")
     check_shares(desk, desk.document(), "maskclip", 0.4)  # cosines are above zero almost everywhere
     before = desk.id
     desk.page.get_by_role("textbox", name="Prompt").last.fill("a photo of a spoon")
