@@ -43,7 +43,9 @@ def add(commands: Commands) -> None:
 def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> None:
     """Declare what is explained, by which model, and with which methods; only pictures where ``takes_texts`` is False."""
     parser.set_defaults(takes_texts=takes_texts, text=None, text_file=None, text_pair=None, molecule=None, side=None, long_texts="windows")
-    parser.add_argument("image", metavar="IMAGE", nargs="?", type=Path, help="an image file")
+    parser.add_argument(
+        "image", metavar="IMAGE", nargs="?", type=Path, help="an image file; for a model of clips a folder of frames or an animation"
+    )
     parser.add_argument(
         "--crop",
         metavar="X0,Y0,X1,Y1",
