@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explainers.errors import ExplainerError
 
 if TYPE_CHECKING:
     from explainers.datasets import Dataset
@@ -31,6 +30,7 @@ def read_source(which: str, limit: int) -> tuple[str, Pictures]:
     from PIL import Image
 
     from explainers.datasets import DATASETS, open_dataset
+    from explainers.errors import ExplainerError
 
     folder = Path(which)
     if folder.is_dir():
