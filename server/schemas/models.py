@@ -41,6 +41,7 @@ class ModelDetails(Schema):
     heads: int | None = absent("null where the model does not say.")
     width: int | None = absent("Of the residual stream.")
     channels: int | None = absent("Of a picture.")
+    frames: int | None = absent("Of a clip; a picture and a text have none.")
     grid: Grid | None = absent("Rows and columns of patches; a text has none.")
     input: tuple[int, int] | None = absent("Height and width in pixels; a text has none.")
     max_tokens: int | None = absent("Of a text.")

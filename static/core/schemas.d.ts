@@ -985,6 +985,8 @@ export interface ModelDetails {
   width?: number | null;
   /** Of a picture. */
   channels?: number | null;
+  /** Of a clip; a picture and a text have none. */
+  frames?: number | null;
   /** Rows and columns of patches; a text has none. */
   grid?: [number, number] | null;
   /** Height and width in pixels; a text has none. */
