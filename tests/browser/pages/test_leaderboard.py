@@ -305,7 +305,7 @@ def test_a_run_is_begun_watched_stopped_and_gone_on_with(measured: tuple[Visit, 
     form, run = page.locator("#wanted"), page.locator("#run-list li")
     expect(form.get_by_label("Segmentation AP")).to_be_checked()
     form.get_by_label("Model", exact=True).select_option("scenes-vit")
-    form.get_by_label("As in").select_option("chefer-table1-2")
+    form.get_by_label("As in", exact=True).select_option("chefer-table1-2")
     expect(form.get_by_label("Explained class")).to_have_value("gold")
     expect(form.get_by_label("Pictures")).to_have_value("squashed")
     assert "transformer_attribution?start_layer=1" in form.get_by_label("Specs of these methods").input_value()

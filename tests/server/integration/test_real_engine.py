@@ -329,7 +329,7 @@ def test_the_samples_that_ship() -> None:
     """Each names a model of the catalogue and has what its page needs."""
     samples = read_samples(sample_folders())
     kinds = {entry.name: entry.kind for entry in CATALOGUE if entry.embedded}
-    assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text"}
+    assert {sample.entry["kind"] for sample in samples.values()} == {"image", "clip", "text", "molecule"}
     for sample in samples.values():
         assert kinds[sample.entry["model"]] == sample.entry["kind"]
         if sample.image is None:
