@@ -15,7 +15,7 @@ const HINTS = {
   words: "Press another word to ask about that.",
   patches: "Hold a patch of a map to ask about that patch, or choose:",
   boxes: "Press another box in the picture, or in the list.",
-  region: "Choose what the model sees in the picture, or write a region of your own.",
+  region: "Draw over the picture to ask about that part of it, or choose what the model sees:",
   list: "Choose another place:",
 };
 const LISTED = 12; // rows in sight; the others are behind a scroll
@@ -78,7 +78,8 @@ export class PlaceChoice {
       this.reference,
     );
     before.before(this.node);
-    this.boxes = el("div", { class: "boxes" });
+    this.boxes = el("div", { class: "place-boxes" });
+    this.drawing = drawingSheet((region) => this.#ask(region));
     workbench.focus.follow(() => this.#offerHeld());
   }
 
@@ -90,6 +91,7 @@ export class PlaceChoice {
     const { place } = info;
     this.node.hidden = !place;
     this.boxes.remove();
+    this.drawing.remove();
     if (!place) return;
     const { place_control: control = "list", places_are: placesAre } = this.workbench.modelInfo?.detail.details ?? {};
     const places = info.places ?? [];
@@ -97,7 +99,7 @@ export class PlaceChoice {
     this.grid = undefined;
     this.heading.replaceChildren("Asked about ", el("b", {}, place.label));
     this.hint.textContent = HINTS[control];
-    this.list.className = `places ${control}`;
+    this.list.className = `places of-${control}`;
     this.list.style.setProperty("--rows", String(LISTED));
     this.list.replaceChildren(...places.map((each) => this.#button(each, place)));
     this.input.value = place.at;
@@ -108,6 +110,7 @@ export class PlaceChoice {
       this.boxes.replaceChildren(...boxes.map((each) => this.#box(each, place)));
       document.querySelector("#picture .region")?.append(this.boxes);
     }
+    if (control === "region") document.querySelector("#picture .region")?.append(this.drawing);
     this.#offerHeld();
   }
 
@@ -185,4 +188,51 @@ export class PlaceChoice {
     const [reference] = this.file.files ?? [];
     if (reference) void this.workbench.ask({ at: "similar", reference, targets: { target: null } });
   }
+}
+
+const LEAST = 0.01; // of a side of the picture: less was no drawing
+
+/**
+ * A sheet over the picture on which a rectangle is drawn; `onDraw` is called with the region as it is asked about.
+ * @param {(region: string) => void} onDraw
+ */
+function drawingSheet(onDraw) {
+  const frame = el("div", { class: "drawn", hidden: true });
+  const sheet = el("div", { class: "drawing" }, frame);
+  /** @type {number[] | null} */
+  let from = null;
+  /** @param {PointerEvent} event */
+  const share = (event) => {
+    const { left, top, width, height } = sheet.getBoundingClientRect();
+    const inside = (/** @type {number} */ value) => Math.min(1, Math.max(0, value));
+    return [inside((event.clientX - left) / width), inside((event.clientY - top) / height)];
+  };
+  /**
+   * x0, y0, x1, y1 from where the drawing began to the pointer.
+   * @param {number[]} start
+   * @param {PointerEvent} event
+   */
+  const boxTo = ([x, y], event) => {
+    const [toX, toY] = share(event);
+    return [Math.min(x, toX), Math.min(y, toY), Math.max(x, toX), Math.max(y, toY)];
+  };
+  sheet.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    from = share(event);
+    sheet.setPointerCapture(event.pointerId);
+  });
+  sheet.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const [x0, y0, x1, y1] = boxTo(from, event).map((value) => 100 * value);
+    frame.hidden = false;
+    Object.assign(frame.style, { left: `${x0}%`, top: `${y0}%`, width: `${x1 - x0}%`, height: `${y1 - y0}%` });
+  });
+  sheet.addEventListener("pointerup", (event) => {
+    if (!from) return;
+    const [x0, y0, x1, y1] = boxTo(from, event);
+    from = null;
+    if (x1 - x0 < LEAST || y1 - y0 < LEAST) return void (frame.hidden = true);
+    onDraw(`region:${[x0, y0, x1, y1].map((value) => value.toFixed(3)).join(",")}`);
+  });
+  return sheet;
 }

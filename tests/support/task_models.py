@@ -14,6 +14,8 @@ from tests.support.vocabularies import byte_level, wordpiece
 # isort: split
 from tokenizers import processors
 from transformers import (
+    BeitConfig,
+    BeitForSemanticSegmentation,
     BertConfig,
     BertForMaskedLM,
     BertForTokenClassification,
@@ -21,6 +23,8 @@ from transformers import (
     Dinov2Model,
     GPT2Config,
     GPT2LMHeadModel,
+    YolosConfig,
+    YolosForObjectDetection,
 )
 
 SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -66,3 +70,26 @@ def writer() -> explainers.Model:
     with torch.no_grad():
         module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
     return explainers.wrap(module, name="writer", tokenizer=tokenizer, device="cpu")
+
+
+@cache
+def detector() -> explainers.Model:
+    """Five boxes in a picture of 64 x 64 pixels."""
+    torch.manual_seed(3)
+    config = YolosConfig(intermediate_size=64, image_size=[64, 64], num_detection_tokens=5, id2label={0: "dog", 1: "cat"}, **SIZE)
+    module = YolosForObjectDetection(config).eval()
+    for name, parameter in module.named_parameters():
+        if parameter.dim() > 1 or name.endswith("detection_tokens"):
+            torch.nn.init.normal_(parameter, std=0.3)  # so that boxes differ
+    return explainers.wrap(module, name="boxes", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")
+
+
+@cache
+def segmenter() -> explainers.Model:
+    """Four classes for the pixels of a picture of 64 x 64."""
+    torch.manual_seed(0)
+    labels = {0: "background", 1: "dog", 2: "grass", 3: "sky"}
+    size = {**SIZE, "num_hidden_layers": 4, "intermediate_size": 64, "image_size": 64}
+    config = BeitConfig(**size, out_indices=[1, 2, 3, 4], use_relative_position_bias=True, id2label=labels)
+    module = BeitForSemanticSegmentation(config).eval()
+    return explainers.wrap(module, name="regions", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,33 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import explainers
+from explainers.models.catalogue import CatalogueEntry
 from server.jobs.model_source import ModelSource
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
-from tests.server.support.turnstile import Gated
-from tests.support.task_models import TEXT, backbone, token_classifier
+from tests.server.support.tiny_models import make_tiny
+from tests.support.task_models import TEXT, backbone, detector, segmenter, token_classifier
+
+MAKES = {
+    "scenes-vit": ("image", backbone),
+    "reviews-bert": ("text", token_classifier),
+    "clip": ("clip", partial(make_tiny, "clip")),
+    "boxes": ("image", detector),
+    "regions": ("image", segmenter),
+}
 
 
 class TaskModels:
-    """A token classifier in the place of the model of texts, and a backbone in that of the model of pictures."""
+    """Models with a task."""
 
     def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
-        makes = {"scenes-vit": backbone, "reviews-bert": token_classifier}
-        return replace(makes[name](), name=name) if name in makes else Gated().load(name, device)
+        return replace(MAKES[name][1](), name=name)
 
     def source(self) -> ModelSource:
-        return replace(Gated().source(), load=self.load)
+        catalogue: Any = [CatalogueEntry(name, kind, name, "", True, "") for name, (kind, _) in MAKES.items()]  # type: ignore[arg-type]
+        return ModelSource(catalogue, self.load)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +105,48 @@ def test_a_patch_that_is_held_is_asked_about_and_a_picture_compared(desk: Visit,
     no_violation(page)
 
 
-def test_a_classifier_has_no_such_box(desk: Visit) -> None:
-    first = desk.explained(model="clip", image=png(), prompt="a dog", methods=["random"])
-    page = desk.open(f"/prompt?id={first['id']}")
-    expect(page.locator("#place")).to_have_count(0)
+def test_a_box_is_pressed_in_the_picture(desk: Visit) -> None:
+    first = desk.explained(png(size=(64, 64)), model="boxes", methods=["fullgrad_plus:libra", "random"])
+    page = desk.open(f"/image?id={first['id']}")
+    boxes = page.locator("#picture .box")
+    expect(boxes).to_have_count(len(first["places"]))
+    other = next(i for i, place in enumerate(first["places"]) if place["at"] != first["at"])
+    x0, y0, *_ = first["places"][other]["box"]
+    region, drawn = page.locator("#picture .place-boxes").bounding_box(), boxes.nth(other).bounding_box()
+    assert region is not None
+    assert drawn is not None
+    assert drawn["x"] == pytest.approx(region["x"] + max(0, x0) * region["width"], abs=2)
+    assert drawn["y"] == pytest.approx(region["y"] + max(0, y0) * region["height"], abs=2)
+    before = desk.id
+    boxes.nth(other).dispatch_event("click")  # boxes of a random model lie over each other
+    desk.next_maps(before)
+    assert desk.document()["at"] == first["places"][other]["at"]
+    no_violation(page)
+
+
+def test_a_region_is_drawn_over_the_picture(desk: Visit) -> None:
+    first = desk.explained(png(size=(64, 64)), model="regions", methods=["fullgrad_plus:libra", "random"])
+    page = desk.open(f"/image?id={first['id']}")
+    expect(page.locator("#place .places button")).to_have_count(len(first["places"]))
+    sheet = page.locator("#picture .drawing")
+    sheet.scroll_into_view_if_needed()
+    box = sheet.bounding_box()
+    assert box is not None
+    before = desk.id
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 0.5 * box["height"], steps=3)
+    page.mouse.up()
+    desk.next_maps(before)
+    shares = [float(share) for share in desk.document()["at"].removeprefix("region:").split(",")]
+    assert shares == pytest.approx([0.25, 0.25, 0.75, 0.5], abs=0.02)
+
+
+def test_the_nearest_kinds_are_a_button(desk: Visit) -> None:
+    first = desk.explained(png(size=(64, 64)), model="regions", target="dog", methods=["fullgrad_plus:libra", "random"])
+    page = desk.open(f"/image?id={first['id']}")
+    page.locator("#why summary").click()
+    before = desk.id
+    page.get_by_role("button", name="against its nearest kinds").click()
+    desk.next_maps(before)
+    assert desk.document()["targets"][0]["label"] == "dog (against its nearest kinds)"
