@@ -30,7 +30,7 @@ import { wayPicture } from "./wayback.js";
 /** @type {{[kind: string]: string}} */
 const PAGES = { image: "/image", clip: "/prompt", text: "/text", molecule: "/molecule" };
 /** @type {{[kind: string]: string}} */
-const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review" };
+const NAMES = { image: "a picture", clip: "a picture and a prompt", text: "a review", molecule: "a molecule" };
 const SIDE = 448; // pixels of the grey base
 const readout = byId("main").dataset.readout;
 const stores = {

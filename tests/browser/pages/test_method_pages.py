@@ -98,7 +98,7 @@ def test_another_model_takes_the_place_of_one_that_is_not_loaded(desk: Visit) ->
     assert document["model"] == "scenes-vit"
     assert shown_range(document["maps"][0]) in page.locator(".facts").inner_text()
     expect(page.locator("#against li")).to_have_text(
-        [re.compile("^Not on a picture and a prompt: No model"), re.compile("^Not on a review: No model")]
+        [re.compile(f"^Not on {name}: No model") for name in ("a picture and a prompt", "a review", "a molecule")]
     )
 
 

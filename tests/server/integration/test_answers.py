@@ -53,6 +53,14 @@ def posted(site: Site, path: str, **body: Any) -> Any:
     return answer.json()
 
 
+def ask_about_prompts(site: Site, of: str) -> None:
+    """Ask all that is asked of a picture and its prompts alone."""
+    posted(site, f"{of}/interactions")
+    posted(site, f"{of}/faithful-interactions", budget=16, parts=2)
+    posted(site, f"{of}/similarity")
+    posted(site, f"{of}/without-head", block=0, head=0)
+
+
 def measure(site: Site) -> None:
     """Ask all that is asked of runs."""
     site.get("/api/runs/choices?model=scenes-vit&dataset=scenes")
@@ -111,8 +119,10 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
         posted(site, f"{of}/layers", quantity=quantity, block=0)
     posted(site, f"{root[text['id']]}/layers", token=2)
     posted(site, f"{of}/contributions", method="fullgrad_plus:libra")
-    posted(site, f"{root[prompts['id']]}/interactions")
     posted(site, f"{root[text['id']]}/alike", other=other["id"])
+    ask_about_prompts(site, root[prompts["id"]])
+    posted(site, f"{of}/registers")
+    posted(site, f"{of}/patch-similarity", patch=3)
     for path in ("deletion-test", "perturbations"):
         posted(site, f"{of}/{path}", fractions=[0, 0.5, 1])
     posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})
