@@ -14,7 +14,7 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
 from explainers.models.structure.hooks import hooked, in_this_thread
-from explainers.models.tasks.features import COMPONENTS, REFERENCE, Features, principal_components
+from explainers.models.tasks.features import COMPONENTS, Features, principal_components, without_reference
 from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def patch_similarity(model: Any, inputs: Input | Prepared) -> PatchSimilarity:
     if opened.kind == "text":
         raise ExplainerError(f"{opened.name} reads texts: patches are compared in pictures.")
     if isinstance(inputs, dict):
-        inputs = {name: tensor for name, tensor in inputs.items() if name != REFERENCE}
+        inputs = without_reference(inputs)
     prepared = inputs if isinstance(inputs, Prepared) else opened.prepare(inputs)
     if len(prepared) != 1:
         raise ExplainerError(f"The patches of one picture are compared, and {len(prepared)} were sent.")

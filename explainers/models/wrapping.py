@@ -43,7 +43,7 @@ from explainers.models.preparing import (
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 from explainers.models.tasks import Task, task_of
-from explainers.models.tasks.features import REFERENCE
+from explainers.models.tasks.features import without_reference
 from explainers.models.tasks.several_heads import SeveralHeads
 
 
@@ -221,7 +221,7 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
 
 def _without_reference(forward: lib.RawForward) -> lib.RawForward:
     """The same, of tensors among which is what the features are compared with."""
-    return lambda tensors: forward({name: tensor for name, tensor in tensors.items() if name != REFERENCE})
+    return lambda tensors: forward(without_reference(tensors))
 
 
 def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:

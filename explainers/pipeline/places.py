@@ -15,7 +15,7 @@ from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
-from explainers.models.tasks.features import REFERENCE, Features
+from explainers.models.tasks.features import REFERENCE, Features, without_reference
 
 
 def singles_of(model: Model, inputs: Any) -> list[Any]:
@@ -35,7 +35,7 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
     ``reference`` is a second input, of whose features the place ``similar`` is the similarity. Raises ExplainerError for a place that
     there is not, and for a reference to a model that has a head.
     """
-    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(_without_reference(inputs))
+    prepared = inputs if isinstance(inputs, Prepared) else model.prepare(without_reference(inputs) if isinstance(inputs, dict) else inputs)
     if isinstance(inputs, dict) and REFERENCE in inputs:
         prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: inputs[REFERENCE].to(model.device)})
     if reference is not None:
@@ -45,10 +45,6 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
             features = model.task.pooled(model.raw_forward(model.prepare(reference).tensors))
         prepared = replace(prepared, tensors={**prepared.tensors, REFERENCE: features.detach()})
     return model.at(at, prepared), prepared
-
-
-def _without_reference(inputs: Any) -> Any:
-    return {name: tensor for name, tensor in inputs.items() if name != REFERENCE} if isinstance(inputs, dict) else inputs
 
 
 def runnable(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:

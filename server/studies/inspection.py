@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import explainers
-from explainers.models.tasks.features import REFERENCE
+from explainers.models.tasks.features import without_reference
 from explainers.records.outliers import outlier_patches
 from explainers.records.targets import target_from_json
 from server.http.problems import Problem
@@ -25,7 +25,7 @@ def question(subject: Subject, label: str | None) -> dict[str, Any]:
         detail = f"This text was read in {len(subject.document['windows'])} windows, and this looks inside the model at one text at a time."
         raise Problem(422, "read-in-windows", detail, send="Explain a part of the text that the model takes whole, and ask for that.")
     clip = subject.model.kind == "clip"
-    inputs = {name: tensor for name, tensor in subject.tensors.items() if name == "pixel_values" or (not clip and name != REFERENCE)}
+    inputs = {"pixel_values": subject.tensors["pixel_values"]} if clip else without_reference(subject.tensors)
     return {
         "model": subject.model,
         "inputs": inputs,

@@ -6,7 +6,7 @@ What is compared with is held constant: it is a vector, as the weights of a clas
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -188,6 +188,11 @@ class Features(Task):
         if self._library == "timm":
             return getattr(self._module, "global_pool", "token") in ("token", "")
         return True
+
+
+def without_reference(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """What the module itself is given: the tensors but for what its features are compared with."""
+    return {name: tensor for name, tensor in tensors.items() if name != REFERENCE}
 
 
 def tensor_named(module: nn.Module, part: str) -> bool:
