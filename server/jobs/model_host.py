@@ -14,6 +14,7 @@ from safetensors.torch import save
 from explainers import explain
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Crop, TextPair
+from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable
 from explainers.records.session import Cancelled
@@ -116,14 +117,16 @@ class ModelHost:
         model = self._models[name]
 
         def work() -> None:
-            specs, note = calls.left(), None
+            place_model, specs, note = model, calls.left(), None
             source: Any = source_of(question, self.settings)
-            reference = reference_of(question, self.settings)
-            if model.task is not None and not question.methods:
-                place_model, source = ask_at(model, source, question.at, reference)
+            how: dict[str, Any] = {option: getattr(question, option) for option in ExplainOptions.model_fields}
+            how["reference"] = reference_of(question, self.settings)
+            if model.task is not None and not question.methods:  # the place is looked for once, for what can run there and for its maps
+                view = view_of(model, how.pop("outlier_tokens"))
+                place_model, source = ask_at(view, source, how.pop("at"), how.pop("reference"))
                 specs, note = runnable(specs, place_model, source)
             explain(
-                model,
+                place_model,
                 source,
                 targets,
                 specs,
@@ -131,8 +134,7 @@ class ModelHost:
                 cancelled=self._fitting_threads(model, calls.cancelled),
                 next_method=calls.next_method,
                 side=question.side,
-                reference=reference,
-                **{option: getattr(question, option) for option in ExplainOptions.model_fields},
+                **how,
             )
 
         with _problems("explanation", "cannot-explain"):
