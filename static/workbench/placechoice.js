@@ -18,7 +18,6 @@ const HINTS = {
   region: "Draw over the picture to ask about that part of it, or choose what the model sees:",
   list: "Choose another place:",
 };
-const LISTED = 12; // rows in sight; the others are behind a scroll
 
 /** The place that is asked about, and the way to others. */
 export class PlaceChoice {
@@ -100,7 +99,6 @@ export class PlaceChoice {
     this.heading.replaceChildren("Asked about ", el("b", {}, place.label));
     this.hint.textContent = HINTS[control];
     this.list.className = `places of-${control}`;
-    this.list.style.setProperty("--rows", String(LISTED));
     this.list.replaceChildren(...places.map((each) => this.#button(each, place)));
     this.input.value = place.at;
     this.input.title = placesAre ? `Send ${placesAre}` : "";
