@@ -42,6 +42,11 @@ def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     return class_answers(whole, target)[:, None] - class_answers(answers, target)
 
 
+def mean_height(curves: Tensor) -> Tensor:
+    """The area (B,) under curves (B, steps) over even steps from 0 to 1, by the trapezoid rule."""
+    return torch.trapezoid(curves, dx=1 / (curves.shape[1] - 1), dim=1)
+
+
 def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """The mean logarithm of the class's probability over that in the whole input, (B,)."""
     before, after = class_answers(whole, target).clamp(min=SMALLEST), class_answers(answers, target).clamp(min=SMALLEST)
@@ -227,7 +232,7 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
 
     The published code also replaces special tokens; here they stay.
     """
-    return torch.trapezoid(class_answers(inserted, gold), dx=1 / (inserted.shape[1] - 1), dim=1)
+    return mean_height(class_answers(inserted, gold))
 
 
 @metric(
@@ -248,7 +253,7 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     The published code also replaces special tokens; here they stay: ``au_mse_special`` is as that code has it.
     """
     squares = (pruned.double() - logits.double()[:, None]).square().sum(-1)
-    return torch.trapezoid(squares, dx=1 / (squares.shape[1] - 1), dim=1)
+    return mean_height(squares)
 
 
 @metric(

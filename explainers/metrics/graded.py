@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.metrics.faithfulness import ALL_TENTHS, class_answers
+from explainers.metrics.faithfulness import ALL_TENTHS, class_answers, mean_height
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.metrics.registry import RemovalCurve, metric
 from explainers.papers import AVERAGE_DROP, LEAVE_ONE_OUT, MDA, SOFT
@@ -101,10 +101,6 @@ def alignment_scores(response: Tensor, density: Tensor, *, rises: bool) -> Tenso
     return (curve - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny)
 
 
-def _mean_height(curve: Tensor) -> Tensor:
-    return torch.trapezoid(curve, dx=1 / (curve.shape[1] - 1), dim=1)
-
-
 @metric(
     "mas_insertion",
     title="MAS insertion",
@@ -118,7 +114,7 @@ def mas_insertion(inserted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
     from the share of the scores that is used. A map does well whose scores are as large as what their tokens do.
     """
     response = responses(class_answers(inserted, target), rises=True)
-    return _mean_height(alignment_scores(response, used_shares(scores, response.shape[1]), rises=True))
+    return mean_height(alignment_scores(response, used_shares(scores, response.shape[1]), rises=True))
 
 
 @metric(
@@ -134,7 +130,7 @@ def mas_deletion(deleted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
     from the share of the scores that is not used yet.
     """
     response = responses(class_answers(deleted, target), rises=False)
-    return _mean_height(alignment_scores(response, 1 - used_shares(scores, response.shape[1]), rises=False))
+    return mean_height(alignment_scores(response, 1 - used_shares(scores, response.shape[1]), rises=False))
 
 
 @metric(
