@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import TextInput
 from explainers.models.tasks import GeneratedAnswer
+from explainers.models.tasks.generated_answer import WORD
 from explainers.pipeline.explain import explain
 from explainers.pipeline.places import ask_at
 from explainers.rendering.plain import align
@@ -34,6 +36,8 @@ class AnswerTable:
     prompt, answer  the two texts
     method  the spec, and its ``title``
     rows    the words of the answer, a second one that is alike with ``#2``; columns  those of the prompt
+    places  what ``explain(at=)`` takes for each row
+    signed  whether scores are for and against
     logits  float32 (rows,): the sum of the logits of the tokens of each word of the answer
     scores  float32 (rows, columns)
     notes   what a reader should know
@@ -46,6 +50,8 @@ class AnswerTable:
     title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
+    places: tuple[str, ...]
+    signed: bool
     logits: Tensor
     scores: Tensor
     notes: tuple[str, ...] = ()
@@ -94,12 +100,16 @@ class AnswerTable:
             raise ExplainerError(f"{path} ends in nothing that a table is saved as: end it in .json, .png, .pdf or .svg")
 
 
-def answer_table(model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0) -> AnswerTable:
+def answer_table(
+    model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, cancelled: Callable[[], bool] | None = None
+) -> AnswerTable:
     """A language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
 
     The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
     pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
     sum over the tokens of a prompt's word where scores are signed, else the largest.
+
+    ``cancelled`` is as that of :func:`explainers.explain`.
 
     Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
     """
@@ -111,7 +121,7 @@ def answer_table(model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: i
     assert isinstance(record, TextInput)
     if not record.words:
         raise ExplainerError("The words of this prompt are not known: send it as a text.")
-    given = explain(opened, prepared, list(range(len(placed.labels))), [method], at="words", seed=seed)
+    given = explain(opened, prepared, list(range(len(placed.labels))), [method], at="words", seed=seed, cancelled=cancelled)
     result = given[0] if isinstance(given, list) else given
     maps = [result[method, target.label] for target in result.targets]
     words = [attribution.words() for attribution in maps]
@@ -123,6 +133,8 @@ def answer_table(model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: i
         title=maps[0].title,
         rows=tuple(target.label for target in result.targets),
         columns=tuple(word.text for word in words[0]),
+        places=tuple(f"{WORD}{target.label}" for target in result.targets),
+        signed=maps[0].signed,
         logits=result.logits,
         scores=torch.tensor([[word.score for word in row] for row in words], dtype=torch.float32),
         notes=tuple(result.notes),

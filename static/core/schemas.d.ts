@@ -86,6 +86,36 @@ export interface Alikeness {
   other: string;
 }
 
+/** What each word of the prompt did for each word of the answer. */
+export interface AnswerTable {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  method: string;
+  /** Of the method. */
+  title: string;
+  /** Whether scores are for and against. */
+  signed: boolean;
+  answer: string;
+  /** The words of the answer. */
+  rows: string[];
+  /** Of each row, what the field `at` of POST /api/explanations takes. */
+  places: string[];
+  /** The words of the prompt. */
+  columns: string[];
+  /** Of each row, the sum of the logits of its tokens. */
+  logits: number[];
+  /** A row a word of the answer, a column a word of the prompt. */
+  scores: number[][];
+}
+
+/** By which method. */
+export interface AnswerTableRequest {
+  /** A spec, whose maps are the rows; none: input_x_gradient:attnlrp. */
+  method?: string | null;
+}
+
 /** By how much what arrives at the input of a block misses the explained number. */
 export interface BlockFigure {
   value: number | null;
@@ -2055,6 +2085,13 @@ export interface StartedEvent {
 }
 
 export interface StudyDone_Alikeness_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
+export interface StudyDone_AnswerTable_ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
   event: "done";

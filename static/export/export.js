@@ -7,6 +7,7 @@ import { menu } from "../core/menu.js";
 import { save, stem } from "./saving.js";
 
 /**
+ * @import { AnswerTable } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { DeletionAnswer, View } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
@@ -41,6 +42,18 @@ async function saveCurves({ id, ...curves }, format) {
     format,
     stem(id, "curves", curves.answer.target),
   );
+}
+
+/**
+ * Save a table of the words of an answer as a picture.
+ * @param {AnswerTable} table
+ * @param {string} format
+ * @param {string} id
+ * @param {string} name
+ */
+export async function saveTable(table, format, id, name) {
+  const { tableFigure } = await import("./tablefigure.js");
+  return saveDrawn(await tableFigure({ table, explanation: await getJSON(explanationPath(id)) }), format, name);
 }
 
 /**

@@ -55,7 +55,8 @@
  * @property {Store<{order: string, removed: number}>} removal what the deletion bar removes
  * @property {{of: (tool: string) => Store<{[name: string]: any}>}} toolStates
  * @property {PageModels} models
- * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[]}) => Promise<void>} ask
+ * @property {(change: {input?: Input, model?: string, targets?: Wish, methods?: string[], at?: string}) =>
+ *   Promise<void>} ask
  * @property {(problem: unknown, place: Element) => void} report
  */
 
@@ -92,11 +93,12 @@
  */
 
 /**
- * A drawer; one with `kinds` is for those pages alone. Its module's `open` resolves to a tool, and asks the server with
- * `asking`.
+ * A drawer; one with `kinds` is for those pages alone, one with `tasks` for models of those. Its module's `open`
+ * resolves to a tool, and asks the server with `asking`.
  * @typedef {(root: HTMLElement, workbench: WorkbenchView, report: Report, asking: Waiting) =>
  *   Tool | Promise<Tool>} Open
- * @typedef {{id: string, kinds?: string[], title: string, says: string, load: () => Promise<{open: Open}>}} DrawerEntry
+ * @typedef {{id: string, kinds?: string[], tasks?: string[], title: string, says: string,
+ *   load: () => Promise<{open: Open}>}} DrawerEntry
  */
 
 export {};

@@ -39,6 +39,14 @@ const DRAWERS = [
     load: () => import("./brush.js"),
   },
   {
+    id: "answertable",
+    kinds: ["text"],
+    tasks: ["text-generation"],
+    title: "Words of the answer by words of the prompt",
+    says: "What each word of the prompt did for each word that the model wrote; press one to explain it.",
+    load: () => import("./answertable.js"),
+  },
+  {
     id: "wordtable",
     kinds: ["text"],
     title: "All words in a table",
@@ -111,8 +119,9 @@ class Drawer {
    * @param {DrawerEntry} entry
    * @param {WorkbenchView} workbench
    */
-  constructor({ id, title, says, load }, workbench) {
+  constructor({ id, tasks, title, says, load }, workbench) {
     this.id = id;
+    this.tasks = tasks;
     this.load = load;
     this.workbench = workbench;
     this.tool = workbench.toolStates.of(id);
@@ -122,7 +131,13 @@ class Drawer {
     const name = el("summary", {}, el("h2", {}, title), el("span", {}, says));
     this.node = el(
       "details",
-      { class: "drawer", id: `drawer-${id}`, open: this.tool.value.open, on: { toggle: () => this.#toggle() } },
+      {
+        class: "drawer",
+        id: `drawer-${id}`,
+        open: this.tool.value.open,
+        hidden: Boolean(tasks),
+        on: { toggle: () => this.#toggle() },
+      },
       name,
       this.waiting,
       this.problem,
@@ -142,8 +157,9 @@ class Drawer {
   }
 
   async #show() {
-    if (!this.node.open) return;
-    const { done } = this.workbench.subject.value;
+    const { done, info: asked } = this.workbench.subject.value;
+    if (this.tasks) this.node.hidden = !this.tasks.includes(asked?.task ?? "");
+    if (!this.node.open || this.node.hidden) return;
     const isOld = !done && this.body.hasChildNodes();
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);

@@ -23,7 +23,7 @@ from explainers.models.tasks.text_places import numbered, place_in_text, spelt, 
 from explainers.models.tasks.vocabulary import VocabularyTask
 
 TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
-_PREFIX = "word:"
+WORD = "word:"  # before a word of the answer, as a place
 
 
 @add_task
@@ -118,7 +118,7 @@ class GeneratedAnswer(VocabularyTask):
         for label, word in zip(labels, words, strict=True):
             first = self.logits(task_input.output)[0, word[0] - 1]
             says = top_class(first, self.labels(len(first)))[0] if word[0] == word[1] else None
-            places.append(Place(f"{_PREFIX}{label}", label, word, says=says, score=self._probability(task_input, *word)))
+            places.append(Place(f"{WORD}{label}", label, word, says=says, score=self._probability(task_input, *word)))
         return [*places, Place("words", "each word of the answer", whole)]
 
     @staticmethod
@@ -159,11 +159,11 @@ class GeneratedAnswer(VocabularyTask):
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
         """One of those that are listed, or tokens of the answer by their numbers or their text."""
         wanted = at.strip()
-        named = next((place for place in places if wanted in (place.at, place.at.removeprefix(_PREFIX))), None)
+        named = next((place for place in places if wanted in (place.at, place.at.removeprefix(WORD))), None)
         if named is not None:
             return named
         assert isinstance(task_input.record, TextInput)
-        place, answer = place_in_text(wanted.removeprefix(_PREFIX), task_input.record, ANSWER), self._answer(task_input)
+        place, answer = place_in_text(wanted.removeprefix(WORD), task_input.record, ANSWER), self._answer(task_input)
         if place is None or place.tokens is None or not set(place.tokens) <= set(answer):
             raise ExplainerError(
                 f"at={at!r} is no part of the answer, whose tokens are {spelt(answer[0], answer[-1])}: {task_input.record.answer!r}. "

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-import explainers
-from server.jobs.model_source import ModelSource
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
+from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
-from tests.server.support.turnstile import Gated
 from tests.support.task_models import masked, writer
-
-
-class TaskModel:
-    """A model that says which word comes, in the place of the model of texts."""
-
-    def __init__(self, make: Callable[[], explainers.Model]) -> None:
-        self.make = make
-
-    def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
-        return replace(self.make(), name=name) if name == "reviews-bert" else Gated().load(name, device)
-
-    def source(self) -> ModelSource:
-        return replace(Gated().source(), load=self.load)
 
 
 @pytest.fixture

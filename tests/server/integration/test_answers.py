@@ -12,14 +12,16 @@ import pytest
 from pydantic import ValidationError
 from safetensors.torch import save
 
+import explainers
 from server.schemas.base import study_events
 from server.schemas.explanations import Explanation
 from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
 from tests.families import FAMILIES
 from tests.server.conftest import Site, png
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
-from tests.server.support.tiny_models import TEXT, tiny_site
+from tests.server.support.tiny_models import KINDS, TEXT, make_tiny, tiny_site
 from tests.support.made_up_run import texts, write_run
+from tests.support.task_models import writer
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
 METHODS = [
@@ -37,8 +39,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home = tmp_path_factory.mktemp("home")
     write_run(home / "runs" / "pictures")
     write_run(home / "runs" / "words", of=texts())
-    with tiny_site(home) as one:
+    with tiny_site(home, load, {**KINDS, "writer": "text"}) as one:
         yield one
+
+
+def load(name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
+    return writer() if name == "writer" else make_tiny(name, device)
 
 
 def asked(site: Site, *arguments: Any, **fields: Any) -> Any:
@@ -123,6 +129,8 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     ask_about_prompts(site, root[prompts["id"]])
     posted(site, f"{of}/registers")
     posted(site, f"{of}/patch-similarity", patch=3)
+    written = asked(site, model="writer", text="a good film", methods=["random"])
+    posted(site, f"/api/explanations/{written['id']}/answer-table")
     for path in ("deletion-test", "perturbations"):
         posted(site, f"{of}/{path}", fractions=[0, 0.5, 1])
     posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})

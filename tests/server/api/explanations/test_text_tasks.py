@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import explainers
 from tests.server.conftest import Check, Site, Sites
 from tests.server.support.gated_models import MAKES, GatedModels
 from tests.support.task_models import masked, writer
@@ -42,3 +43,13 @@ def test_an_answer_is_kept_and_asked_about_again(site: Site) -> None:
     assert (again["place"], again["input"]["answer"]) == (word, document["input"]["answer"])
     words = site.ask(wait=True, model="timm/other", source=document["id"], methods=["random"], at="words", target=["0", "1"]).json()
     assert [target["label"] for target in words["targets"]] == [place["label"] for place in document["places"][1:3]]
+    table = site.client.post(f"/api/explanations/{document['id']}/answer-table", json={"method": "attcat:libra"}).json()
+    assert (table["rows"], table["answer"]) == ([place["label"] for place in document["places"][1:-1]], document["input"]["answer"])
+    assert table["places"] == [place["at"] for place in document["places"][1:-1]]
+    assert sum(table["logits"]) == pytest.approx(document["targets"][0]["logit"], abs=1e-3)
+    assert table["scores"][0] == pytest.approx(explainers.answer_table(writer(), PROMPT, "attcat:libra").scores[0].tolist(), abs=1e-4)
+
+
+def test_a_model_that_writes_nothing_has_no_table(site: Site, refused: Check) -> None:
+    document = site.ask(wait=True, model="reviews-bert", text="the [MASK] film", methods=["random"]).json()
+    refused(site.client.post(f"/api/explanations/{document['id']}/answer-table", json={}), 422, "cannot-answer")

@@ -1,0 +1,28 @@
+"""What is asked about an answer that a model wrote, and what is answered."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from server.schemas.base import Schema
+from server.schemas.studies import Study
+
+
+class AnswerTableRequest(Schema):
+    """By which method."""
+
+    method: str | None = Field(None, max_length=1000, description="A spec, whose maps are the rows; none: input_x_gradient:attnlrp.")
+
+
+class AnswerTable(Study):
+    """What each word of the prompt did for each word of the answer."""
+
+    method: str
+    title: str = Field(description="Of the method.")
+    signed: bool = Field(description="Whether scores are for and against.")
+    answer: str
+    rows: list[str] = Field(description="The words of the answer.")
+    places: list[str] = Field(description="Of each row, what the field `at` of POST /api/explanations takes.")
+    columns: list[str] = Field(description="The words of the prompt.")
+    logits: list[float] = Field(description="Of each row, the sum of the logits of its tokens.")
+    scores: list[list[float]] = Field(description="A row a word of the answer, a column a word of the prompt.")
