@@ -41,7 +41,7 @@ from explainers.models.head_words import HeadWords
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import add_molecule_reader
-from explainers.models.inputs.types import Clip, Crop, TextPair
+from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
 from explainers.models.register_neurons import RegisterNeurons
@@ -115,6 +115,7 @@ __all__ = [
     "NamedLogits",
     "Over",
     "PatchSimilarity",
+    "PicturePrompt",
     "Preprocessing",
     "Probability",
     "Region",

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import TextInput
+from explainers.models.inputs.types import PicturePromptInput, TextInput
 from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
 from explainers.pipeline.explain import explain
 from explainers.pipeline.places import ask_at
+from explainers.records.result import Attribution
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE_METHOD", "AnswerTable", "answer_table"]
 
+PICTURE_COLUMN = "(picture)"
 TABLE_METHOD = "input_x_gradient:attnlrp"
 
 
@@ -107,9 +109,10 @@ def answer_table(
 
     The answer is written once. Prompt and answer are then recorded in one forward pass, over which each word of the answer has a backward
     pass of its own; a word's number is the sum of the logits of its tokens, and what was written before it counts as given. A score is the
-    sum over the tokens of a prompt's word where scores are signed, else the largest.
+    sum over the tokens of a prompt's word where scores are signed, else the largest; a picture (:class:`explainers.PicturePrompt`) is one
+    column, likewise of its patches.
 
-    ``cancelled`` is as that of :func:`explainers.explain`.
+    ``prompt`` is a text, or a picture with one. ``cancelled`` is as that of :func:`explainers.explain`.
 
     Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
     """
@@ -125,6 +128,11 @@ def answer_table(
     result = given[0] if isinstance(given, list) else given
     maps = [result[method, target.label] for target in result.targets]
     words = [attribution.words() for attribution in maps]
+    scores = [[word.score for word in row] for row in words]
+    columns = [word.text for word in words[0]]
+    if isinstance(record, PicturePromptInput):  # all of its patches as one column before the words
+        scores = [[_on_picture(record, attribution), *row] for attribution, row in zip(maps, scores, strict=True)]
+        columns = [PICTURE_COLUMN, *columns]
     return AnswerTable(
         model=result.model,
         prompt=record.text,
@@ -132,10 +140,16 @@ def answer_table(
         method=maps[0].method,
         title=maps[0].title,
         rows=tuple(target.label for target in result.targets),
-        columns=tuple(word.text for word in words[0]),
+        columns=tuple(columns),
         places=tuple(f"{WORD}{target.label}" for target in result.targets),
         signed=maps[0].signed,
         logits=result.logits,
-        scores=torch.tensor([[word.score for word in row] for row in words], dtype=torch.float32),
+        scores=torch.tensor(scores, dtype=torch.float32),
         notes=tuple(result.notes),
     )
+
+
+def _on_picture(record: PicturePromptInput, attribution: Attribution) -> float:
+    """The patches of the picture together: their sum where scores are signed, else the largest."""
+    patches = record.on_picture(attribution.scores)
+    return float(patches.sum() if attribution.signed else patches.max())

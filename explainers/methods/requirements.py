@@ -80,7 +80,8 @@ def lacks_of(recording: Recording) -> dict[str, str]:
         lacks["image"] = f"{name} reads {units} here, and this is for images."
     if (reason := _no_patch_features(recording)) is not None:
         lacks["patch_features"] = reason
-    if recording.model.reads_text and recording.model.kind != "molecule" and recording.model.details.get("mask_token_id") is None:
+    masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
+    if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
     return lacks
 

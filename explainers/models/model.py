@@ -150,6 +150,11 @@ class Model:
         """Whether the scored tokens lie in a row, as those of texts do, and the atoms of a molecule; not on a grid."""
         return self.kind in ("text", "molecule") or self.side == "text"
 
+    @property
+    def reads_pictures(self) -> bool:
+        """Whether it reads a text in which a picture stands: its tokens are words and patches."""
+        return self.details.get("picture_grid") is not None
+
     @cached_property
     def _text_model(self) -> Model:
         assert self.text_side is not None

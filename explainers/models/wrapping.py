@@ -19,6 +19,7 @@ from explainers.models.inputs.molecules import MoleculeReader, reader_named
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
 from explainers.models.libraries import recognition as lib
+from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
@@ -31,6 +32,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
+from explainers.models.picture_prompts import picture_reader, prepare_picture_prompts
 from explainers.models.preparing import (
     Prompts,
     prepare_clips,
@@ -118,14 +120,16 @@ def wrap(
     kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
     if side == "text" and kind != "clip":
         raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
-    reads_images, reads_words = kind in ("image", "clip"), kind in ("text", "clip")
+    picture_token = picture_token_of(module, library) if kind == "text" else None
+    reads_images, reads_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if reads_images else (None, ())
-    words = _reader(module, tokenizer) if reads_words else None
+    words = _reader(module, tokenizer, picture_token) if reads_words else None
     graphs = reader_named(reader) if kind == "molecule" else None
 
-    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, kind, _size(module, library, recipe), words)
+    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, reads_images, _size(module, library, recipe), words)
+    pictures, sample = picture_reader(module, words, recipe, notes, picture_token, sample)
     first = {key: tensor[:1] for key, tensor in sample.items()}
-    reads_text = not reads_images or side == "text"
+    reads_text = kind not in ("image", "clip") or side == "text"
     the_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
     if the_task is not None:
         the_task.tokenizer = None if words is None else words.tokenizer
@@ -152,8 +156,9 @@ def wrap(
     else:
         layout_of = image_layout(module, structure, run, sample, prefix, answers, dense)
     title = name or lib.title_of(module, library)
-    has_classes = kind != "clip" and (the_task is None or classes > 0)
-    class_names: Sequence[str] = _labels(module, library, classes, labels, meaning) if has_classes else ()
+    class_names: Sequence[str] = (
+        _labels(module, library, classes, labels, meaning) if kind != "clip" and (the_task is None or classes > 0) else ()
+    )
     # whether it reads the last word and takes the positions of words
     counted = kind == "text" and layout_of(first).class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
     return Model(
@@ -165,6 +170,8 @@ def wrap(
         labels=class_names,
         prepare_input=partial(prepare_of_molecules, module, graphs, layout_of(first).prefix)
         if graphs is not None
+        else partial(prepare_picture_prompts, module, pictures)
+        if pictures is not None
         else _preparer(module, kind, recipe, notes, words, counted),
         forward=run,
         layout_of=layout_of,
@@ -172,7 +179,7 @@ def wrap(
         class_blocks=structure.class_blocks,
         output=meaning,
         head_activation=head_activation,
-        windows_of=partial(prepare_windows, module, words, counted) if kind == "text" and words else None,
+        windows_of=partial(prepare_windows, module, words, counted) if kind == "text" and words and pictures is None else None,
         prompt_inputs=Prompts(module, words) if kind == "clip" and words else None,
         side=side,
         task=the_task,
@@ -187,6 +194,7 @@ def wrap(
             "width": structure.width,
             "channels": lib.channels_of(module) if reads_images else None,
             "grid": layout_of(first).grid,
+            "picture_grid": None if pictures is None else pictures.grid,
             "frames": None if (clip := lib.clip_shape(module)) is None else clip.frames,
             "input": tuple(first["pixel_values"].shape[-2:]) if reads_images else None,
             "max_tokens": words.max_tokens if words else None,
@@ -246,12 +254,13 @@ def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
     return {"logit_scale": float(scale.detach().exp()), **({} if bias is None else {"logit_bias": float(bias.detach())})}
 
 
-def _reader(module: nn.Module, passed: Any) -> TextReader:
+def _reader(module: nn.Module, passed: Any, picture_token: int | None) -> TextReader:
     tokenizer = lib.tokenizer_of(module, passed)
     config = lib.text_config(module)
     kinds = getattr(config, "type_vocab_size", None) or 0
+    special = special_ids(config) if picture_token is None else special_ids(config) | {picture_token}
     types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
-    return TextReader(tokenizer, token_limit(tokenizer, config, module), special_ids(config), types)
+    return TextReader(tokenizer, token_limit(tokenizer, config, module), special, types)
 
 
 def _preparer(
@@ -274,11 +283,11 @@ def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None)
     return size if clip is None or size is None else (clip.frames * size[0], size[1])
 
 
-def _sample(module: nn.Module, kind: ModelKind, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
+def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
     """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
     generator = torch.Generator().manual_seed(0)
     tensors: dict[str, Tensor] = {}
-    if kind != "text":
+    if reads_images:
         if size is None:
             raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
         pixels = torch.randn(2, lib.channels_of(module), *size, generator=generator)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeInput, TextInput, Token, Toxicophore, Word
+from explainers.models.inputs.types import Bond, Drawing, ImageInput, MoleculeInput, PicturePromptInput, TextInput, Token, Toxicophore, Word
 
 
 def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     """How the input was shown to the model, as plain data; of a pair of texts, and of one with an answer of the model's own, ``part``
     says to which of them a token or word belongs.
-    A molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``.
+    A molecule is the text of its SMILES, with its bonds and its drawing under ``molecule``. Where a picture stands among the tokens, it is
+    under ``picture``, with the ``grid`` of its patches and the ``first`` of their tokens.
 
     Of an image ``crop`` is what was seen of the upright original, ``frame`` the part that was asked for, where one was, and ``window`` the
     values that were shown as black to white, where it has more than 8 bits; of a clip ``frames`` is how many lie below each other.
@@ -32,7 +33,9 @@ def input_json(record: ImageInput | TextInput) -> dict[str, Any]:
     }
     if isinstance(record, MoleculeInput):
         return {**document, "molecule": _molecule_json(record)}
-    if record.pair is None and record.answer is None:
+    if isinstance(record, PicturePromptInput) and record.picture is not None:
+        document["picture"] = {**input_json(record.picture), "grid": list(record.grid), "first": record.first}
+    elif record.pair is None and record.answer is None:
         return document
     parts = {"tokens": [t.part for t in record.tokens], "words": [w.part for w in record.words]}
     for name, values in parts.items():
@@ -48,7 +51,12 @@ def input_from_json(document: Mapping[str, Any]) -> ImageInput | TextInput:
         words = tuple(Word(**{**word, "tokens": tuple(word["tokens"])}) for word in document["words"])
         if "molecule" in document:
             return MoleculeInput(document["text"], tokens, words, **_molecule_parts(document["molecule"]))
-        return TextInput(document["text"], tokens, words, document.get("text_pair"), document.get("answer"))
+        text = document["text"], tokens, words, document.get("text_pair"), document.get("answer")
+        if (shown := document.get("picture")) is None:
+            return TextInput(*text)
+        picture = input_from_json(shown)
+        assert isinstance(picture, ImageInput)
+        return PicturePromptInput(*text, picture=picture, grid=tuple(shown["grid"]), first=shown["first"])
     frame = document.get("frame")
     size = document["width"], document["height"]
     shown = tuple(document["crop"]), tuple(document["seen"])

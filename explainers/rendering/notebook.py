@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import ImageInput
+from explainers.models.inputs.types import ImageInput, PicturePromptInput
 from explainers.rendering.colours import is_two_sided, normalise, one_sign_note, scale_ends
 from explainers.rendering.drawable import DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
@@ -49,6 +49,8 @@ def _body(attribution: DrawableMap, image: ImageInput | None) -> str:
     """The map itself: over its picture, on the words of its text, or on the atoms of its molecule."""
     if attribution.text is None:
         return _picture(attribution, image)
+    if isinstance(attribution.text, PicturePromptInput):
+        return _prompted_picture(attribution.text, attribution) + _words(attribution)
     if not is_drawn(attribution):
         return _words(attribution)
     picture = over_molecule(attribution, 2 * PICTURE_SIDE, PAPER, (FOR, AGAINST, STRENGTH), MIX)
@@ -96,8 +98,20 @@ def _picture(attribution: DrawableMap, image: ImageInput | None) -> str:
     if image is None or image.pixels is None or attribution.patches is None:
         low, high = float(attribution.scores.min()), float(attribution.scores.max())
         return f"<p>{len(attribution.scores)} scores, {low:.3g} to {high:.3g}; there is no picture to draw them on.</p>"
-    data, scores = io.BytesIO(), patch_scores(attribution)
-    lay_over(image.pixels, scores, attribution.signed, PICTURE_SIDE).save(data, "PNG")
+    return _over(image.pixels, patch_scores(attribution), attribution.signed, about)
+
+
+def _prompted_picture(record: PicturePromptInput, attribution: DrawableMap) -> str:
+    """The patches of a picture with a prompt; nothing where there is no picture to draw on."""
+    shown = None if record.picture is None else record.picture.pixels
+    about = f"{attribution.title} for {attribution.target}, on the picture"
+    return "" if shown is None else _over(shown, record.on_picture(attribution.scores).numpy(), attribution.signed, about)
+
+
+def _over(pixels: Image.Image, scores: NDArray[np.float32], signed: bool, about: str) -> str:
+    """Scores (rows, columns) over a picture, each to point at."""
+    data = io.BytesIO()
+    lay_over(pixels, scores, signed, PICTURE_SIDE).save(data, "PNG")
     picture = _png_html(data.getvalue(), about, "display:block;width:100%")
     return f'<div style="position:relative">{picture}{_patches(scores)}</div>'
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import ImageInput
+from explainers.models.inputs.types import ImageInput, PicturePromptInput
 from explainers.rendering.colours import colours, has_sink, is_two_sided, normalise, scale_ends
 from explainers.rendering.drawable import DrawableExplanation, DrawableMap
 from explainers.rendering.molecules import is_drawn, over_molecule
@@ -30,7 +30,8 @@ def render_overlay(
     """One map as a picture, ``size`` pixels along its longer side for an image, ``size`` wide for a text.
 
     An image is shown in grey, exactly the pixels that the model saw, with the scores over it, smoothed bilinearly. A text is set with each
-    word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. ``at="pixels"`` draws the
+    word on its colour and underlined in proportion to its score, a molecule drawn with each atom on its colour. A picture with a prompt is
+    both, one above the other. ``at="pixels"`` draws the
     map of the pixels that the model saw, each as it is; raises ExplainerError for a method that has none. ``sink=False`` leaves a first
     word that dwarfs all others out of the scale.
     """
@@ -40,7 +41,8 @@ def render_overlay(
         raise ExplainerError("A text has no pixels.")
     if is_drawn(attribution):
         return over_molecule(attribution, size, PAPER, (FOR, AGAINST, STRENGTH), MIX)
-    return _over_text(attribution, size, sink)
+    words = _over_text(attribution, size, sink)
+    return words if not isinstance(attribution.text, PicturePromptInput) else _under_picture(attribution.text, attribution, words)
 
 
 def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At) -> Image.Image:
@@ -51,6 +53,19 @@ def _over_image(record: ImageInput, attribution: DrawableMap, size: int, at: At)
     if record.frames is not None:
         return _over_frames(picture, scores, attribution.signed, size, record.frames)
     return lay_over(picture, scores, attribution.signed, size, resample)
+
+
+def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: Image.Image) -> Image.Image:
+    """The map of the picture above that of the prompt's words, each on a scale of its own: patches are many, and each has little."""
+    scores = record.on_picture(attribution.scores).numpy()
+    shown = None if record.picture is None else record.picture.pixels
+    above = map_picture(scores, attribution.signed, words.width)
+    if shown is not None:
+        above = lay_over(shown, scores, attribution.signed, words.width)
+    canvas = Image.new("RGB", (words.width, above.height + words.height), PAPER)
+    canvas.paste(above, ((words.width - above.width) // 2, 0))
+    canvas.paste(words, (0, above.height))
+    return canvas
 
 
 def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, frames: int) -> Image.Image:

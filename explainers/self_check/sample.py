@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.types import Input, TextPair
+from explainers.models.inputs.types import Input, PicturePrompt, TextPair
 from explainers.models.model import Model
 
 MOLECULE = "CC(=O)Nc1ccc(O)cc1"  # paracetamol
@@ -24,7 +24,7 @@ _COARSE = (8, 6)  # of the noise that it is made of
 class Sample:
     """``source``: the picture or the text, None where only tensors can be sent; ``inputs``: what the model is asked with."""
 
-    source: Image.Image | str | TextPair | None
+    source: Image.Image | str | TextPair | PicturePrompt | None
     inputs: Input
     target: Any = None
 
@@ -41,6 +41,8 @@ def sample_of(model: Model) -> Sample:
         return Sample(MOLECULE, MOLECULE)
     if model.kind == "text":
         source = TEXT if model.task is None else model.task.sample(TEXT)
+        if model.reads_pictures:
+            source = PicturePrompt(picture(), source)
         return Sample(source, source)
     target = list(PROMPTS) if model.kind == "clip" and model.prompt_inputs is not None else None
     source = picture()

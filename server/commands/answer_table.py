@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from server.commands import Commands
+from server.commands import CommandError, Commands
 from server.commands.files import check_out_file
 from server.commands.model import add_model, opened
 
@@ -21,6 +21,7 @@ def add(commands: Commands) -> None:
         epilog="Example:  vitrine answer-table 'The capital of France is' --model hf/openai-community/gpt2 --out table.png",
     )
     parser.add_argument("prompt", metavar="PROMPT", help="the text that the model goes on with")
+    parser.add_argument("--image", metavar="FILE", type=Path, help="of a model that writes about pictures, the picture")
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
     parser.add_argument("--method", metavar="SPEC", help="whose maps are the rows (default: input_x_gradient:attnlrp)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
@@ -37,7 +38,14 @@ def run(args: argparse.Namespace) -> None:
     from explainers.analysis.answer_table import TABLE_METHOD
 
     model = opened(args, args.model, args.device)
-    table = explainers.answer_table(model, args.prompt, args.method or TABLE_METHOD, seed=args.seed)
+    if args.image is not None and not args.image.is_file():
+        raise CommandError(f"there is no file {args.image}")
+    if model.reads_pictures != (args.image is not None):
+        raise CommandError(
+            f"{model.name} {'writes about a picture: give --image FILE' if model.reads_pictures else 'reads no picture: leave --image out'}"
+        )
+    prompt = args.prompt if args.image is None else explainers.PicturePrompt(args.image, args.prompt)
+    table = explainers.answer_table(model, prompt, args.method or TABLE_METHOD, seed=args.seed)
     print(json.dumps(table.to_json(), ensure_ascii=False) if args.json else table)
     if args.out is not None:
         table.save(args.out)

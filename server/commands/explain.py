@@ -32,6 +32,7 @@ def add(commands: Commands) -> None:
         description="Explain what a model says about an image, a text or a molecule: a table here, pictures and numbers in --out.",
         epilog="Examples:\n  vitrine explain photo.jpg --target zebra --out out/\n"
         "  vitrine explain photo.jpg --prompt 'a zebra'\n  vitrine explain --text 'A dull film.'\n"
+        "  vitrine explain photo.jpg --text 'What is this?' --model FOLDER\n"
         "  vitrine explain --molecule 'c1ccccc1[N+](=O)[O-]'",
     )
     add_question(parser)
@@ -101,7 +102,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
 def _add_texts(parser: argparse.ArgumentParser) -> None:
     """Declare the texts that may be explained in place of an image."""
     text = parser.add_mutually_exclusive_group()
-    text.add_argument("--text", help="a text instead of an image")
+    text.add_argument("--text", help="a text instead of an image; beside one, what a model that writes about pictures is asked")
     text.add_argument("--molecule", metavar="SMILES", help="a molecule instead: its SMILES, or a .mol or .sdf file")
     text.add_argument("--text-file", metavar="FILE", help="a file that holds the text, - for standard input")
     parser.add_argument("--text-pair", metavar="TEXT", help="a second text that the model reads with the first")
@@ -152,6 +153,8 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
 def the_input(args: argparse.Namespace) -> Input:
     """The image's path or the text; exactly one must be given."""
     inputs = [value for value in (args.image, args.text, args.text_file, args.molecule) if value is not None]
+    if args.image is not None and len(inputs) == 2 and args.molecule is None and args.text_pair is None:
+        return picture_prompt(args)
     if len(inputs) != 1:
         problem = "more than one thing to explain" if inputs else "nothing to explain"
         raise CommandError(f"{problem}: give an image file{', --text, --text-file or --molecule' if args.takes_texts else ''}")
@@ -179,6 +182,18 @@ def the_input(args: argparse.Namespace) -> Input:
     from explainers import TextPair
 
     return TextPair(text, args.text_pair)
+
+
+def picture_prompt(args: argparse.Namespace) -> Input:
+    """A picture and what a vision-language model is asked about it."""
+    if args.model is None:
+        raise CommandError("an image and a text are for a model that writes about pictures: give --model with one")
+    if not args.image.is_file():
+        raise CommandError(f"there is no file {args.image}")
+    from explainers import PicturePrompt
+
+    shown: Any = picture(args.image, args.crop, args.window)
+    return PicturePrompt(shown, args.text if args.text is not None else read_text(args))
 
 
 def crop_box(text: str) -> tuple[int, int, int, int]:
@@ -234,7 +249,12 @@ def default_model(is_image: bool, prompt: object, is_molecule: bool = False) -> 
 
 def check_kind(args: argparse.Namespace, model: Model) -> None:
     """Refuse what this kind of model cannot take, in terms of the command line."""
-    if model.kind == "text" and args.image is not None:
+    has_text = args.text is not None or args.text_file is not None
+    if model.reads_pictures and (args.image is None or not has_text):
+        raise CommandError(f"{model.name} writes about a picture: give an image file and --text 'What is this?'")
+    if not model.reads_pictures and args.image is not None and has_text:
+        raise CommandError(f"{model.name} reads no picture together with a text: give one of them, or a model that writes about pictures")
+    if model.kind == "text" and args.image is not None and not has_text:
         send = "give --text or --text-file in place of an image" if args.takes_texts else "choose a model that looks at images"
         raise CommandError(f"{model.name} reads text: {send}")
     is_molecule = args.molecule is not None
@@ -361,4 +381,11 @@ def strongest_words(attribution: Attribution) -> str:
     """The words with the largest scores, by magnitude."""
     words = sorted(attribution.words(), key=lambda word: -abs(word.score))[:STRONGEST]
     signs = ["" if not attribution.signed else "+" if word.score > 0 else "-" for word in words]
-    return " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))
+    named = " ".join(f"{sign}{word.text}" for sign, word in zip(signs, words, strict=True))
+    from explainers.models.inputs.types import PicturePromptInput
+
+    if not isinstance(attribution.text, PicturePromptInput):
+        return named
+    patches = attribution.text.on_picture(attribution.scores)
+    row, column = divmod(int(patches.argmax()), patches.shape[1])
+    return f"row {row + 1}, column {column + 1} of the picture; {named}"

@@ -19,10 +19,14 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     BertForTokenClassification,
+    CLIPVisionConfig,
     Dinov2Config,
     Dinov2Model,
     GPT2Config,
     GPT2LMHeadModel,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
     YolosConfig,
     YolosForObjectDetection,
 )
@@ -70,6 +74,27 @@ def writer() -> explainers.Model:
     with torch.no_grad():
         module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
     return explainers.wrap(module, name="writer", tokenizer=tokenizer, device="cpu")
+
+
+@cache
+def picture_writer() -> explainers.Model:
+    """Goes on with a picture of 4 x 4 patches and a text by four tokens, of whole words."""
+    torch.manual_seed(0)
+    tokenizer = byte_level(60)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 2)])
+    shape: Any = {**SIZE, "intermediate_size": 64}
+    vision = CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=32, **shape)
+    ends: Any = {"bos_token_id": 2, "eos_token_id": 3, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    text = LlamaConfig(vocab_size=len(tokenizer), initializer_range=0.3, **ends, **shape)
+    image = tokenizer.convert_tokens_to_ids("<image>")
+    module: Any = LlavaForConditionalGeneration(LlavaConfig(vision_config=vision, text_config=text, image_token_id=image)).eval()
+    module.generation_config.max_new_tokens = 4
+    with torch.no_grad():
+        module.lm_head.weight[:270] *= 0.1  # it writes words, as its bytes hardly count
+        module.lm_head.weight[image] = 0
+    preprocess = Preprocessing(resize=(32, 32), fit="squash")
+    return explainers.wrap(module, name="picture-writer", tokenizer=tokenizer, preprocess=preprocess, device="cpu")
 
 
 @cache

@@ -59,8 +59,8 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
             return tensor * keep.view(-1, 1, *tensor.shape[-2:]) if is_of_pixels else painted(tensor, keep, grid)
 
         return hide
-    if trace.recording.model.kind == "molecule":
-        return partial(hidden_atoms, trace.content[sample], keep)
+    if trace.recording.model.kind == "molecule" or trace.recording.model.reads_pictures:
+        return partial(unattended, trace.content[sample], keep)
     mask_token = trace.recording.model.details["mask_token_id"]
 
     def replace(name: str, tensor: Tensor) -> Tensor:
@@ -73,8 +73,10 @@ def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], T
     return replace
 
 
-def hidden_atoms(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
-    """The tensors of a molecule, with no attention paid to the atoms, ``content`` (S,) of its tokens, that ``keep`` (K, atoms) hides."""
+def unattended(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
+    """The tensors of a molecule, or of a text with a picture, with no attention paid to those of the atoms, or words and patches,
+    ``content`` (S,) of their tokens, that ``keep`` (K, features) hides.
+    """
     if name != "attention_mask":
         return tensor
     is_hidden = torch.zeros_like(tensor, dtype=torch.bool)

@@ -57,7 +57,7 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
         return torch.zeros_like(x)
     config = getattr(trace.recording.model.module, "config", None)
     padding = getattr(config, "pad_token_id", None)
-    if trace.recording.model.kind != "text" or at != "tokens" or padding is None:
+    if trace.recording.model.kind != "text" or trace.recording.model.reads_pictures or at != "tokens" or padding is None:
         raise ExplainerError("baseline=pad is for texts whose model names a padding token; choose baseline=zero.")
     blank = trace.rerun(change=lambda key, t: torch.full_like(t, padding) if key == "input_ids" else t)
     return blank.block_inputs[0].detach()

@@ -31,6 +31,17 @@ class TextPair:
 
 
 @dataclass(frozen=True)
+class PicturePrompt:
+    """A picture, and what a vision-language model is asked about it.
+
+    Where the text has the model's own token for a picture (such as ``<image>``), the picture stands there; else before the text.
+    """
+
+    picture: Image.Image | Path | str | Crop | WindowedPicture | NDArray[Any]
+    text: str
+
+
+@dataclass(frozen=True)
 class Crop:
     """A part of an image that the model is shown in place of the whole: all of it, where it has the proportions of the model's input.
 
@@ -62,7 +73,7 @@ class Clip:
 
 
 #: What a caller may pass to :meth:`Model.prepare`; a list is a batch.
-Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | NDArray[Any]
+Single = Image.Image | Path | str | Crop | Clip | WindowedPicture | TextPair | PicturePrompt | NDArray[Any]
 Input = Single | Mapping[str, Tensor] | Sequence[Single]
 
 
@@ -81,8 +92,8 @@ class ImageInput:
     window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
 
 
-#: The ``part`` of tokens that the model wrote itself.
-ANSWER = 2
+#: The ``part`` of tokens that the model wrote itself, and of those that a picture became among those of a text.
+ANSWER, PICTURE = 2, 3
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class Token:
     """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
 
     ``part`` is 1 for a token of the second text of a pair, into which its offsets then point, and :data:`ANSWER` for one of the model's own
-    answer. Those are special: they count as given, always stay, and no map lies on them.
+    answer. Those are special: they count as given, always stay, and no map lies on them. Those of a picture have the part :data:`PICTURE`.
     """
 
     text: str
@@ -171,6 +182,29 @@ class MoleculeInput(TextInput):
     bonds: tuple[Bond, ...] = ()
     toxicophores: tuple[Toxicophore, ...] = ()
     drawing: Drawing | None = None
+
+
+@dataclass(frozen=True)
+class PicturePromptInput(TextInput):
+    """How a picture and a prompt were shown to a vision-language model: the tokens of the prompt, and those of the picture among them.
+
+    picture  how the picture was shown; None of a plain text
+    grid     rows and columns of its patches, each a token
+    first    the first of these tokens
+    """
+
+    picture: ImageInput | None = None
+    grid: tuple[int, int] = (0, 0)
+    first: int = 0
+
+    @property
+    def patches(self) -> slice:
+        """Which of the tokens are patches, in raster order."""
+        return slice(self.first, self.first + self.grid[0] * self.grid[1])
+
+    def on_picture(self, scores: Tensor) -> Tensor:
+        """Those of the scores (S,) that lie on the picture: (rows, columns)."""
+        return scores[self.patches].view(self.grid)
 
 
 @dataclass(frozen=True)

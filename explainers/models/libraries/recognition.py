@@ -22,6 +22,7 @@ from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
 from explainers.models.inputs.types import ModelKind, Side
 from explainers.models.libraries import openclip
+from explainers.models.libraries.vision_language import picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
 #: The tensors a model may be given; a name the model does not take is refused, but for token_type_ids, which tokenizers add unasked.
@@ -53,6 +54,8 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
         return "clip"
     if library == "timm":
         return "image"
+    if picture_token_of(module, library) is not None:
+        return "text"
     takes = inspect.signature(module.forward).parameters
     kinds: list[ModelKind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
     if len(kinds) != 1:

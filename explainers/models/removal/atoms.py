@@ -1,4 +1,6 @@
-"""Take atoms of a molecule away: no attention is paid to their tokens, or these become zero."""
+"""Take atoms of a molecule away, or words and patches of a text with a picture: no attention is paid to their tokens. Those of atoms may
+become zero in place of that.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,38 @@ def atom_removal(
     if chosen == "removed" and not masks:
         raise ExplainerError(f"The reader of {model.name} gives no attention_mask, by which atoms could be removed: choose how=zeroed.")
 
-    def stays(keep: Tensor) -> Tensor:
-        """bool (K, S)."""
-        kept = torch.ones(len(keep), len(content), dtype=torch.bool)
-        kept[:, content.cpu()] = keep
-        return kept
+    def zero(keep: Tensor) -> Tensor:
+        return answer(model, repeated_to(model, tensors, len(keep)), [multiplied_at_entry(model, _stays(keep, content).float())])
+
+    if chosen == "zeroed":
+        return TokenRemoval("zeroed", count, 0, zero, most)
+    return unattended_removal(model, tensors, content, most)
+
+
+def picture_prompt_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, how: How | None = None) -> TokenRemoval:
+    """A picture and a prompt, a batch of one, whose patches and word pieces are ``content`` bool (S,) of its tokens.
+
+    No attention is paid to one that is gone; the others keep their positions. Raises ExplainerError for another way.
+    """
+    if how not in (None, "removed"):
+        raise ExplainerError(f"how={how!r} is not for a picture with a prompt: its patches and words are removed.")
+    return unattended_removal(model, tensors, content)
+
+
+def unattended_removal(model: Model, tensors: Mapping[str, Tensor], content: Tensor, tokens: int | None = None) -> TokenRemoval:
+    """Tokens ``content`` bool (S,) to which no attention is paid where they are gone. ``tokens`` as for :func:`atom_removal`."""
 
     def remove(keep: Tensor) -> Tensor:
         repeated = repeated_to(model, tensors, len(keep))
         mask = repeated["attention_mask"]
-        return answer(model, {**repeated, "attention_mask": mask * stays(keep).to(mask)})
+        return answer(model, {**repeated, "attention_mask": mask * _stays(keep, content).to(mask)})
 
-    def zero(keep: Tensor) -> Tensor:
-        return answer(model, repeated_to(model, tensors, len(keep)), [multiplied_at_entry(model, stays(keep).float())])
+    count = int(content.sum())
+    return TokenRemoval("removed", count, fewest_tokens(remove, count, len(content) - count), remove, tokens or most_tokens(model))
 
-    if chosen == "zeroed":
-        return TokenRemoval("zeroed", count, 0, zero, most)
-    return TokenRemoval("removed", count, fewest_tokens(remove, count, len(content) - count), remove, most)
+
+def _stays(keep: Tensor, content: Tensor) -> Tensor:
+    """bool (K, S): which tokens stay, of ``keep`` (K, N) of those that may go."""
+    kept = torch.ones(len(keep), len(content), dtype=torch.bool)
+    kept[:, content.cpu()] = keep
+    return kept

@@ -10,7 +10,7 @@ from torch import Tensor
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
-from explainers.models.removal.atoms import atom_removal
+from explainers.models.removal.atoms import atom_removal, picture_prompt_removal
 from explainers.models.removal.patches import patch_removal
 from explainers.models.removal.token_removal import TokenRemoval
 from explainers.models.removal.ways import How
@@ -46,6 +46,8 @@ def input_removal(
     mask = tensors["attention_mask"][row].bool().cpu() if "attention_mask" in tensors else torch.ones(ids.shape[1], dtype=torch.bool)
     content = torch.zeros_like(mask)
     content[mask] = ~torch.tensor(list(special))
+    if model.reads_pictures:
+        return picture_prompt_removal(model, tensors, content, how)
     if prompt is None:
         return word_removal(model, tensors, content, how or usual_way_of_words(model))
     if how not in (None, "removed"):

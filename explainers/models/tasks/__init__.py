@@ -4,6 +4,7 @@ from explainers.models.tasks.detection import ObjectDetection
 from explainers.models.tasks.features import Features
 from explainers.models.tasks.generated_answer import GeneratedAnswer
 from explainers.models.tasks.masked_word import MaskedWord
+from explainers.models.tasks.picture_answer import PictureAnswer
 from explainers.models.tasks.question_answering import QuestionAnswering
 from explainers.models.tasks.segmentation import ImageSegmentation
 from explainers.models.tasks.several_heads import SeveralHeads
@@ -17,6 +18,7 @@ __all__ = [
     "ImageSegmentation",
     "MaskedWord",
     "ObjectDetection",
+    "PictureAnswer",
     "Place",
     "QuestionAnswering",
     "Reading",

@@ -1,0 +1,172 @@
+"""A picture and a prompt as a vision-language model reads them: the tokens of the picture stand among those of the text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.types import PICTURE, ImageInput, PicturePrompt, PicturePromptInput, Prepared, TextInput, Token, Word
+from explainers.models.libraries.recognition import device_of
+from explainers.models.libraries.vision_language import picture_tokens_of
+from explainers.models.preparing import moved
+
+
+@dataclass(frozen=True)
+class PicturePromptReader:
+    """Pictures with prompts to tensors, for one model.
+
+    words   reads the prompts; recipe  makes pixels of the pictures, None where that is not known; notes  on that
+    token   the id that stands for each token of a picture
+    grid    rows and columns of them
+    """
+
+    words: TextReader
+    recipe: Preprocessing | None
+    notes: tuple[str, ...]
+    token: int
+    grid: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """How many tokens a picture has."""
+        return math.prod(self.grid)
+
+    def read(self, prompt: PicturePrompt, device: torch.device) -> Prepared:
+        """The tensors of a picture and its prompt. Raises ExplainerError for more than one picture in the text."""
+        if self.recipe is None:
+            raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send tensors")
+        pixels, picture = self.recipe.of(prompt.picture)
+        read = self.words.read([prompt.text], device)
+        record = read.inputs[0]
+        assert isinstance(record, TextInput)
+        ids = read.tensors["input_ids"][0].tolist()
+        if ids.count(self.token) > 1:
+            raise ExplainerError(f"the prompt has {ids.count(self.token)} places for a picture, and one picture is explained: leave one")
+        place, taken = (ids.index(self.token), 1) if self.token in ids else (_behind_special(record.tokens), 0)
+        tensors = {
+            name: torch.cat(
+                [
+                    tensor[:, :place],
+                    tensor[:, : self.count].new_full((1, self.count), self.token if name == "input_ids" else _filling(name)),
+                    tensor[:, place + taken :],
+                ],
+                1,
+            )
+            for name, tensor in read.tensors.items()
+        }
+        notes = [*self.notes, *read.notes[0]]
+        if not taken:
+            notes.append(f"The prompt does not say where the picture stands: it is read before it. {self._how_to_say()}")
+        laid = self._laid(record, picture, place, taken)
+        return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
+
+    def _how_to_say(self) -> str:
+        written = None if self.words.tokenizer is None else self.words.tokenizer.convert_ids_to_tokens(self.token)
+        return f"Write {written} where it shall be." if written else ""
+
+    def _laid(self, record: TextInput, picture: ImageInput, place: int, taken: int) -> PicturePromptInput:
+        """The record of the text with the tokens of the picture at a place, where ``taken`` tokens stood for them."""
+        shift = self.count - taken
+
+        def moved_word(word: Word) -> Word:
+            return replace(word, tokens=tuple(i if i < place else i + shift for i in word.tokens))
+
+        patch = Token("", 0, 0, False, PICTURE)
+        return PicturePromptInput(
+            record.text,
+            (*record.tokens[:place], *[patch] * self.count, *record.tokens[place + taken :]),
+            tuple(moved_word(word) for word in record.words if not (taken and place in word.tokens)),
+            picture=picture,
+            grid=self.grid,
+            first=place,
+        )
+
+    def read_tensors(self, tensors: Mapping[str, Tensor]) -> Prepared:
+        """Tensors of one picture and one prompt, as the model's own processor gives them: ``input_ids`` with one id for each token of the
+        picture, and ``pixel_values``.
+        """
+        ids, pixels = tensors.get("input_ids"), tensors.get("pixel_values")
+        if ids is None or ids.dim() != 2 or len(ids) != 1 or ids.is_floating_point() or pixels is None or len(pixels) != 1:
+            raise ExplainerError(
+                "tensors of a picture and a prompt are {'input_ids': integer tensor (1, tokens), 'pixel_values': float tensor "
+                "(1, channels, height, width)}, of one picture at a time"
+            )
+        seen = (ids[0] == self.token).nonzero().flatten().tolist()
+        first = seen[0] if seen else 0
+        if seen != list(range(first, first + self.count)):
+            raise ExplainerError(
+                f"input_ids hold {len(seen)} tokens of a picture, the id {self.token}, and the model makes {self.count} of one, which "
+                "stand behind each other: send what its processor gives"
+            )
+        outside = torch.ones(ids.shape[1], dtype=torch.bool)
+        outside[seen] = False
+        of_text = {name: tensor[:, outside.to(tensor.device)] for name, tensor in tensors.items() if tensor.shape == ids.shape}
+        (record,) = self.words.read_tensors(of_text)
+        height, width = pixels.shape[-2:]
+        picture = ImageInput(width, height, (0, 0, width, height), (width, height))
+        return Prepared(dict(tensors), (self._laid(record, picture, first, 0),), ((),))
+
+
+def _behind_special(tokens: Sequence[Token]) -> int:
+    """The place behind the special tokens that a text begins with."""
+    return next((i for i, token in enumerate(tokens) if not token.special), len(tokens))
+
+
+def _filling(name: str) -> int:
+    """What a tensor of a text has for the tokens of a picture: they are read, and of the type of a picture where there are types."""
+    return 0 if name == "position_ids" else 1
+
+
+def picture_reader(
+    module: nn.Module,
+    words: TextReader | None,
+    recipe: Preprocessing | None,
+    notes: tuple[str, ...],
+    token: int | None,
+    sample: dict[str, Tensor],
+) -> tuple[PicturePromptReader | None, dict[str, Tensor]]:
+    """What reads pictures and prompts for the module, and ``sample``, pixels and ids of texts, with the pictures among the texts' tokens.
+    ``token`` is the id that stands for each token of a picture; None of other modules, which have no such reader.
+
+    Raises ExplainerError where the tokens of a picture fill no square.
+    """
+    if token is None or words is None:
+        return None, sample
+    with evaluating(module):
+        count = picture_tokens_of(module, sample["pixel_values"][:1])
+    side = math.isqrt(count)
+    if side * side != count or side < 2:
+        raise ExplainerError(
+            f"{type(module).__name__} makes {count} tokens of a picture, which fill no square grid: where each lies is not known"
+        )
+    texts = {name: tensor for name, tensor in sample.items() if name != "pixel_values"}
+    laid = {
+        name: torch.cat([t[:, :1], t.new_full((len(t), count), token if name == "input_ids" else _filling(name)), t[:, 1:]], 1)
+        for name, t in texts.items()
+    }
+    return PicturePromptReader(words, recipe, notes, token, (side, side)), {**laid, "pixel_values": sample["pixel_values"]}
+
+
+def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any) -> Prepared:
+    """One picture with its prompt, or the tensors of them."""
+    if isinstance(inputs, Mapping):
+        prepared = reader.read_tensors(inputs)
+    else:
+        several = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        if len(several) != 1 or not isinstance(several[0], PicturePrompt):
+            raise ExplainerError(
+                f"{type(module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), one "
+                "at a time"
+            )
+        prepared = reader.read(several[0], device_of(module))
+    prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
+    return replace(prepared, tensors=moved(prepared.tensors, module))
