@@ -6,6 +6,7 @@
 #   make test                           ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and every test, the pages in a real Chromium among them
 #   make check                          ruff, mypy, import-linter, bandit, oxlint, oxfmt, tsc and the quick tests
 #   make system-test                    attack servers; SECONDS=180 CLIENTS=32 KILLS=20 MUTATIONS=10000
+#   make cluster-test                   the store in PostgreSQL and a cluster of Ray, both begun by the tests
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
@@ -23,7 +24,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test system-test all-tests check quick lint chromium fonts screenshots results results-data wheel clean
+.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -97,6 +98,10 @@ MUTATIONS ?= 10000
 system-test: $(VENV)/installed-test
 	SYSTEM_SECONDS=$(SECONDS) SYSTEM_CLIENTS=$(CLIENTS) SYSTEM_KILLS=$(KILLS) SYSTEM_MUTATIONS=$(MUTATIONS) \
 		$(BIN)/python -m pytest -m system tests/system --timeout 900
+
+# PostgreSQL (apt-get install postgresql) and Ray begin and end with the tests.
+cluster-test: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m cluster tests --timeout 900
 
 # What needs no browser, no server with models and no training, for every save.
 QUICK := tests/explainers tests/server/http tests/server/pages tests/test_docs.py tests/test_house.py

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ from server.jobs.own_models import OwnModels
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
 from server.jobs.sent_data import SentData
-from server.jobs.store import Store
+from server.jobs.store import open_store
 from server.jobs.worker import MakeHost, Worker
 from server.log import set_up_log
 from server.pages.routes import add_pages
@@ -94,13 +93,13 @@ def create_app(
     live in a thread of this process.
 
     Raises ExplainerError where ``settings.device`` is not there or ``settings.path_prefix`` is taken, and StoreError where
-    ``settings.home`` cannot be used.
+    ``settings.home`` or ``settings.database`` cannot be used.
     """
     if source is None and make_model_host is None:
         make_model_host = own_model_host
     source = ModelSource() if source is None else source
     device = device_named(None if settings.device == "auto" else settings.device)
-    _store(settings).close()  # what is wrong with it is said before anything runs
+    open_store(settings).close()  # what is wrong with it is said before anything runs
     visitor_secrets = VisitorSecrets(settings.home) if are_apart(settings) or settings.token else None
     access = Access(settings.token, visitor_secrets) if settings.token and visitor_secrets is not None else None
     metrics = Metrics()
@@ -116,7 +115,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
         set_up_log(settings.log_level, settings.log_format)
-        store = _store(settings)
+        store = open_store(settings)
         may_load = settings.allow_models or not is_reached_by_others(settings)
         registry = ModelRegistry(source.catalogue, settings.max_hub_models, may_load)
         worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
@@ -156,10 +155,6 @@ def create_app(
     _check_prefix(app, settings)
     complete_openapi(app)
     return app
-
-
-def _store(settings: Settings) -> Store:
-    return Store(settings.home, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
 
 
 def _check_prefix(app: FastAPI, settings: Settings) -> None:

@@ -17,8 +17,8 @@ from explainers.self_check.opening import model_of
 from server.app import create_app
 from server.commands import CommandError
 from server.commands.serve import address, listen
+from server.jobs.database import StoreError
 from server.jobs.model_source import ModelSource
-from server.jobs.store import StoreError
 from server.settings import load_settings
 from server.web_server import WebServer
 

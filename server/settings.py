@@ -21,6 +21,7 @@ PREFIX = "VITRINE_"
 HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
+POSTGRESQL = "postgresql://"
 OWN_MODELS = ("local", "uploads", "all", "off")
 VISITORS = ("auto", "apart", "together")
 _TOKEN = re.compile(r"[!-~]{12,200}")  # as a header can carry it
@@ -50,6 +51,10 @@ class Settings:
     port: int = _setting(8000, "Port to listen on.", 0, 65535)
     device: str = _setting("auto", "Where models run: `cpu`, `cuda`, `cuda:1`, ...; `auto` takes CUDA where there is one.")
     home: Path = _setting(_default_home, "Folder of the stored explanations.")
+    database: str = _setting(
+        "",
+        "Where explanations are stored, if not in a file of `VITRINE_HOME`: a database of PostgreSQL, as `postgresql://name:word@host/vitrine`.",
+    )
     models: tuple[str, ...] = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
         "", "Of files of weights among the models, their architecture: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
@@ -145,6 +150,8 @@ class Settings:
                     raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
         if not _PATH.fullmatch(self.path_prefix):
             raise ValueError(f"path_prefix is {self.path_prefix!r}; it must be a path such as /vitrine, with no slash at its end")
+        if self.database and not self.database.startswith(POSTGRESQL):
+            raise ValueError(f"database is not shown here, as it may hold a password; it must begin with {POSTGRESQL}")
         for name, choices in _CHOICES.items():
             if (value := getattr(self, name)) not in choices:
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")

@@ -27,7 +27,7 @@ from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
 from server.jobs.map_files import pixels_name, with_pixels
-from server.jobs.store import TENSORS_FILE
+from server.jobs.stored_files import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
 from server.schemas.explanations import ExplanationSummary, Map, PixelMap, ReproducingLines

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from server.commands import CommandError, Commands, counted
-from server.settings import load_settings
+from server.settings import Settings, load_settings
 
 
 def add(commands: Commands) -> None:
@@ -31,11 +31,20 @@ def _add_home(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--home", metavar="DIR", help="home of the server [VITRINE_HOME]")
 
 
-def _home(args: argparse.Namespace) -> Path:
+def _settings(args: argparse.Namespace) -> Settings:
     try:
-        return load_settings({"home": args.home}).home
+        return load_settings({"home": args.home})
     except ValueError as problem:
         raise CommandError(str(problem)) from None
+
+
+def _home(args: argparse.Namespace) -> Path:
+    """The home with the store in it; raises CommandError where PostgreSQL has the store."""
+    settings = _settings(args)
+    if settings.database:
+        copied = f"pg_dump and pg_restore copy it, and visitors.key in {settings.home} is copied by hand"
+        raise CommandError(f"the store is in PostgreSQL (VITRINE_DATABASE): {copied}")
+    return settings.home
 
 
 def run_backup(args: argparse.Namespace) -> None:
@@ -58,5 +67,5 @@ def run_recover(args: argparse.Namespace) -> None:
     """Read a damaged store."""
     from server.jobs.store_copies import recover
 
-    explanations, lost = recover(args.file, _home(args))
+    explanations, lost = recover(args.file, _settings(args))
     print(f"recovered {counted(explanations, 'explanation')}" + (f"; {counted(lost, 'row')} could not be read" if lost else ""))

@@ -19,7 +19,7 @@ from server.export.map_formats import MAP_FORMATS, scores_of
 from server.export.overlay import overlay
 from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.jobs.map_files import pixels_name
-from server.jobs.store import TENSORS_FILE
+from server.jobs.stored_files import TENSORS_FILE
 
 Document = Mapping[str, Any]
 _SIDE = 448  # of the pictures of maps

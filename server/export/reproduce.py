@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.records.targets import python_code, target_from_json
-from server.jobs.store import TENSORS_FILE
+from server.jobs.stored_files import TENSORS_FILE
 from server.schemas.question import ExplainOptions
 
 #: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.

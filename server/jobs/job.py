@@ -16,7 +16,7 @@ from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry
-from server.jobs.store import QUESTION, REFERENCE
+from server.jobs.stored_files import QUESTION, REFERENCE
 from server.json_text import json_text
 from server.schemas.question import Question
 

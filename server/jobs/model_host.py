@@ -22,7 +22,7 @@ from explainers.records.targets import TargetLike
 from server.http.uploads import encoded, open_picture
 from server.jobs.map_files import npy
 from server.jobs.model_facts import ModelFacts, facts_of
-from server.jobs.store import TENSORS_FILE
+from server.jobs.stored_files import TENSORS_FILE
 from server.jobs.tasks import TellAnswers, Work, free_memory, load_problem, problem_of, run_with_memory_retry
 from server.json_text import json_text
 from server.schemas.question import ExplainOptions, Question

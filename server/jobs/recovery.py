@@ -10,7 +10,8 @@ from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
-from server.jobs.store import QUESTION, REFERENCE, Store
+from server.jobs.store import Store
+from server.jobs.stored_files import QUESTION, REFERENCE
 from server.jobs.tasks import interrupted
 from server.schemas.question import question_of
 

@@ -14,8 +14,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from server.jobs.store import SCHEMA_VERSION, Store, StoreError, created
+from server.jobs.database import StoreError, open_database
+from server.jobs.store import Store, created
+from server.jobs.tables import SCHEMA_VERSION
 from server.json_text import NotJsonError, parsed_json
+from server.settings import Settings
 
 STORE, KEY, LOCK = "vitrine.sqlite", "visitors.key", "vitrine.lock"
 _LOG_FILES = ("-wal", "-shm")
@@ -85,16 +88,17 @@ def restore(folder: Path, home: Path) -> Path | None:
     return before if present else None
 
 
-def recover(damaged: Path, home: Path) -> tuple[int, int]:
-    """Add to the store of ``home`` what can be read of a damaged one; how many explanations came, and how many pictures and uploads of
-    them are lost.
+def recover(damaged: Path, settings: Settings) -> tuple[int, int]:
+    """Add to the store of ``settings`` what can be read of a damaged file, or of a sound one; how many explanations came, and how many
+    pictures and uploads of them are lost.
 
-    What the store has already stays as it is. Raises StoreError where nothing can be read, or where a server has ``home``.
+    What the store has already stays as it is. Raises StoreError where nothing can be read, or where a server has the store.
     """
     if not damaged.is_file():
         raise StoreError(f"there is no {damaged}; name the file that the server put aside")
-    with closing(Store(home, _KEEP_ALL)) as store:
-        _give_to_owner(home / STORE, home)
+    with closing(Store(open_database(settings), _KEEP_ALL)) as store:
+        if not settings.database:
+            _give_to_owner(settings.home / STORE, settings.home)
         with closing(_opened(damaged)) as source:
             source.execute("PRAGMA writable_schema=ON")  # tables are read also where an index of the schema is broken
             source.text_factory = lambda stored: stored.decode("utf-8", "replace")

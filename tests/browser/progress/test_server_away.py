@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from server.jobs.database import SqliteDatabase
 from server.jobs.recovery import RESUMED
 from server.jobs.store import Store
 from server.jobs.worker import Worker
@@ -113,7 +114,7 @@ def test_the_answer_comes_once_the_server_is_back(desk: Visit, stage: Stage) -> 
 
     # the address of one that two servers ended over, which somebody may have kept
     stage.stop()
-    with closing(Store(stage.home, 10)) as store:
+    with closing(Store(SqliteDatabase(stage.home), 10)) as store:
         store.put_file(str(waiting), RESUMED, b"")
         store.save({"id": waiting, "created": "2026-01-01", "model": "scenes-vit", "state": "running"})
     stage.start()

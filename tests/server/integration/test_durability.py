@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from server.jobs.database import SqliteDatabase
 from server.jobs.store import Store
 from server.log import OneLineFormatter
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
@@ -82,7 +83,7 @@ def test_a_source_that_was_not_finished_is_asked_as_it_was(sites: Sites) -> None
 
 def no_room(site: Site) -> sqlite3.Connection:
     """Let the file of the store grow no more, as on a full disk."""
-    db: sqlite3.Connection = site.client.app.state.services.store._db  # type: ignore[attr-defined]
+    db: sqlite3.Connection = site.client.app.state.services.store.database.file  # type: ignore[attr-defined]
     db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
     return db
 
@@ -107,7 +108,7 @@ def test_a_full_disk_is_said_and_what_is_made_is_kept_until_there_is_room(site: 
 
 def test_a_deletion_that_the_disk_refuses_is_said(site: Site, refused: Check) -> None:
     one = site.ask(png(), wait=True).json()["id"]
-    db: sqlite3.Connection = site.client.app.state.services.store._db  # type: ignore[attr-defined]
+    db: sqlite3.Connection = site.client.app.state.services.store.database.file  # type: ignore[attr-defined]
     db.execute("PRAGMA query_only = ON")
     refused(site.client.delete(f"/api/explanations/{one}"), 503, "store-failed")
     refused(site.ask(png(1)), 503, "store-failed")
@@ -147,12 +148,12 @@ def test_what_is_deleted_is_in_no_file(sites: Sites) -> None:
         ids = [site.ask(png(seed, (300, 200)), wait=True).json()["id"] for seed in range(3)]
         upload = png(0, (300, 200))[100:200]
         assert any(upload in file.read_bytes() for file in sites.home.iterdir())
-        size = stored(site)._db.execute("PRAGMA page_count").fetchone()[0]
+        size = stored(site).database.file.execute("PRAGMA page_count").fetchone()[0]
         for one in ids[:2]:
             assert site.client.delete(f"/api/explanations/{one}").status_code == 204
         assert not any(upload in file.read_bytes() for file in sites.home.iterdir())
         assert not any(ids[0].encode() in file.read_bytes() for file in sites.home.iterdir())
-        assert stored(site)._db.execute("PRAGMA page_count").fetchone()[0] < size / 2  # the room is given back
+        assert stored(site).database.file.execute("PRAGMA page_count").fetchone()[0] < size / 2  # the room is given back
 
 
 def test_what_is_too_old_is_forgotten(sites: Sites) -> None:
@@ -200,11 +201,11 @@ def test_a_store_that_breaks_later_is_said_and_put_aside_by_the_next_start(sites
     with sites() as site:
         one = site.ask(png(size=(400, 300)), wait=True).json()["id"]
         store: Store = site.client.app.state.services.store  # type: ignore[attr-defined]
-        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (root,) = store._db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images'").fetchone()
-        store._db.execute("PRAGMA cache_size = 0")
-        scribble(store.path, slice(root - 1, root))
-        store._db.execute("PRAGMA shrink_memory")
+        store.database.file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (root,) = store.database.file.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images'").fetchone()
+        store.database.file.execute("PRAGMA cache_size = 0")
+        scribble(store.database.path, slice(root - 1, root))
+        store.database.file.execute("PRAGMA shrink_memory")
         refused(site.client.get(f"/api/explanations/{one}/input.png"), 503, "store-failed")
         assert "damaged" in refused(site.client.get("/readyz"), 503, "not-ready")["detail"]
     with sites() as site:
@@ -215,7 +216,7 @@ def test_a_store_that_breaks_later_is_said_and_put_aside_by_the_next_start(sites
 
 def test_nobody_else_reads_the_home(sites: Sites) -> None:
     sites.home.mkdir(mode=0o755)
-    Store(sites.home, 10).close()
+    Store(SqliteDatabase(sites.home), 10).close()
     assert stat.S_IMODE(sites.home.stat().st_mode) == 0o700
 
 

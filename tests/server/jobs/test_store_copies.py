@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from server.jobs.store import Store, StoreError
+from server.jobs.database import SqliteDatabase, StoreError
+from server.jobs.store import Store
 from server.jobs.store_copies import back_up, recover, restore
+from server.settings import load_settings
 
 PAGE = 4096
 PICTURE = bytes(range(256)) * 200  # pages of its own
@@ -35,14 +37,14 @@ def fill(store: Store, numbers: range) -> None:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
-    with closing(Store(home, 100)) as store:
+    with closing(Store(SqliteDatabase(home), 100)) as store:
         fill(store, range(20))
     (home / "visitors.key").write_bytes(b"k" * 32)
     return home
 
 
 def kept(home: Path) -> dict[str, tuple[bytes | None, bytes | None, str | None]]:
-    with closing(Store(home, 100)) as store:
+    with closing(Store(SqliteDatabase(home), 100)) as store:
         ids = [document(number)["id"] for number in range(60)]
         return {one: (store.file(one, "input.png"), store.upload(one), store.owner(one)) for one in ids if store.document(one)}
 
@@ -52,7 +54,7 @@ def whole(number: int) -> tuple[bytes, bytes, str]:
 
 
 def test_a_backup_of_a_store_that_is_written_all_the_time_is_that_of_one_moment(home: Path, tmp_path: Path) -> None:
-    with closing(Store(home, 100)) as store:
+    with closing(Store(SqliteDatabase(home), 100)) as store:
         ended = threading.Event()
 
         def write() -> None:
@@ -85,7 +87,7 @@ def test_a_backup_that_fails_leaves_the_one_before(home: Path, tmp_path: Path) -
 
 def test_a_backup_is_restored_and_what_was_there_is_put_aside(home: Path, tmp_path: Path) -> None:
     back_up(home, tmp_path / "backup")
-    with closing(Store(home, 100)) as store:
+    with closing(Store(SqliteDatabase(home), 100)) as store:
         for number in range(5):
             store.delete(document(number)["id"])
         with pytest.raises(StoreError, match="stop it first"):
@@ -129,9 +131,9 @@ def test_what_can_be_read_of_a_damaged_store_joins_what_is_new(home: Path, tmp_p
         db.execute("PRAGMA writable_schema=ON")
         db.execute("UPDATE sqlite_master SET rootpage = 1000000 WHERE name = 'explanations_number'")  # an index that is nowhere
     scribble(damaged, range(30, 60))
-    with closing(Store(home, 100)) as store:
+    with closing(Store(SqliteDatabase(home), 100)) as store:
         fill(store, range(30, 32))
-    came, lost = recover(damaged, home)
+    came, lost = recover(damaged, load_settings({"home": home}))
     assert came == 20
     assert lost > 0
     now = kept(home)
@@ -152,5 +154,5 @@ def test_what_can_be_read_of_a_damaged_store_joins_what_is_new(home: Path, tmp_p
 def test_of_what_is_no_store_nothing_is_recovered(home: Path, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "noise").write_bytes(content)
     with pytest.raises(StoreError, match="restore a backup"):
-        recover(tmp_path / "noise", home)
+        recover(tmp_path / "noise", load_settings({"home": home}))
     assert len(kept(home)) == 20

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from server.jobs.store import SCHEMA_VERSION, Store
+from server.jobs.database import SqliteDatabase
+from server.jobs.store import Store
+from server.jobs.tables import SCHEMA_VERSION
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import Gate
 
@@ -102,7 +104,7 @@ def old(sites: Sites) -> str:
     with sites() as site:
         one: str = site.ask(jpeg(4), wait=True).json()["id"]
     with sqlite3.connect(sites.home / "vitrine.sqlite", isolation_level=None) as store:
-        store.execute("DROP TRIGGER forget_upload")
+        store.execute("DROP TABLE alembic_version")
         store.execute("DROP INDEX explanations_upload")
         store.execute("ALTER TABLE explanations DROP COLUMN upload")
         store.execute("ALTER TABLE explanations DROP COLUMN owner")
@@ -121,6 +123,6 @@ def test_a_store_of_before_is_read_and_its_explanations_still_answer(sites: Site
         site.ask(jpeg(4), wait=True)  # the same question with the file at hand: now it is kept
         assert jpeg(4) in uploads(sites.home)
         assert site.ask(source=old, target="elephant", wait=True).json()["input"] == before["input"]
-    Store(sites.home, 10).close()
+    Store(SqliteDatabase(sites.home), 10).close()
     with sqlite3.connect(sites.home / "vitrine.sqlite") as store:
         assert store.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION

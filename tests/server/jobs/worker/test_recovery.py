@@ -21,8 +21,9 @@ from torch import Tensor
 import explainers
 from explainers.errors import ExplainerError
 from server.http.problems import Problem
+from server.jobs.database import SqliteDatabase, StoreError
 from server.jobs.recovery import RESUMED
-from server.jobs.store import Store, StoreError
+from server.jobs.store import Store
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import MAKES, STEPS, USUAL_METHODS, GatedModels, image_model
 
@@ -74,7 +75,7 @@ def stop(site: Site, has_store: bool = True) -> None:
     worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
     worker.stopping = True
     if not has_store:
-        worker.store._db.execute("PRAGMA query_only = 1")
+        worker.store.database.file.execute("PRAGMA query_only = 1")
     site.models.open_all()
 
 
@@ -94,7 +95,7 @@ def test_who_waits_for_an_answer_is_told_where_it_will_be(sites: Sites, refused:
 
 
 def test_what_a_crash_left_behind_is_failed(sites: Sites) -> None:
-    store = Store(sites.home, 10)
+    store = Store(SqliteDatabase(sites.home), 10)
     store.add({"id": "abc", "state": "running", "created": "2026-01-01", "model": "m", "maps": []}, {})
     store.add({"id": "def", "state": "done", "created": "2026-01-01", "model": "m", "maps": []}, {})
     store.close()
@@ -274,7 +275,7 @@ def test_a_second_server_on_the_same_home_is_refused(sites: Sites) -> None:
 
 
 def test_a_store_of_another_version_is_left_alone(sites: Sites) -> None:
-    Store(sites.home, 10).close()
+    Store(SqliteDatabase(sites.home), 10).close()
     with sqlite3.connect(sites.home / "vitrine.sqlite") as db:
         db.execute("PRAGMA user_version=99")
     db.close()
@@ -338,7 +339,7 @@ def test_what_the_server_did_not_finish_is_asked_again_exactly(sites: Sites, had
         if had_begun:
             gate.wait()
         stop(site)
-    store = Store(sites.home, 10)  # as two servers leave it that ended over it
+    store = Store(SqliteDatabase(sites.home), 10)  # as two servers leave it that ended over it
     store.put_file(one, RESUMED, b"")
     store.save({"id": one, "created": "2026-01-01", "model": "scenes-vit", "state": "running"})
     store.close()
@@ -360,7 +361,7 @@ def test_a_text_is_asked_again_too_and_what_has_no_question_is_said(sites: Sites
         one = site.ask(model="reviews-bert", text="a dull film", long_texts="cut", wait=True).json()["id"]
         assert site.client.post(f"/api/explanations/{one}/again").json()["id"] == one
         refused(site.client.post("/api/explanations/none/again"), 404, "no-such-explanation")
-    store = Store(sites.home, 10)
+    store = Store(SqliteDatabase(sites.home), 10)
     store.add({"id": "old", "state": "failed", "created": "2026-01-01", "model": "m"}, {})
     store.close()
     with sites(loaded=False) as site:

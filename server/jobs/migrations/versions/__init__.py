@@ -1,0 +1,1 @@
+"""The revisions, from one schema of the store to the next."""

@@ -1,0 +1,61 @@
+"""The tables of the store, for SQLite and PostgreSQL alike. How a store comes to have them is in ``migrations``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+SCHEMA_VERSION = 4  # the newest revision in ``migrations``
+METADATA = MetaData()
+
+#: The files that people sent, each once however many explanations it has, gone with the last of them.
+UPLOADS = Table(
+    "uploads",
+    METADATA,
+    Column("digest", Text, primary_key=True),  # SHA-256
+    Column("data", LargeBinary, nullable=False),
+)
+
+EXPLANATIONS = Table(
+    "explanations",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("number", Integer, nullable=False),  # order of arrival
+    Column("state", Text, nullable=False),  # queued | running | done | failed | cancelled
+    Column("content_key", Text),  # SHA-256 of what the answer depends on; NULL until the model's digest is known
+    Column("document", Text, nullable=False),  # the explanation as JSON
+    Column("upload", Text, ForeignKey("uploads.digest")),
+    Column("owner", Text, nullable=False, server_default=""),  # of a visitor, see server.http.visitors; '' is nobody
+    Index("explanations_number", "number"),
+    Index("explanations_key", "content_key", "state"),
+    Index("explanations_upload", "upload"),
+)
+
+#: What is kept beside an explanation: input.png, original.jpg, tensors.safetensors, ...
+IMAGES = Table(
+    "images",
+    METADATA,
+    Column("id", Text, ForeignKey("explanations.id", ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+
+class Utf8(FunctionElement[bytes]):
+    """A text as the bytes that are stored, which need not be UTF-8 in a damaged SQLite file."""
+
+    type = LargeBinary()
+    inherit_cache = True
+
+
+@compiles(Utf8, "sqlite")
+def _utf8_of_sqlite(element: Utf8, compiler: Any, **options: Any) -> str:
+    return f"CAST({compiler.process(element.clauses, **options)} AS BLOB)"
+
+
+@compiles(Utf8, "postgresql")
+def _utf8_of_postgresql(element: Utf8, compiler: Any, **options: Any) -> str:
+    return f"convert_to({compiler.process(element.clauses, **options)}, 'UTF8')"
