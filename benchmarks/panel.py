@@ -1,21 +1,27 @@
-"""What maps cost, in plain passes: ``python -m benchmarks.panel [--model NAME] [--runs N] [--image FILE]``.
+"""What maps cost, in plain passes, operators and memory: ``python -m benchmarks.panel [--model NAME] [--runs N] [--image FILE]``.
 
 A plain pass is the model's own forward pass, and torch's backward pass from the top class to x^1, the embedded tokens; nothing is recorded.
 Plain passes and maps are timed in turn in one run, and what is printed is the median of the ratios of neighbours. On the CPU the seconds
 are those that one thread computed, which hardly depend on what else the machine does. The model is timm's ViT-B/16 with random weights,
 unless another is named; the input is the sample photo of a cat, or a picture of yours, or noise. With random weights some inputs, noise
-among them, need float64 for their maps of relevance, which costs twice as much: what was used is printed.
+among them, need float64 for their maps of relevance: what was used is printed.
+
+Operators are the calls of torch's kernels, moves and views left out: on a GPU each is a launch. Memory is the most that was allocated at
+once beyond the weights, over that of a plain pass. At the end stands one sweep of deep Taylor, with its estimate of rounding and without.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from PIL import Image
@@ -26,10 +32,24 @@ import explainers.models.libraries.torchvision_ops  # before timm
 
 # isort: split
 import timm
+from torch.profiler import ProfilerActivity, profile
 from torchvision.transforms.functional import to_tensor
 
+from explainers.autograd import recording
+from explainers.autograd.recording import Recording
+from explainers.autograd.rules import RULES
+
+#: One method for each rule of the default panel.
+FIVE_RULES = [*(f"input_x_gradient:{rule}" for rule in ("gradient", "libra", "conservative", "attnlrp")), "transformer_attribution"]
 #: What is at most to be paid for it, in plain passes.
-BARS = {"transformer_attribution": 3.2, "default panel": 4.6}
+BARS = {"transformer_attribution": 2.9, "five rules": 4.3, "default panel": 4.4}
+#: Torch's functions that only move numbers, or tell of them, or are made of others that are counted.
+MOVES = re.compile(
+    r"aten::(_unsafe_view|view(_as)?|reshape|t|transpose|permute|expand(_as)?|(un)?squeeze|select|slice|unbind|split|chunk|narrow|detach_?"
+    r"|alias|as_strided|empty\w*|(new_)?(zeros|ones|full)(_like)?|new_empty|scalar_tensor|lift_fresh|item|is_nonzero|_local_scalar_dense"
+    r"|_?to(_copy)?|resolve_\w+|result_type|(un)?flatten|contiguous|clone|matmul|linear|stack|square_?|norm|layer_norm|dropout|softmax"
+    r"|scaled_dot_product_attention|sum_to_size|any)"
+)
 
 CAT = str(Path(__file__).parent.parent / "embedded" / "samples" / "photos" / "cat.jpg")
 
@@ -60,8 +80,37 @@ def seconds(call: Callable[[], Any]) -> float:
     return clock() - started
 
 
+def counted(call: Callable[[], Any]) -> tuple[int, int]:
+    """How many kernels a call starts, and the most bytes that it had at once."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        call()
+    averages = profiled.key_averages()
+    operators = sum(event.count for event in averages if event.key.startswith("aten::") and not MOVES.fullmatch(event.key))
+    events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
+    held = most = 0
+    for event in sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return operators, most
+
+
+def sweeps(model: explainers.Model, tensors: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
+    """One sweep of deep Taylor down to all attention maps, with its estimate of rounding and without."""
+    recorded = Recording(model, tensors)
+    top = torch.nn.functional.one_hot(recorded.logits.argmax(-1), recorded.logits.shape[-1]).to(recorded.logits.dtype)
+
+    def sweep() -> None:
+        recorded.backward(RULES["deep_taylor"], top, frozenset(["attentions"]))
+
+    def without_estimate() -> None:
+        with mock.patch.object(recording, "exact", lambda start: start):
+            sweep()
+
+    return {"sweep with estimate": sweep, "sweep without": without_estimate}
+
+
 def main() -> None:
-    """Print seconds and ratios."""
+    """Print seconds, ratios and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="one that explainers.load knows (default: ViT-B/16 with random weights)")
     parser.add_argument("--runs", type=int, default=5)
@@ -82,29 +131,35 @@ def main() -> None:
         picture = Image.open(args.image).convert("RGB").resize((width, height))
         tensors["pixel_values"] = to_tensor(picture)[None].to(args.device) * 2 - 1
     precision: Any = "double" if args.double else "auto"
-    method_sets = {"transformer_attribution": ["transformer_attribution"], "default panel": explainers.default_methods(model)}
+    panel = explainers.default_methods(model)
+    method_sets = {"transformer_attribution": ["transformer_attribution"], "five rules": FIVE_RULES, "default panel": panel}
     load = f"load before it {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
     print(f"{args.model or 'ViT-B/16 with random weights'}, {Path(args.image).name}, {args.device}, {args.runs} runs, {load}")
-    print(f"panel: {', '.join(method_sets['default panel'])}")
-    plain(model, tensors)
-    for name, methods in method_sets.items():
+    print(f"panel: {', '.join(panel)}")
+    acts: dict[str, Callable[[], Any]] = {
+        name: partial(explainers.explain, model, tensors, methods=methods, precision=precision) for name, methods in method_sets.items()
+    } | sweeps(model, tensors)
+    plain_pass = partial(plain, model, tensors)
+    plain_pass()
+    _, plain_bytes = counted(plain_pass)
+    for name, act in acts.items():
         ratios, times = [], []
         for run in range(args.runs + 1):
-            before = seconds(lambda: plain(model, tensors))
-            took = seconds(lambda methods=methods: explainers.explain(model, tensors, methods=methods, precision=precision))  # type: ignore[misc]
-            after = seconds(lambda: plain(model, tensors))
+            before, took, after = seconds(plain_pass), seconds(act), seconds(plain_pass)
             if run:  # the first warms up
                 ratios.append(2 * took / (before + after))
                 times.append((took, (before + after) / 2))
         took, base = (statistics.median(column) for column in zip(*times, strict=True))
-        explanation = explainers.explain(model, tensors, methods=methods, precision=precision)
-        used = (
-            ", ".join(sorted({attribution.precision.dtype for attribution in explanation.maps if attribution.precision is not None}))
-            or "none"
-        )
+        operators, most = counted(act)
+        bar = f"; at most {BARS[name]}" if name in BARS else ""
+        used = ""
+        if name in method_sets:
+            dtypes = {attribution.precision.dtype for attribution in act().maps if attribution.precision is not None}
+            used = f"; relevance in {', '.join(sorted(dtypes)) or 'none'}"
         print(
             f"{name:24} {took:6.2f} s, a plain pass {base:5.2f} s: {statistics.median(ratios):4.2f} plain passes"
-            f" (of {len(ratios)} runs {min(ratios):.2f} to {max(ratios):.2f}; at most {BARS[name]}); relevance in {used}"
+            f" (of {len(ratios)} runs {min(ratios):.2f} to {max(ratios):.2f}{bar}); {operators} operators,"
+            f" {most / 1e6:.0f} MB, {most / plain_bytes:.2f} of a plain pass{used}"
         )
 
 

@@ -86,7 +86,9 @@ def _even_product(a: Tensor, b: Tensor, product: Tensor, r: Tensor) -> tuple[Ten
     return (r.sum(-1, keepdim=True) / width).expand_as(a).clone(), (r.sum(-2, keepdim=True) / width).expand_as(b).clone()
 
 
-def _even_linear(x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, inputs: relevance.Inputs) -> Tensor:
+def _even_linear(
+    x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, inputs: relevance.Inputs, product: Tensor | None = None
+) -> Tensor:
     ones = torch.ones_like(weight)
     return torch.ones_like(x) * backward(r / forward(torch.ones_like(x), ones), ones)
 

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 Inputs = Literal["both", "positive", "each"]
+#: A sum of the positive pairs that is less than this part of that of all pairs is added up by itself.
+LEAST_PART = 0.02
 STABILISER = 1e-9  # added with a plus sign whatever the denominator's, as in the published code, whose numbers we reproduce
 
 
@@ -30,13 +32,17 @@ def split_linear(
     forward: Callable[[Tensor, Tensor], Tensor],
     backward: Callable[[Tensor, Tensor], Tensor],
     inputs: Inputs = "both",
+    product: Tensor | None = None,
 ) -> Tensor:
     """Relevance of the input of a linear map without its bias (eq. 5; eq. 4 with ``inputs="positive"``).
 
     ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
     positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises
     the two separately, each taking all the relevance (so that the total doubles: what the published LRP baseline computes).
+    ``product`` is ``forward(x, weight)``, where it is known: three products of matrices then do in place of four.
     """
+    if product is not None and inputs == "both" and (out := _split_by_halves(x, weight, relevance, forward, backward, product)) is not None:
+        return out
     x_plus, w_plus = x.clamp(min=0), weight.clamp(min=0)
     z_plus = forward(x_plus, w_plus)
     if inputs == "positive":
@@ -48,6 +54,25 @@ def split_linear(
     else:
         s_plus = s_minus = divide(relevance, z_plus + z_minus)
     return x_plus * backward(s_plus, w_plus) + x_minus * backward(s_minus, w_minus)
+
+
+def _split_by_halves(
+    x: Tensor,
+    weight: Tensor,
+    relevance: Tensor,
+    forward: Callable[[Tensor, Tensor], Tensor],
+    backward: Callable[[Tensor, Tensor], Tensor],
+    product: Tensor,
+) -> Tensor | None:
+    """:func:`split_linear` from xW and |x||W|, of which the positive pairs are half the sum. None where for some output the positive pairs
+    are so small a part that the difference would lose them, or there are none.
+    """
+    size, absolute = x.abs(), weight.abs()
+    whole = forward(size, absolute)
+    if float(torch.add(product, whole, alpha=1 - 2 * LEAST_PART).amin()) <= 0:
+        return None
+    s = relevance / whole.add_(product).add_(2 * STABILISER)  # half of relevance / positive pairs
+    return backward(s, weight).mul_(x).addcmul_(size, backward(s, absolute))
 
 
 def split_image_linear(
@@ -79,19 +104,18 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple
     if not normalise:
         return r_a, r_b
     dims = tuple(range(1, relevance.dim()))
-    sum_a, sum_b, total = (t.sum(dims, keepdim=True) for t in (r_a, r_b, relevance))
-    absolute = sum_a.abs() + sum_b.abs()
-    share_a = divide(sum_a.abs(), absolute) * total
-    share_b = divide(sum_b.abs(), absolute) * total
-    return r_a * divide(share_a, sum_a), r_b * divide(share_b, sum_b)
+    sums, total = torch.stack([r.sum(dims, keepdim=True) for r in (r_a, r_b)]), relevance.sum(dims, keepdim=True)
+    shares = divide(sums.abs(), sums.abs().sum(0)) * total
+    factor_a, factor_b = divide(shares, sums)
+    return r_a * factor_a, r_b * factor_b
 
 
 def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
     """Relevance of both factors of the matrix product ``a @ b``: each gets all of it by proportion, then half (eq. 9-10
     reduce to one half).
     """
-    s = divide(relevance, product)
-    return a * (s @ b.mT) / 2, b * (a.mT @ s) / 2
+    s = divide(relevance, product) / 2
+    return a * (s @ b.mT), b * (a.mT @ s)
 
 
 def split_linear_attention(

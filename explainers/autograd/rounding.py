@@ -26,10 +26,16 @@ ACCUMULATED_ROUNDING = 16.0
 #: How many times its rounding a number may be off.
 FARTHEST = 4.0
 
-#: A sum of the positive pairs that is less than this part of that of all pairs is added up by itself.
-LEAST_PART = 0.02
-
-_SUMS = frozenset((torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.stack, torch.ops.aten.cat))
+_ATEN = torch.ops.aten
+_SUMS = frozenset((_ATEN.add, _ATEN.sub, _ATEN.stack, _ATEN.cat))
+#: Moves and sums: of errors, which are not negative, they make none that are. After others the signs are left out.
+_KEEPS_SIGNS = frozenset(
+    (
+        *(_ATEN.view, _ATEN._unsafe_view, _ATEN.transpose, _ATEN.t, _ATEN.permute, _ATEN.expand, _ATEN.unsqueeze, _ATEN.squeeze),
+        *(_ATEN.select, _ATEN.slice, _ATEN.unbind, _ATEN.split, _ATEN.detach, _ATEN.alias, _ATEN.clone, _ATEN.index_select),
+        *(_ATEN.add, _ATEN.stack, _ATEN.cat, _ATEN.sum),
+    )
+)
 
 
 class RelevanceWithError(Tensor):
@@ -64,13 +70,16 @@ class RelevanceWithError(Tensor):
             return torch.zeros_like(value) if summed and isinstance(value, Tensor) else value
 
         values, errors = func(*tree_map(of, args), **tree_map(of, kwargs)), func(*tree_map(error_of, args), **tree_map(error_of, kwargs))
+        is_signed = func.overloadpacket not in _KEEPS_SIGNS or "alpha" in kwargs
         if isinstance(values, tuple | list):
-            return type(values)(_pair(v, e) for v, e in zip(values, errors, strict=True))
-        return _pair(values, errors)
+            return type(values)(_pair(v, e, is_signed) for v, e in zip(values, errors, strict=True))
+        return _pair(values, errors, is_signed)
 
 
-def _pair(value: Any, error: Any) -> Any:
-    return RelevanceWithError(value, error.abs()) if isinstance(value, Tensor) and value.is_floating_point() else value
+def _pair(value: Any, error: Any, is_signed: bool) -> Any:
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    return RelevanceWithError(value, error.abs() if is_signed else error)
 
 
 def exact(seed: Tensor) -> RelevanceWithError:
@@ -95,16 +104,20 @@ def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
 
 def scale_of(x: Tensor) -> Tensor:
     """The size that rounding of each number of an activation is relative to: its row counts too, for it was a sum of such numbers."""
-    size = x.abs()
+    return _scale_of_size(x.abs())
+
+
+def _scale_of_size(size: Tensor) -> Tensor:
     return size + size.mean(-1, keepdim=True)
 
 
-def _distance(divisor: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
-    """How far from zero a divisor is, and how far it is at least once rounding has moved it: that is not known below a tenth of it."""
-    size = divisor.abs()
-    near = torch.maximum(size - FARTHEST * rounding, rounding / 10)
-    size = torch.maximum(size, near)
-    return torch.where(size == 0, 1.0, size), torch.where(near == 0, 1.0, near)
+def _distance(size: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
+    """How far from zero a divisor of that ``size`` is, and how far it is at least once rounding has moved it: that is not known below a
+    tenth of it. Neither is zero; both are next to it where size and rounding are zero, and so is what they divide.
+    """
+    near = torch.maximum(torch.sub(size, rounding, alpha=FARTHEST), rounding / 10)
+    least = torch.finfo(size.dtype).tiny
+    return torch.maximum(size, near).clamp_(min=least), near.clamp_(min=least)
 
 
 def split_linear(
@@ -117,28 +130,12 @@ def split_linear(
     product: Tensor | None = None,
 ) -> Tensor:
     """:func:`explainers.autograd.relevance.split_linear`. Its sums have terms of one sign, so nothing cancels: the errors of a row spread
-    over the inputs as relevance does, and add up as independent ones do. ``product`` is forward(x, weight), where it is known.
+    over the inputs as relevance does, and add up as independent ones do.
     """
+    out = splits.split_linear(x, weight, value_of(relevance), forward, backward, inputs, product)
     if not isinstance(relevance, RelevanceWithError):
-        return splits.split_linear(x, weight, relevance, forward, backward, inputs)
-    out = None if product is None or inputs != "both" else _split_by_halves(x, weight, relevance.value, forward, backward, product)
-    if out is None:
-        out = splits.split_linear(x, weight, relevance.value, forward, backward, inputs)
+        return out
     return RelevanceWithError(out, _spread(relevance, out, 2.0 if inputs == "each" else 1.0))
-
-
-def _split_by_halves(
-    x: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap, product: Tensor
-) -> Tensor | None:
-    """The same from xW and |x||W|, of which the positive pairs are half the sum: three products in place of four. None where for some
-    output the positive pairs are so small a part that the difference would lose them, or there are none.
-    """
-    size, absolute = x.abs(), weight.abs()
-    whole = forward(size, absolute)
-    if bool(torch.add(product, whole, alpha=1 - 2 * LEAST_PART).amin() <= 0):
-        return None
-    s = relevance / whole.add_(product).mul_(0.5).add_(splits.STABILISER)
-    return backward(s, weight).mul_(x).addcmul_(size, backward(s, absolute)).mul_(0.5)
 
 
 def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap) -> Tensor:
@@ -153,9 +150,10 @@ def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> T
     """The errors of what arrived, spread over what a linear map passes on: by rows where it maps rows to rows, else by samples."""
     rows = relevance.shape[:-1] == out.shape[:-1]
     dims = (-1,) if rows else tuple(range(1, out.dim()))
-    mass = times * (relevance.error.norm(dim=-1, keepdim=True) if rows else _sample_sum(relevance.error, out))
+    mass = relevance.error.norm(dim=-1, keepdim=True) if rows else _sample_sum(relevance.error, out)
     size = out.abs()
-    return size * (splits.divide(mass, size.sum(dims, keepdim=True)) + _unit(out))
+    whole = size.sum(dims, keepdim=True).add_(splits.STABILISER)  # where it is zero, so is the size
+    return size.mul_((mass if times == 1 else times * mass) / whole + _unit(out))
 
 
 def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
@@ -167,46 +165,48 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumula
     """:func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2."""
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_sum(a, b, relevance, normalise)
-    r = relevance.value
-    r_a, r_b = splits.split_sum(a, b, r, normalise)
-    unit, size_a, size_b = _unit(a, accumulated), a.abs(), b.abs()
-    e_a, e_b = unit * scale_of(a), unit * scale_of(b)
-    total = a + b
-    least, doubt = _distance(total, e_a + e_b)
-    moved = r.abs() * (size_b * e_a + size_a * e_b) / (least * doubt)
-    if not normalise:
-        carried = relevance.error / least
-        return RelevanceWithError(r_a, size_a * carried + moved), RelevanceWithError(r_b, size_b * carried + moved)
-    divisor = torch.where(total < 0, -least, least)
-    error_a, error_b = _normalised(a / divisor, b / divisor, r, moved, relevance.error)
-    return RelevanceWithError(r_a, error_a), RelevanceWithError(r_b, error_b)
+    r, error = relevance.value, relevance.error
+    parts = splits.split_sum(a, b, r, normalise)
+    operands = torch.stack(torch.broadcast_tensors(a, b))  # what follows is of both at once: launches cost more than what they compute
+    sizes, total = operands.abs(), a + b
+    roundings = _scale_of_size(sizes).mul_(_unit(a, accumulated))
+    least, doubt = _distance(total.abs(), roundings[0] + roundings[1])
+    moved = (sizes[1] * roundings[0]).addcmul_(sizes[0], roundings[1]).mul_(r.abs()).div_(least).div_(doubt)
+    if normalise:
+        errors = _normalised(operands / torch.copysign(least, total), r, moved, error)
+    else:
+        errors = sizes.div_(least).mul_(error).add_(moved)
+    return RelevanceWithError(parts[0], errors[0]), RelevanceWithError(parts[1], errors[1])
 
 
-def _normalised(share_a: Tensor, share_b: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-    """The errors once each operand's relevance was brought to its share of the total T: r_a sign(S_a) T / D, with S_a and S_b the sums of
-    r_a = share_a r and r_b, and D = |S_a| + |S_b|.
+def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tensor:
+    """The errors of both operands (2, ...) once the relevance of each was brought to its share of the total T: r_a sign(S_a) T / D, with
+    S_a and S_b the sums of r_a = share_a r and r_b, and D = |S_a| + |S_b|.
 
     Where S_a and S_b have one sign, D is |T| and nothing is changed. Else an element's own error moves D too: where it is most of its sum
     the two cancel. ``moved`` adds to r_a what it takes from r_b; ``error`` is that of r.
     """
     dims = tuple(range(1, r.dim()))
-    r_a, r_b = share_a * r, share_b * r
-    sum_a, sum_b, total = (t.sum(dims, keepdim=True) for t in (r_a, r_b, r))
-    whole = sum_a.abs() + sum_b.abs()
-    scale = splits.divide(total.abs(), whole)
-    opposite = sum_a * sum_b < 0
-    of_whole = torch.hypot(2 * moved, (share_a - share_b) * error)  # by element, what moves D
-    squares = of_whole.square()
-    rest = (squares.sum(dims, keepdim=True) - squares).clamp(min=0).sqrt()
-
-    def of(share: Tensor, other: Tensor, element: Tensor, element_sum: Tensor) -> Tensor:
-        part = torch.where(opposite, splits.divide(element * element_sum.sign(), whole), 0.0)  # of D, this element
-        moved_by = (1 - 2 * part).abs() * moved + (share - part * (share - other)).abs() * error + part.abs() * rest
-        off = torch.linalg.vector_norm(torch.hypot(moved, share * error), dim=dims, keepdim=True)
-        turned = torch.where(2 * off > element_sum.abs(), torch.full_like(element_sum, 2.0), 0.0)  # the sign of its sum is not known
-        return scale * (moved_by + turned * element.abs())
-
-    return of(share_a, share_b, r_a, sum_a), of(share_b, share_a, r_b, sum_b)
+    each = tuple(range(2, shares.dim()))
+    parts = shares * r
+    sums = parts.sum(each, keepdim=True)
+    whole = sums.abs().sum(0)
+    opposite = sums[0] * sums[1] < 0
+    carried = (shares * error).abs_()
+    off = torch.hypot(moved, carried).square_().sum(each, keepdim=True).sqrt_()
+    is_unsure = 2 * off > sums.abs()  # the sign of its sum is not known
+    if bool(opposite.any()):
+        apart = shares[0] - shares[1]
+        squares = (apart * error).square_().addcmul_(moved, moved, value=4)  # by element, of what moves D
+        rest = (squares.sum(dims, keepdim=True) - squares).clamp_(min=0).sqrt_()
+        of_whole = parts * torch.where(opposite, splits.divide(sums.sign(), whole), 0.0)  # the part of D that an element is
+        others = torch.stack((apart, -apart))
+        errors = (shares - of_whole * others).abs_().mul_(error)
+        errors.addcmul_((1 - 2 * of_whole).abs_(), moved).addcmul_(of_whole.abs_(), rest)
+    else:
+        errors = carried.add_(moved)
+    scale = splits.divide(r.sum(dims, keepdim=True).abs_(), whole)
+    return errors.addcmul_(parts.abs_(), 2.0 * is_unsure).mul_(scale)
 
 
 def split_product(
@@ -217,11 +217,17 @@ def split_product(
         return splits.split_product(a, b, product, relevance)
     r = relevance.value
     r_a, r_b = splits.split_product(a, b, product, r)
-    rounding = _unit(product, accumulated) * scale_of(product)
-    size, doubt = _distance(product, rounding)
-    error = (relevance.error + r.abs() * rounding / doubt) / size
+    error = _over_product(relevance, product, accumulated).mul_(0.5)
     size_a, size_b = a.abs(), b.abs()
-    return RelevanceWithError(r_a, size_a * (error @ size_b.mT) / 2), RelevanceWithError(r_b, size_b * (size_a.mT @ error) / 2)
+    return RelevanceWithError(r_a, (error @ size_b.mT).mul_(size_a)), RelevanceWithError(r_b, (size_a.mT @ error).mul_(size_b))
+
+
+def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: float) -> Tensor:
+    """The error of relevance / product."""
+    size = product.abs()
+    rounding = _scale_of_size(size).mul_(_unit(product, accumulated))
+    size, doubt = _distance(size, rounding)
+    return rounding.mul_(relevance.value.abs()).div_(doubt).add_(relevance.error).div_(size)
 
 
 def split_linear_attention(
@@ -231,9 +237,7 @@ def split_linear_attention(
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
     if not isinstance(relevance, RelevanceWithError):
         return parts
-    rounding = _unit(product, accumulated) * scale_of(product)
-    size, doubt = _distance(product, rounding)
-    error = (relevance.error + relevance.value.abs() * rounding / doubt) / size
+    error = _over_product(relevance, product, accumulated)
     sizes = query.abs(), key.abs(), value.abs()
     at_kv = sizes[0].mT @ error
     errors = (error @ (sizes[1] @ sizes[2]).mT, at_kv @ sizes[2].mT, sizes[1].mT @ at_kv)

@@ -73,8 +73,23 @@ def test_z_plus_is_the_sum_over_pairs(seed: int, inputs: rel.Inputs) -> None:
 
 def test_an_output_without_a_positive_pair_passes_nothing_on() -> None:
     x, w = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[-1.0, -3.0], [1.0, -1.0]]).double()
-    found = rel.split_linear(x, w, torch.tensor([[5.0, 7.0]]).double(), linear, transpose)
-    torch.testing.assert_close(found, torch.tensor([[7.0, 0.0]]).double(), **NEAR)
+    for product in (None, x @ w.mT):
+        found = rel.split_linear(x, w, torch.tensor([[5.0, 7.0]]).double(), linear, transpose, product=product)
+        torch.testing.assert_close(found, torch.tensor([[7.0, 0.0]]).double(), **NEAR)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_the_product_is_known_three_products_give_what_four_do(seed: int) -> None:
+    x, w, r = numbers(2, 3, 40, seed=seed), numbers(5, 40, seed=seed + 1), numbers(2, 3, 5, seed=seed + 2)
+    asked = []
+
+    def counted(signal: Tensor, weight: Tensor) -> Tensor:
+        asked.append(weight)
+        return linear(signal, weight)
+
+    found = rel.split_linear(x, w, r, counted, transpose, product=x @ w.mT)
+    assert len(asked) == 1
+    torch.testing.assert_close(found, rel.split_linear(x, w, r, linear, transpose), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

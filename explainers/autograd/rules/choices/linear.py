@@ -219,6 +219,7 @@ class _OfRelevance(LinearChoice):
         weight = linear.weight.to(dtype)
 
         def split(part: Tensor, x: Tensor, product: Tensor | None = None) -> Tensor:
+            product = None if product is None else product.to(dtype)
             return rounding.split_linear(x.to(dtype), weight, part.to(dtype), forward, backward, self.inputs, product).to(signal.dtype)
 
         known = [linear.x] if linear.product is None else [linear.x, linear.product]
