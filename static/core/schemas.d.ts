@@ -1019,6 +1019,8 @@ export interface ModelDetails {
   frames?: number | null;
   /** Rows and columns of patches; a text has none. */
   grid?: [number, number] | null;
+  /** Of the patches of a picture among the words of a prompt; null where there are none. */
+  picture_grid?: [number, number] | null;
   /** Height and width in pixels; a text has none. */
   input?: [number, number] | null;
   /** Of a text. */
