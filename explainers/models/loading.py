@@ -274,7 +274,9 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapp
         module = timm.create_model(f"local-dir:{folder}", pretrained=True)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"timm cannot load {folder}: {problem}") from problem
-    return wrap(module.eval(), name=name, **how)
+    # a model that is blind to some patches cannot be asked which tokens change with the picture: its folder says it
+    said = {"prefix": config["prefix"]} if "prefix" in config else {}
+    return wrap(module.eval(), name=name, **{**said, **how})
 
 
 def _molecules_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
