@@ -46,6 +46,15 @@ ENERGY = Citation(
     venue="CVPR Workshops",
     arxiv="1910.01279",
 )
+CLEVR_XAI = Citation(
+    authors="Arras, Osman & Samek",
+    year=2022,
+    title="CLEVR-XAI: A Benchmark Dataset for the Ground Truth Evaluation of Neural Network Explanations",
+    venue="Information Fusion",
+    arxiv="2003.07258",
+)
+ROC = Citation(authors="Fawcett", year=2006, title="An Introduction to ROC Analysis", venue="Pattern Recognition Letters")
+RECIPROCAL_RANK = Citation(authors="Voorhees", year=1999, title="The TREC-8 Question Answering Track Report", venue="TREC")
 GRID = Citation(
     authors="Böhle et al.",
     year=2021,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.metrics.registry import metric
-from explainers.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING
+from explainers.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING, ROC
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:
@@ -79,6 +83,41 @@ def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
     return torch.tensor(
         [average_precision(scores, object_mask) for scores, object_mask in zip(maps, mask, strict=True)], dtype=torch.float64
     )
+
+
+COVERED = 0.5  # of a patch that counts as one of the object's
+
+
+def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: Tensor, mask: Tensor) -> Tensor:
+    """A figure (B,) of the scores of patches against those that the object covers by half or more; not a number where it covers none or
+    all of them so.
+    """
+    covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0] >= COVERED
+    values = [
+        float(measure(cover.flatten().numpy(), scores.flatten().double().numpy())) if 0 < cover.sum() < cover.numel() else float("nan")
+        for scores, cover in zip(maps, covers, strict=True)
+    ]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@metric("patch_ap", title="Patch AP", family="localisation", takes=["maps", "mask"], direction="higher", source=LIBRAGRAD, kinds=("image",))
+def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
+    """Average precision of the scores of patches as they are, against the patches that the object covers by half or more: segmentation AP
+    without enlarging, for objects that lie on whole patches.
+    """
+    from sklearn.metrics import average_precision_score
+
+    return _patch_scores(average_precision_score, maps, mask)
+
+
+@metric("patch_auc", title="Patch AUC", family="localisation", takes=["maps", "mask"], direction="higher", source=ROC, kinds=("image",))
+def patch_auc(maps: Tensor, mask: Tensor) -> Tensor:
+    """How often a patch that the object covers by half or more has a larger score than one that it does not, equal ones counted half: the
+    area under the ROC curve. A map at random has 0.5.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    return _patch_scores(roc_auc_score, maps, mask)
 
 
 @metric(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 from explainers.metrics.registry import metric
-from explainers.papers import ERASER
+from explainers.papers import CLEVR_XAI, ERASER, RECIPROCAL_RANK
 
 
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:
@@ -75,6 +75,42 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
         precision, recall, _ = precision_recall_curve(marks.numpy(), ranking.numpy())
         values.append(float(auc(recall, precision)))
     return torch.tensor(values, dtype=torch.float64)
+
+
+@metric(
+    "reciprocal_rank",
+    title="Rank of the marked word",
+    family="rationales",
+    takes=_TAKES,
+    direction="higher",
+    source=RECIPROCAL_RANK,
+    kinds=("text", "molecule"),
+)
+def reciprocal_rank(word_scores: Tensor, rationale: Tensor) -> Tensor:
+    """1 over the rank of the marked word with the largest score; words of equal scores share the mean of their ranks. 1 where the top word
+    is marked, near 0 where marked words come last.
+    """
+    best = word_scores.masked_fill(~rationale, -torch.inf).amax(1, keepdim=True)
+    above, equal = (word_scores > best).sum(1), (word_scores == best).sum(1)
+    return 1 / (above + (equal + 1) / 2).double()
+
+
+@metric(
+    "mass_marked",
+    title="Relevance on marked words",
+    family="rationales",
+    takes=_TAKES,
+    direction="higher",
+    source=CLEVR_XAI,
+    kinds=("text", "molecule"),
+)
+def mass_marked(word_scores: Tensor, rationale: Tensor) -> Tensor:
+    """The share of the map's positive scores that lies on words that people marked, or of which it is known that they decide. A map without
+    a positive score has no value.
+    """
+    positive = word_scores.double().clamp(min=0)
+    total = positive.sum(1)
+    return torch.where(total > 0, (positive * rationale).sum(1) / total, torch.nan)
 
 
 def _f1_of_means(sums: NDArray[Any]) -> NDArray[Any]:

@@ -160,3 +160,16 @@ def test_batches_are_what_single_maps_give() -> None:
     assert localisation.segmentation_ap(maps, mask).tolist() == [average_precision(maps[i], mask[i]) for i in range(2)]
     assert localisation.energy_inside(maps, mask).tolist() == [1, 0]
     assert localisation.mosaic_pointing(maps, torch.tensor([[0, 0], [0, 0]])).tolist() == [0.5, 0]
+
+
+def test_scores_of_patches_against_those_that_are_covered() -> None:
+    """The object covers the left column of patches; a quarter of a patch does not count."""
+    mask = torch.zeros(4, 4, dtype=torch.bool)
+    mask[:, :2], mask[0, 2] = True, True
+    maps = torch.tensor([[[3.0, 2.0], [1.0, 0.0]], [[0.0, 2.0], [1.0, 3.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    masks = mask.expand(3, -1, -1)
+    # covered patches are 1st and 3rd; last and 3rd; all alike
+    assert localisation.patch_ap(maps, masks).tolist() == pytest.approx([(1 + 2 / 3) / 2, (1 / 3 + 2 / 4) / 2, 1 / 2])
+    assert localisation.patch_auc(maps, masks).tolist() == pytest.approx([3 / 4, 0, 1 / 2])
+    assert localisation.patch_ap(maps, torch.zeros_like(masks)).isnan().all()
+    assert localisation.patch_auc(maps, torch.ones_like(masks)).isnan().all()

@@ -87,3 +87,14 @@ def test_auprc_by_hand() -> None:
     assert found == pytest.approx(0.5 * 1 + 0.5 * (1 / 2 + 2 / 3) / 2)
     with pytest.raises(ExplainerError, match="no word"):
         rationales.rationale_auprc(torch.ones(1, 2), torch.zeros(1, 2, dtype=torch.bool))
+
+
+def test_the_rank_of_the_best_marked_word_and_the_relevance_on_marked_words() -> None:
+    scores = torch.stack([SCORES, torch.zeros(5), -SCORES.abs(), torch.tensor([0.5, -torch.inf, 0.0, 0.1, -torch.inf])])
+    marked = MARKED.expand(4, -1)
+    # word 1 is first; all five share the third place; word 4 is second of the negative ones; neither marked word was read
+    assert rationales.reciprocal_rank(scores, marked).tolist() == pytest.approx([1, 1 / 3, 1 / 2, 1 / 4.5])
+    masses = rationales.mass_marked(scores, marked)
+    assert masses[0].item() == pytest.approx(1.2 / 1.8)
+    assert masses[1:3].isnan().all()
+    assert masses[3] == 0
