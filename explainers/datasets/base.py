@@ -47,6 +47,8 @@ class Sample:
     rationale  spans of characters of the text that people marked as their reasons; None where nobody was asked
     text_pair  a second text that is read together with ``text``, or None
     pair_rationale  the marks on it, as ``rationale``
+    at         which place of the model's output is asked about, as ``explainers.explain`` takes it; None of models with one answer
+    against    the answer that the first label is set against, by name or index; None where there is none
 
     Raises ExplainerError where a mask is not of the image's size.
     """
@@ -60,6 +62,8 @@ class Sample:
     rationale: tuple[tuple[int, int], ...] | None = None
     text_pair: str | None = None
     pair_rationale: tuple[tuple[int, int], ...] | None = None
+    at: str | None = None
+    against: str | int | None = None
 
     def __post_init__(self) -> None:
         masks = [*(obj.mask for obj in self.objects), *([] if self.labelled is None else [self.labelled])]

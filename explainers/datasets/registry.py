@@ -28,6 +28,7 @@ GIVES = {
     "others": "masks of several objects of different classes",
     "rationale": "words that people marked",
     "cell": "mosaics of four pictures",
+    "against": "answers that the right ones are set against",
 }
 
 

@@ -16,7 +16,7 @@ from explainers.models.removal.atoms import atom_removal
 from explainers.models.removal.patches import black_picture, blackened, patch_removal
 from explainers.models.removal.token_removal import answer, repeated_to
 from explainers.models.removal.ways import OF_ATOMS, How
-from explainers.models.removal.words import word_removal
+from explainers.models.removal.words import usual_way_of_words, word_removal
 from explainers.records.session import checker
 
 _PICTURES = 16  # whole ones in one forward pass, at most
@@ -46,7 +46,9 @@ def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
     grid = model.layout_of(tensors).grid
     if grid is not None:
         return patch_removal(model, tensors, grid).how
-    return "zeroed" if model.kind == "molecule" and "attention_mask" not in tensors else "removed"
+    if model.kind == "molecule":
+        return "removed" if "attention_mask" in tensors else "zeroed"
+    return usual_way_of_words(model)
 
 
 class CurveLogits:
@@ -105,7 +107,7 @@ class CurveLogits:
             # there are no unknown atoms: what makes a word unknown hides an atom
             removal = atom_removal(self.model, self.tensors, self.content, how if how in OF_ATOMS else None, self.at_once)
         else:
-            removal = word_removal(self.model, self.tensors, self.content, how or "removed", self.at_once)
+            removal = word_removal(self.model, self.tensors, self.content, how or usual_way_of_words(self.model), self.at_once)
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
 from explainers.models.labels import imagenet_entries
 from explainers.models.model import Model
-from explainers.records.targets import AnyOf
+from explainers.records.targets import AnyOf, Contrast
 
 PROMPT = "a photo of a {}"
 _NUMBER = re.compile(r"\d+")
@@ -25,10 +25,12 @@ class ExplainedClass:
     """A class of the model, or a group of its classes that the data set has one name for.
 
     indices  of its classes; group  its name, None of a single class
+    against  the class whose logit is taken from its own; None where it is explained alone
     """
 
     indices: tuple[int, ...]
     group: str | None = None
+    against: ExplainedClass | None = None
 
     def among(self, classes: int) -> Tensor:
         """Which of the model's classes it holds, bool (C,)."""
@@ -71,8 +73,10 @@ class ClassLookup:
         """The labels of an input for which the model has neither a class nor a group."""
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
-    def target_of(self, explained: ExplainedClass) -> int | str | AnyOf:
+    def target_of(self, explained: ExplainedClass) -> int | str | AnyOf | Contrast:
         """A class as ``explain`` takes it."""
+        if explained.against is not None:
+            return Contrast(self.target_of(replace(explained, against=None)), self.target_of(explained.against))
         if explained.group is not None:
             return AnyOf(explained.group)
         return explained.indices[0] if self.prompts is None else self.prompts[explained.indices[0]]

@@ -87,6 +87,7 @@ class GradedAnswers:
     curve_logits   knows the model and the input
     scores         (M, N)
     indices        the explained classes
+    against        those that they are set against; none where they are explained alone
     probabilities  of logits (..., C)
     as_probability  whether maps explain a probability
     seed           of the elements that are left out
@@ -98,6 +99,7 @@ class GradedAnswers:
     probabilities: Callable[[Tensor], Tensor]
     as_probability: bool
     seed: int
+    against: Sequence[int] = ()
 
     def of(self, need: str) -> Tensor | None:
         """One of :data:`ASKED_ANEW`, (M, ...); None where the input has none."""
@@ -106,6 +108,8 @@ class GradedAnswers:
             logits = source.without_each()
             # of a group of classes the log-sum-exp, which of one is its logit
             values = self.probabilities(logits)[:, classes].sum(-1) if self.as_probability else logits[:, classes].logsumexp(-1)
+            if self.against:
+                values = values - logits[:, list(self.against)].logsumexp(-1)
             return (values[0] - values[1:]).expand(len(self.scores), -1)
         if need == "shown":
             if source.grid is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +33,7 @@ from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation
 from explainers.records.session import checker
-from explainers.records.targets import Probability, TargetLike
+from explainers.records.targets import Contrast, Probability, TargetLike
 
 #: Curves that reports draw, by the name under which metrics take them.
 REPORT_CURVES = ("most", "left")
@@ -95,9 +95,21 @@ class EvaluationSetup:
         """The classes of an input that are explained: the first label that the model knows, or each; None: one that it says itself."""
         if self.plan.target in ("predicted", "second"):
             return None
+        if self.plan.target == "contrast":
+            if not sample.labels or sample.against is None:
+                return []
+            towards, against = (self.classes.class_of(label) for label in (sample.labels[0], sample.against))
+            return [] if towards is None or against is None else [replace(towards, against=against)]
         labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
         classes_by_indices = {entry.indices: entry for label in labels if (entry := self.classes.class_of(label)) is not None}
         return list(classes_by_indices.values())[: 1 if self.plan.target == "gold" else None]
+
+    def at_place_of(self, sample: Sample) -> EvaluationSetup:
+        """The same, with the model asked about the place of its output that the data set names of an input; itself where it names none.
+
+        Raises ExplainerError where the model has no such place.
+        """
+        return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
     def read(self, index: int) -> Sample:
         """An input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
@@ -120,7 +132,7 @@ class EvaluationSetup:
     def target_of(self, explained_class: ExplainedClass) -> TargetLike:
         """A class as ``explain`` takes it: its logit, or its probability."""
         named = self.classes.target_of(explained_class)
-        return Probability(named) if self.plan.explains == "probability" else named
+        return Probability(named) if self.plan.explains == "probability" and not isinstance(named, Contrast) else named
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""
@@ -149,6 +161,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     in windows.
     """
     sample = setup.read(index)
+    setup = setup.at_place_of(sample)
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []
@@ -301,7 +314,8 @@ class Measurement:
     @cached_property
     def _graded(self) -> GradedAnswers:
         logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
-        return GradedAnswers(logits, self.scores, self.target.indices, self._probabilities, as_probability, self.index)
+        against = () if self.target.against is None else self.target.against.indices
+        return GradedAnswers(logits, self.scores, self.target.indices, self._probabilities, as_probability, self.index, against)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
         """As the model says them, with its calibration."""
@@ -342,7 +356,7 @@ class Measurement:
 
     def _classes(self, need: str) -> frozenset[int]:
         """Classes of the model: those explained (``target``), those that are right (``gold``), those that keep the ``answer``."""
-        takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target == "gold")
+        takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target in ("gold", "contrast"))
         if not takes_labels:
             return frozenset(self.target.indices)
         return self.setup.classes.right_classes(self.sample, first_alone=self.setup.plan.right == "first")

@@ -27,7 +27,7 @@ from explainers.records.targets.target import ExplainedNumber
 
 __all__ = ["Plan", "make_plan"]
 
-ExplainedTarget = Literal["predicted", "second", "gold", "each"]
+ExplainedTarget = Literal["predicted", "second", "gold", "each", "contrast"]
 RightLabels = Literal["any", "first"]
 #: What each choice of a protocol means, by the option's name: for messages, reports and help.
 CHOICES: dict[str, dict[str, str]] = {
@@ -36,6 +36,7 @@ CHOICES: dict[str, dict[str, str]] = {
         "second": "the class with the second largest score",
         "gold": "the class that the data set gives",
         "each": "each class that the data set gives",
+        "contrast": "the class that the data set gives rather than the one that it is set against",
     },
     "explains": {"logit": "its logit", "probability": "its probability"},
     "right": {"any": "any of the labels of an input", "first": "the first label of an input alone"},
@@ -64,7 +65,7 @@ class Plan:
     methods  specs; metrics  names
     limit    how many inputs, drawn with ``seed``; None: all
     target   the explained class: the one that the model predicts, the one with the second largest score, the one that the data set gives,
-             or each that it gives, in turn
+             or each that it gives, in turn; or the difference of the one that it gives and the one that it sets against it
     explains which number of it: its logit, or its probability
     resize   how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
     how      in which way tokens are taken away; None: as suits the model
@@ -140,6 +141,8 @@ def make_plan(
     specs = tuple(distinct_specs([spec for name in methods for spec in _specs(name, model)], len(model.blocks)))
     if not specs:
         raise ExplainerError("No method is left to measure: name one, or a set such as default.")
+    if explains == "probability" and target == "contrast":
+        raise ExplainerError("A contrast is a difference of logits: leave out explains=probability (--explains), or choose target=gold.")
     if explains == "probability" and (note := for_probability(specs)[1]):
         raise ExplainerError(f"{note} Measure them in a run of logits, or choose methods by name.")
     chosen_metrics = _metrics(metrics, data, len(specs))
@@ -184,6 +187,8 @@ def reason_against_target(target: str, data: Dataset) -> str | None:
     """Why a class cannot be explained on a data set; None where it can."""
     if target in ("gold", "each") and "class" not in data.gives:
         return f"{data.name} names no classes, so only those that the model says can be explained"
+    if target == "contrast" and "against" not in data.gives:
+        return f"{data.name} sets no class against another"
     return None
 
 

@@ -18,7 +18,8 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
     """The sentences of a plan as plain data. ``kind`` is that of its inputs; ``removal`` the way that suited the model, where the plan
     names none. A plan of an earlier version lacks what had no choice then.
     """
-    number = CHOICES["explains"][plan.get("explains") or "logit"]
+    is_contrast = plan["target"] == "contrast"
+    number = "the difference of their logits" if is_contrast else CHOICES["explains"][plan.get("explains") or "logit"]
     sentences = [f"Explained: {CHOICES['target'][plan['target']]}, {number}."]
     if kind == "image":
         resize = plan.get("resize")

@@ -100,10 +100,10 @@ def run(
         def size(kind: str, free: int | None) -> EvaluationSetup:
             # the last bits of the answers depend on how many inputs share a forward pass
             if AT_ONCE_FIELD not in record:
-                tensors = _first_tensors(setup, indices)
-                record[AT_ONCE_FIELD] = tokens_at_once(setup.model, tensors, kind, free)
+                asked_model, tensors = _first_input(setup, indices)
+                record[AT_ONCE_FIELD] = tokens_at_once(asked_model, tensors, kind, free)
                 if plan.how is None and any(curve.how is None and not curve.pixels for curve in setup.curves):
-                    record[REMOVAL] = usual_removal(setup.model, tensors)
+                    record[REMOVAL] = usual_removal(asked_model, tensors)
                 write_json(folder / RUN, record)
             return replace(setup, at_once=record[AT_ONCE_FIELD])
 
@@ -130,10 +130,11 @@ def run(
         return EvaluationRun(folder, record, rows, file.read_costs())
 
 
-def _first_tensors(setup: EvaluationSetup, indices: Sequence[int]) -> dict[str, Tensor]:
-    """The first input that can be read, as the model takes it. Raises ExplainerError where there is none."""
+def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
+    """The model as it is asked about the first input that can be read, and that input. Raises ExplainerError where there is none."""
     for sample in setup.readable(indices):
-        return setup.tensors(sample.model_input)
+        asked = setup.at_place_of(sample)
+        return asked.model, asked.tensors(sample.model_input)
     raise ExplainerError(f"None of the {len(indices)} inputs of {setup.data.name} can be read: run without --skip-broken to see why.")
 
 
@@ -209,6 +210,8 @@ def digest_of(samples: Iterable[Sample]) -> str:
             [obj.label for obj in sample.objects],
             sample.labelled is None,
             *([] if sample.text_pair is None else [sample.text_pair, sample.pair_rationale]),
+            *([] if sample.at is None else [sample.at]),
+            *([] if sample.against is None else [sample.against]),
         ]
         digest.update(repr(annotations).encode())
         for mask in [*masks, *([] if sample.labelled is None else [sample.labelled])]:
