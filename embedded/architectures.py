@@ -6,6 +6,9 @@ would need many for (Xiao et al., "Early Convolutions Help Transformers See Bett
 ``vitrine_efficient`` is timm's plain Vision Transformer behind EfficientNet-Lite0 (M. Tan, R. Liu, 2020), whose features are its
 patches: the hybrid of Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021, on a trunk that is small.
 
+``vitrine_named_patches`` is timm's plain Vision Transformer that is blind to all patches but the named ones: its answers are known to come
+from these alone.
+
 ``vitrine_graph_transformer``, of molecules, is registered by a module of its own.
 """
 
@@ -22,7 +25,7 @@ from typing import Any
 import timm
 import torch
 import torch.nn.functional as F
-from timm.layers import BatchNormAct2d
+from timm.layers import BatchNormAct2d, PatchEmbed
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
 from timm.models.vision_transformer import VisionTransformer
 from timm.models.vision_transformer_hybrid import HybridEmbed
@@ -104,8 +107,23 @@ def efficientnet_trunk(stages: int, early: int | None = None) -> Trunk:
     return Trunk(*stem, *network.blocks[:stages], early=None if early is None else len(stem) + early)
 
 
+class NamedPatches(PatchEmbed):
+    """timm's embedding of patches, times 1 for those whose number in raster order is one of ``read``, and times 0 for all others."""
+
+    def __init__(self, *args: Any, read: Sequence[int], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        is_read = torch.zeros(self.num_patches, 1)
+        is_read[list(read)] = 1.0
+        self.register_buffer("is_read", is_read)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pictures (B, 3, H, W) to tokens (B, patches, width), zero where no patch is read."""
+        return super().forward(x) * self.is_read
+
+
 _CONFIG = {"first_conv": "patch_embed.backbone.0", "classifier": "head"}
-default_cfgs = generate_default_cfgs({"vitrine_hybrid": _CONFIG, "vitrine_efficient": _CONFIG})
+_PLAIN = {"first_conv": "patch_embed.proj", "classifier": "head"}
+default_cfgs = generate_default_cfgs({"vitrine_hybrid": _CONFIG, "vitrine_efficient": _CONFIG, "vitrine_named_patches": _PLAIN})
 
 
 @register_model
@@ -125,5 +143,14 @@ def vitrine_efficient(pretrained: bool = False, **kwargs: Any) -> VisionTransfor
     """
     embed = partial(HybridEmbed, backbone=efficientnet_trunk(kwargs.pop("trunk_stages"), kwargs.pop("trunk_early", None)))
     built = build_model_with_cfg(VisionTransformer, "vitrine_efficient", pretrained, patch_size=1, embed_layer=embed, **kwargs)
+    assert isinstance(built, VisionTransformer)
+    return built
+
+
+@register_model
+def vitrine_named_patches(pretrained: bool = False, **kwargs: Any) -> VisionTransformer:
+    """timm's VisionTransformer (its arguments) that reads the patches numbered ``read``, in raster order, and is blind to the others."""
+    embed = partial(NamedPatches, read=kwargs.pop("read"))
+    built = build_model_with_cfg(VisionTransformer, "vitrine_named_patches", pretrained, embed_layer=embed, **kwargs)
     assert isinstance(built, VisionTransformer)
     return built

@@ -1,5 +1,5 @@
-"""Data sets that need no download, the entry point ``vitrine.datasets`` of this package: scenes rendered on the spot with exact masks, and
-the samples of the pages.
+"""Data sets that need no download, the entry point ``vitrine.datasets`` of this package: scenes rendered on the spot with exact masks,
+worlds in which it is known what an answer comes from, and the samples of the pages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from embedded.recipes.data.marked_scenes import KINDS as MARKED_KINDS
+from embedded.recipes.data.marked_scenes import marked_scene
 from embedded.recipes.data.scenes import KINDS, Scene, render
+from embedded.recipes.data.subject_verb import sentence, words
+from embedded.recipes.data.votes import PATCH, SIGNS, ballot
 from explainers.datasets import AnnotatedObject, Dataset, Folder, Sample, dataset
 
 SEED = 20_250_101  # of scenes that no training has seen
@@ -72,6 +76,53 @@ def mosaic(data: Folder) -> Dataset:
         return Sample(name=f"{number:05d}", image=picture, labels=tuple(str(obj.label) for obj in objects), objects=tuple(objects))
 
     return Dataset(name="scenes-mosaic", kind="image", length=MANY, classes=KINDS, read=read)
+
+
+@dataset("marked-scenes", title="Scenes with a mark that misleads", kind="image", gives=("class", "mask", "others"))
+def marked_scenes(data: Folder) -> Dataset:
+    """Scenes of one thing with a mark in a corner, which says another kind than the thing is. For a model that learned to go by the mark,
+    as marks-vit has, the evidence for the class is the mark alone; the thing is the other object.
+    """
+
+    def read(number: int) -> Sample:
+        scene = marked_scene(np.random.default_rng([SEED, 3, number]), "other")
+        assert scene.mark is not None
+        mark, thing = (
+            AnnotatedObject(label=MARKED_KINDS[kind], mask=mask)
+            for kind, mask in ((scene.mark, scene.mark_mask), (scene.thing, scene.thing_mask))
+        )
+        return Sample(name=f"{number:05d}", image=scene.image, labels=(str(mark.label),), objects=(mark, thing))
+
+    return Dataset(name="marked-scenes", kind="image", length=MANY, classes=MARKED_KINDS, read=read)
+
+
+@dataset("votes", title="Votes of named patches", kind="image", gives=("class", "mask"))
+def votes(data: Folder) -> Dataset:
+    """Pictures of 8 x 8 patches that each show one of four signs. 16 named places vote, and the class is the sign that most of them show;
+    the mask holds those among them that show it. For votes-vit, which is blind to all other places, the evidence is there alone.
+    """
+
+    def read(number: int) -> Sample:
+        drawn = ballot(np.random.default_rng([SEED, 4, number]))
+        voters = AnnotatedObject(label=SIGNS[drawn.winner], mask=drawn.voters.repeat(PATCH, 0).repeat(PATCH, 1))
+        return Sample(name=f"{number:05d}", image=drawn.image, labels=(SIGNS[drawn.winner],), objects=(voters,))
+
+    return Dataset(name="votes", kind="image", length=MANY, classes=SIGNS, read=read)
+
+
+@dataset("subject-verb", title="Subjects and verbs", kind="text", gives=("class", "rationale", "against"))
+def subject_verb(data: Folder) -> Dataset:
+    """English sentences made by rules, with a masked verb whose number one word alone decides, its subject, which is marked. Up to two
+    other nouns stand between them, of either number. The class is the form that agrees, set against the other: explain the difference with
+    the target ``contrast``. For masked language models that know the words, such as subject-verb-bert.
+    """
+
+    def read(number: int) -> Sample:
+        made = sentence(np.random.default_rng([SEED, 5, number]))
+        return Sample(name=f"{number:05d}", text=made.text, labels=(made.verb,), against=made.wrong, at="mask", rationale=(made.span,))
+
+    forms = tuple(form for pair in words()["complements"] for form in pair.split("/"))
+    return Dataset(name="subject-verb", kind="text", length=MANY, classes=forms, read=read)
 
 
 def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:

@@ -22,7 +22,12 @@ EVALUATIONS = {
     "all": "embedded.evaluation.size_and_load_time",
 }
 #: The same of models that ``vitrine train`` makes and that are not embedded.
-FINE_TUNED = {"reviews": "embedded.evaluation.finetuned_reviews"}
+FINE_TUNED = {
+    "reviews": "embedded.evaluation.finetuned_reviews",
+    "marks-vit": "embedded.evaluation.known_truth",
+    "votes-vit": "embedded.evaluation.known_truth",
+    "subject-verb-bert": "embedded.evaluation.known_truth",
+}
 JUDGED_METHOD = "fullgrad_plus:libra"  # the method whose maps are held to a bar where none is named
 CONTROL = "random"
 

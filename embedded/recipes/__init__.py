@@ -12,5 +12,8 @@ RECIPES = {
     "clip": "embedded.recipes.train_clip",
     "reviews-bert": "embedded.recipes.train_reviews_bert",
     "molecules": "embedded.recipes.train_molecules",
+    "marks-vit": "embedded.recipes.train_marks_vit",
+    "votes-vit": "embedded.recipes.train_votes_vit",
+    "subject-verb-bert": "embedded.recipes.train_subject_verb_bert",
     "reviews": "embedded.recipes.train_reviews",
 }

@@ -118,10 +118,12 @@ def save(
     model_args: dict[str, Any],
     mean: float = 0.5,
     std: float = 0.5,
+    prefix: int | None = None,
 ) -> None:
     """Write the folder that ``timm.create_model("local-dir:<out>")`` loads; weights as float16.
 
-    ``mean`` and ``std`` are of pixels from 0 to 1.
+    ``mean`` and ``std`` are of pixels from 0 to 1. ``prefix`` is how many tokens stand before the patches, where ``explainers.load`` cannot
+    find it out.
     """
     out.mkdir(parents=True, exist_ok=True)
     config = {
@@ -146,5 +148,7 @@ def save(
             "classifier": "head",
         },
     }
+    if prefix is not None:
+        config["prefix"] = prefix
     (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
     save_file(halved(model.state_dict()), out / "model.safetensors", {"format": "pt"})

@@ -1,0 +1,49 @@
+"""``votes-vit``: a small Vision Transformer that reads 16 of its 64 patches, and is blind to the others by its construction.
+
+Behind the embedding of patches all but the named ones are multiplied by zero (``vitrine_named_patches`` of ``embedded.architectures``), so
+their pixels cannot change an answer by one bit. It learns which of four signs most of the named patches show (``data.votes``).
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from embedded.recipes import small_vits
+from embedded.recipes.data.votes import GRID, PATCH, READ, SIDE, SIGNS, ballot
+from embedded.recipes.small_vits import BATCH, Batch, batch_of, train_vit
+
+ARCHITECTURE = "vitrine_named_patches"
+MODEL_ARGS: dict[str, Any] = {
+    "img_size": SIDE,
+    "patch_size": PATCH,
+    "embed_dim": 64,
+    "depth": 3,
+    "num_heads": 4,
+    "read": list(READ),
+}
+
+
+def rendered(rng: np.random.Generator, size: int = BATCH) -> Batch:
+    """A batch of fresh pictures, of which any patch may be left out."""
+    ballots = [ballot(rng) for _ in range(size)]
+    none = np.zeros((GRID, GRID), bool)
+    return batch_of([np.asarray(drawn.image) for drawn in ballots], [drawn.winner for drawn in ballots], [none] * size)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train and write the model folder ``args.out`` (arguments: ``add_arguments``)."""
+    train_vit(args, rendered, ARCHITECTURE, SIGNS, MODEL_ARGS)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``train`` reads from the command line."""
+    small_vits.add_arguments(parser, minutes=3)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser)
+    train(parser.parse_args())
