@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
 ``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``models``, ``methods``, ``train``,
-``evaluate``, ``reproduce``, ``tables``, ``evaluate-embedded``, ``summarise``.
+``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -25,6 +25,7 @@ from server.commands import (
     heads,
     interaction,
     listing,
+    metrics_on_truth,
     open,  # noqa: A004  (a command is called as its module)
     probe,
     regions,
@@ -64,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         evaluate,
         reproduce,
         tables,
+        metrics_on_truth,
         evaluate_embedded,
         summarise,
     ):

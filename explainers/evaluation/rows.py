@@ -201,6 +201,13 @@ class RowFile:
         return [row for path in paths for table in self._tables(path) for row in _rows_of(_with_columns(table, schema))]
 
 
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """All rows of a finished run, in the order of the inputs. Raises ExplainerError for a damaged file."""
+    path = folder / ROWS
+    with _report_damage(path):
+        return list(_rows_of(_arrow().parquet.read_table(path)))
+
+
 def _rows_of(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of a table as dictionaries, the scores of each as an array."""
     scores = table.column("scores") if "scores" in table.column_names else None

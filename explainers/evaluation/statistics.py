@@ -71,29 +71,31 @@ def weights_of(inputs: int, seed: int = 0) -> Numbers:
     return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=BOOTSTRAP_DRAWS).astype(np.float64)
 
 
-def weights_of_rows(rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
+def weights_of_rows(rows: list[dict[str, Any]], methods: list[str], seed: int = 0) -> Numbers:
     """How often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
     numbers: dict[int, int] = {}
     columns = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
-    return weights_of(len(numbers))[:, columns]
+    return weights_of(len(numbers), seed)[:, columns]
+
+
+def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Numbers:
+    """A metric (draws, M) with columns ``values`` (inputs, M, columns), of inputs that are drawn as often as ``weights`` (draws, inputs)
+    says; not a number where no input that is drawn has one.
+    """
+    is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
+    number = weights @ is_measured
+    sums = np.einsum("ri,imp->rmp", weights, np.where(is_measured[..., None], values, 0.0), optimize=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_draws: Numbers = sums[..., 0] / number if metric.combine is None else metric.combine(sums)
+    return np.where(number > 0, of_draws, np.nan)
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
     """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
-    is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
-    values_or_zero = np.where(is_measured[..., None], values, 0.0)
-
-    def of(weight: Numbers) -> Numbers:
-        """The metric (draws, M) of inputs so often drawn."""
-        number = weight @ is_measured
-        sums = np.einsum("ri,imp->rmp", weight, values_or_zero, optimize=True)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values: Numbers = sums[..., 0] / number if metric.combine is None else metric.combine(sums)
-        return np.where(number > 0, values, np.nan)
-
-    value, draws = of(np.ones((1, len(values))))[0], of(weights)
+    value, draws = weighted_values(metric, values, np.ones((1, len(values))))[0], weighted_values(metric, values, weights)
     tail = (1 - LEVEL) / 2
     has_value = np.isfinite(value)
+    is_measured = np.isfinite(values).all(-1)
     low, high, errors = (np.full(len(value), np.nan) for _ in range(3))
     if has_value.any():
         low[has_value], high[has_value] = np.nanquantile(draws[:, has_value], [tail, 1 - tail], axis=0)

@@ -1,0 +1,211 @@
+"""Which metrics put methods in the order of the truth? Runs in worlds where it is known which tokens an answer comes from.
+
+The truth of a method is how well its maps name these tokens, averaged over inputs. A metric's agreement with it is Kendall's tau between
+the order of the methods by the metric, the better end first, and their order by truth. Inputs are drawn anew for its interval, the same for
+both orders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explainers.errors import ExplainerError
+from explainers.evaluation.reporting import REPORT, check_report
+from explainers.evaluation.rows import ROWS, read_rows, write_json
+from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Numbers, columns_of, weighted_values, weights_of_rows
+from explainers.metrics import METRICS, Metric
+
+__all__ = ["FILE", "World", "agreement_with_truth", "read_world", "write_truth"]
+
+FILE = "truth.json"
+FORMAT = 1
+#: By the kind of input, the metrics that say how well a map names the tokens that are known; the first of them is the truth.
+TRUTHS: dict[str, tuple[str, ...]] = {"image": ("patch_ap", "patch_auc", "energy"), "text": ("reciprocal_rank", "mass_marked")}
+#: What a metric takes that tells it the truth.
+MARKS = frozenset({"mask", "labelled", "others", "cell", "rationale", "passages"})
+FEWEST_METHODS = 5  # of which an order is compared
+DIGITS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A finished run in a world of known truth: its report, and its rows in the order of the inputs."""
+
+    name: str
+    report: dict[str, Any]
+    rows: list[dict[str, Any]]
+
+    @property
+    def kind(self) -> str:
+        """Of its inputs."""
+        return str(self.report["kind"])
+
+    @property
+    def truth(self) -> str:
+        """The metric that is the truth."""
+        return TRUTHS[self.kind][0]
+
+    @property
+    def methods(self) -> list[str]:
+        """Their specs."""
+        return [method["spec"] for method in self.report["methods"]]
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """Those that were measured and are not the truth; not those of which neither end is better."""
+        names = [metric["name"] for metric in self.report["metrics"]]
+        return [METRICS[name] for name in names if name in METRICS and name != self.truth and METRICS[name].direction is not None]
+
+    def values(self, metric: Metric, weights: Numbers) -> Numbers:
+        """A metric (draws, M), the larger the better, of inputs so often drawn. Inputs without a truth count for nothing."""
+        columns = columns_of(metric, self.rows, self.methods)
+        sign = -1 if metric.direction == "lower" else 1
+        return sign * weighted_values(metric, np.where(self._has_truth[:, None, None], columns, np.nan), weights)
+
+    @property
+    def _has_truth(self) -> Any:
+        """Which explained inputs have a truth, bool (inputs,)."""
+        return np.isfinite(columns_of(METRICS[self.truth], self.rows, self.methods)).all((1, 2))
+
+
+def read_world(folder: Path) -> World:
+    """The run in a folder. Raises ExplainerError where it is not finished, and where it did not measure the truth of its kind."""
+    files = folder / REPORT, folder / ROWS
+    if not all(file.is_file() for file in files):
+        raise ExplainerError(f"{folder} holds no finished run with its rows: measure it with vitrine evaluate --out {folder}.")
+    report = check_report(json.loads(files[0].read_text("utf-8")), files[0])
+    world = World(folder.name, report, read_rows(folder))
+    if world.kind not in TRUTHS:
+        known = " and ".join(f"{kind}s" for kind in TRUTHS)
+        raise ExplainerError(f"{folder} measures {world.kind}s, and truth is known of {known}: name a run of these.")
+    if world.truth not in report["results"]:
+        raise ExplainerError(f"{folder} did not measure {world.truth}, which is the truth for {world.kind}s: add it to --metrics.")
+    if len(world.methods) < FEWEST_METHODS:
+        raise ExplainerError(f"{folder} measured {len(world.methods)} methods: an order of {FEWEST_METHODS} or more can be compared.")
+    return world
+
+
+def kendall(first: Numbers, second: Numbers) -> Numbers:
+    """Kendall's tau-b (draws,) of each row of (draws, M) with that of the other; not a number where one of them is constant."""
+    above, below = np.triu_indices(first.shape[1], 1)
+    signs = [np.nan_to_num(np.sign(values[:, above] - values[:, below])) for values in (first, second)]
+    with np.errstate(invalid="ignore"):
+        tau: Numbers = (signs[0] * signs[1]).sum(1) / np.sqrt((signs[0] ** 2).sum(1) * (signs[1] ** 2).sum(1))
+    return tau
+
+
+def agreement_with_truth(worlds: Sequence[World]) -> dict[str, Any]:
+    """What the worlds say of each metric, as plain data.
+
+    worlds   of each its name, model, data set, how many inputs count, and the methods in the order of the truth with its values
+    metrics  of each metric its agreement in each world (None where it was not measured there) and the mean over the worlds of a kind
+    """
+    drawn = [_Drawn(world, number) for number, world in enumerate(worlds)]
+    names = list(dict.fromkeys(metric.name for world in worlds for metric in world.metrics))
+    return {
+        "format": FORMAT,
+        "interval": {"level": LEVEL, "draws": BOOTSTRAP_DRAWS},
+        "worlds": [each.about() for each in drawn],
+        "metrics": [_metric_about(METRICS[name], drawn) for name in names],
+    }
+
+
+class _Drawn:
+    """A world with the draws of its inputs."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world = world
+        self.weights = weights_of_rows(world.rows, world.methods, seed)
+        self.once = np.ones((1, self.weights.shape[1]))
+        self.truth, self.truth_draws = (world.values(METRICS[world.truth], weights) for weights in (self.once, self.weights))
+
+    def about(self) -> dict[str, Any]:
+        """What is said of the world."""
+        world, report = self.world, self.world.report
+        order = np.argsort(-self.truth[0], kind="stable")
+        titles = {method["spec"]: method["title"] for method in report["methods"]}
+        further = {name: world.values(METRICS[name], self.once)[0] for name in TRUTHS[world.kind][1:] if name in report["results"]}
+        low, high = np.nanquantile(self.truth_draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        return {
+            "name": world.name,
+            "kind": world.kind,
+            "model": report["plan"]["model"],
+            "dataset": report["dataset"]["title"],
+            "inputs": int(world._has_truth.sum()),
+            "truth": {"name": world.truth, "title": METRICS[world.truth].title, "unit": METRICS[world.truth].unit},
+            "methods": [
+                {
+                    "spec": world.methods[i],
+                    "title": titles[world.methods[i]],
+                    "value": _number(self.truth[0, i]),
+                    "low": _number(low[i]),
+                    "high": _number(high[i]),
+                    "further": {name: _number(values[i]) for name, values in further.items()},
+                }
+                for i in order
+            ],
+        }
+
+    def taus(self, metric: Metric) -> tuple[float, Numbers, dict[str, Any]] | None:
+        """The agreement of a metric, its draws, and what is said of it; None where it was not measured or puts too few methods in order."""
+        world = self.world
+        if metric not in world.metrics:
+            return None
+        value = world.values(metric, self.once)
+        has_value = np.isfinite(value[0])
+        if has_value.sum() < FEWEST_METHODS:
+            return None
+        tau = float(kendall(value[:, has_value], self.truth[:, has_value])[0])
+        if not np.isfinite(tau):
+            return None
+        draws = kendall(world.values(metric, self.weights)[:, has_value], self.truth_draws[:, has_value])
+        first = int(np.nanargmax(value[0]))
+        about = {
+            **_figure(tau, draws),
+            "methods": int(has_value.sum()),
+            "first": world.methods[first],
+            "first_place": 1 + int((self.truth[0] > self.truth[0, first]).sum()),
+        }
+        return tau, draws, about
+
+
+def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
+    """What the worlds say of one metric."""
+    found = {each.world.name: each.taus(metric) for each in drawn}
+    by_kind = {}
+    for kind in TRUTHS:
+        of_kind = [taus for each in drawn if each.world.kind == kind and (taus := found[each.world.name]) is not None]
+        mean = float(np.mean([tau for tau, _, _ in of_kind])) if of_kind else None
+        by_kind[kind] = None if mean is None else {**_figure(mean, np.mean([draws for _, draws, _ in of_kind], 0)), "worlds": len(of_kind)}
+    return {
+        "name": metric.name,
+        "title": metric.title,
+        "family": metric.family,
+        "reads_marks": bool(metric.needs & MARKS),
+        "kinds": by_kind,
+        "worlds": {name: None if taus is None else taus[2] for name, taus in found.items()},
+    }
+
+
+def _figure(tau: float, draws: Numbers) -> dict[str, Any]:
+    """An agreement with the interval of its draws."""
+    low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return {"tau": _number(tau), "low": _number(low), "high": _number(high)}
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), DIGITS) if np.isfinite(value) else None
+
+
+def write_truth(folders: Iterable[Path], out: Path) -> dict[str, Any]:
+    """Read the runs, write what they say of metrics into the folder ``out``, and return it."""
+    document = agreement_with_truth([read_world(folder) for folder in folders])
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / FILE, document)
+    return document

@@ -1,0 +1,128 @@
+"""Orders of methods against the truth: tau of SciPy, rows whose order is made up, and runs that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from explainers import ExplainerError
+from explainers.evaluation.metrics_on_truth import World, agreement_with_truth, kendall, read_world, write_truth
+from explainers.evaluation.rows import RUN, RowFile, read_rows, schema_of
+from explainers.evaluation.truth_in_words import conclusions, metrics_without_marks
+from explainers.metrics import METRICS
+from tests.support.made_up_run import report
+
+METHODS = ("best", "good", "fair", "poor", "random")
+NAMES = ("patch_ap", "energy", "srg", "mif_log_odds", "lif", "completeness", "agreement")
+INPUTS = 30
+
+
+def values_of(name: str, place: int, draw: np.random.Generator) -> float | None:
+    """Of the method at this place by truth: SRG has its order, log-odds (lower is better) the reverse, LIF none."""
+    noise = float(draw.normal(0, 0.02))
+    made: dict[str, float | None] = {
+        "patch_ap": 0.9 - 0.2 * place + noise,
+        "energy": 0.8 - 0.1 * place,
+        "srg": 0.5 - 0.1 * place + noise,
+        "mif_log_odds": -float(place),
+        "lif": float(draw.random()),
+        "completeness": 0.1 * place if place < 2 else None,
+        "agreement": 0.3,
+    }
+    return made[name]
+
+
+def write_world(folder: Path, methods: tuple[str, ...] = METHODS, names: tuple[str, ...] = NAMES, kind: str = "image") -> Path:
+    """A finished run."""
+    draw = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    figure = {"value": 0.5, "error": 0.1, "low": 0.4, "high": 0.6, "inputs": INPUTS, "tied": False}
+    of_methods = [{"spec": spec, "title": spec.title(), "by": "Doe", "year": 2026, "signed": True} for spec in methods]
+    about: dict[str, Any] = {
+        **report(),
+        "kind": kind,
+        "methods": of_methods,
+        "metrics": [METRICS[name].about() for name in names],
+        "results": {name: dict.fromkeys(methods, figure) for name in names},
+    }
+    (folder / "report.json").write_text(json.dumps(about), "utf-8")
+    (folder / RUN).write_text("{}", "utf-8")
+    file = RowFile(folder, schema_of([METRICS[name] for name in names], []), 1)
+    rows = [
+        {"index": index, "input": f"{index}", "target": "zebra", "method": spec, **{name: values_of(name, place, draw) for name in names}}
+        for index in range(INPUTS)
+        for place, spec in enumerate(methods)
+    ]
+    file.add(0, rows)
+    file.finish()
+    return folder
+
+
+def test_tau_is_that_of_scipy_with_ties() -> None:
+    draw = np.random.default_rng(1)
+    first, second = (draw.integers(0, 6, (20, 9)).astype(float) for _ in range(2))
+    assert kendall(first, second) == pytest.approx([kendalltau(a, b).statistic for a, b in zip(first, second, strict=True)])
+    assert np.isnan(kendall(np.ones((1, 4)), first[:1, :4])).all()
+
+
+def test_a_metric_has_the_agreement_that_its_rows_were_made_with(tmp_path: Path) -> None:
+    document = write_truth([write_world(tmp_path / "one"), write_world(tmp_path / "two")], tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "truth.json").read_text("utf-8")) == document
+    metrics = {metric["name"]: metric for metric in document["metrics"]}
+    assert set(metrics) == set(NAMES) - {"patch_ap", "agreement"}  # the truth itself, and what has no better end
+    assert metrics["srg"]["kinds"]["image"] == {"tau": 1.0, "low": 1.0, "high": 1.0, "worlds": 2}
+    assert metrics["srg"]["worlds"]["one"] == {"tau": 1.0, "low": 1.0, "high": 1.0, "methods": 5, "first": "best", "first_place": 1}
+    assert metrics["srg"]["kinds"]["text"] is None
+    assert metrics["mif_log_odds"]["worlds"]["two"]["tau"] == -1
+    assert metrics["mif_log_odds"]["worlds"]["two"]["first_place"] == 5
+    lif = metrics["lif"]["worlds"]["one"]
+    rows = read_rows(tmp_path / "one")
+    means = [[np.mean([row[name] for row in rows if row["method"] == spec]) for spec in METHODS] for name in ("lif", "patch_ap")]
+    assert lif["tau"] == pytest.approx(kendalltau(*means).statistic)
+    assert lif["low"] < lif["tau"] < lif["high"]
+    assert metrics["completeness"]["worlds"]["one"] is None  # two methods have no order to speak of
+    assert [metric["reads_marks"] for metric in (metrics["energy"], metrics["srg"])] == [True, False]
+    (world, _) = document["worlds"]
+    assert [method["spec"] for method in world["methods"]] == list(METHODS)
+    assert world["methods"][0]["further"] == {"energy": 0.8}
+    assert world["inputs"] == INPUTS
+
+
+def test_the_sentences_say_what_the_figures_say(tmp_path: Path) -> None:
+    document = agreement_with_truth([read_world(write_world(tmp_path / "one")), read_world(write_world(tmp_path / "two"))])
+    assert metrics_without_marks(document, "image")[0]["name"] == "srg"
+    said = " ".join(conclusions(document))
+    assert "by truth Best is first (Patch AP 0.9" in said
+    assert "a map of random numbers is 5th of 5" in said
+    assert "of 3 metrics that are not told the truth, these put methods most nearly in its order: Symmetric relevance gain 1.00" in said
+    assert "No interval above chance on pictures: LIF accuracy." in said
+    assert "Against the truth on pictures: MIF log-odds." in said
+    document["metrics"][1]["worlds"]["one"].update(tau=0.5, low=0.4, high=0.6)
+    document["metrics"] = document["metrics"][:2]
+    assert document["metrics"][1]["name"] == "srg"
+    document["metrics"][1]["worlds"]["two"].update(tau=-0.5, low=-0.6, high=-0.4)
+    assert "With the truth in one world and against it in another on pictures: Symmetric relevance gain." in " ".join(conclusions(document))
+
+
+def test_inputs_without_a_truth_count_for_nothing(tmp_path: Path) -> None:
+    world = read_world(write_world(tmp_path / "one"))
+    rows = [{**row, "patch_ap": None, "srg": 0.0} if row["index"] >= 10 else row for row in world.rows]
+    document = agreement_with_truth([World("one", world.report, rows)])
+    assert document["worlds"][0]["inputs"] == 10
+    assert next(metric for metric in document["metrics"] if metric["name"] == "srg")["kinds"]["image"]["tau"] == 1
+
+
+def test_what_is_no_world_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ExplainerError, match="no finished run with its rows"):
+        read_world(tmp_path)
+    with pytest.raises(ExplainerError, match="did not measure patch_ap"):
+        read_world(write_world(tmp_path / "a", names=("srg",)))
+    with pytest.raises(ExplainerError, match="truth is known of images and texts"):
+        read_world(write_world(tmp_path / "b", kind="molecule"))
+    with pytest.raises(ExplainerError, match="3 methods"):
+        read_world(write_world(tmp_path / "c", methods=METHODS[:3]))
