@@ -62,6 +62,19 @@ class ClassLookup:
             return frozenset(() if index is None else (index,))
         return self.data.classes_of(label, self.model)
 
+    def explained(self, sample: Sample, target: str) -> list[ExplainedClass]:
+        """The classes of an input that are explained where its labels say which: with the target ``gold`` the first that the model knows,
+        with ``each`` all that it knows, with ``contrast`` the first label against the one that it is set against. There may be none.
+        """
+        if target == "contrast":
+            if not sample.labels or sample.against is None:
+                return []
+            towards, against = (self.class_of(label) for label in (sample.labels[0], sample.against))
+            return [] if towards is None or against is None else [replace(towards, against=against)]
+        labels = sample.labels if target == "gold" else labels_of(sample)
+        known = [entry for label in labels if (entry := self.class_of(label)) is not None]
+        return list({entry.indices: entry for entry in known}.values())[: 1 if target == "gold" else None]
+
     def right_classes(self, sample: Sample, first_alone: bool = False) -> frozenset[int]:
         """The classes of which any is a right answer: those of every label of an input and of every object that it shows, or those of the
         first label alone.

@@ -19,7 +19,7 @@ from explainers.evaluation.broken_inputs import BrokenInput, read_sample
 from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
-from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
+from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, prompts_of
 from explainers.evaluation.graded_answers import ASKED_ANEW, GradedAnswers
 from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.plan import Plan, asks_anew
@@ -92,17 +92,8 @@ class EvaluationSetup:
         return self.classes.prompts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
-        """The classes of an input that are explained: the first label that the model knows, or each; None: one that it says itself."""
-        if self.plan.target in ("predicted", "second"):
-            return None
-        if self.plan.target == "contrast":
-            if not sample.labels or sample.against is None:
-                return []
-            towards, against = (self.classes.class_of(label) for label in (sample.labels[0], sample.against))
-            return [] if towards is None or against is None else [replace(towards, against=against)]
-        labels = sample.labels if self.plan.target == "gold" else labels_of(sample)
-        classes_by_indices = {entry.indices: entry for label in labels if (entry := self.classes.class_of(label)) is not None}
-        return list(classes_by_indices.values())[: 1 if self.plan.target == "gold" else None]
+        """The classes of an input that are explained; None: one that the model says itself."""
+        return None if self.plan.target in ("predicted", "second") else self.classes.explained(sample, self.plan.target)
 
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
         """The same, with the model asked about the place of its output that the data set names of an input; itself where it names none.

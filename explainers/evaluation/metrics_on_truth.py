@@ -177,10 +177,10 @@ class _Drawn:
 
 def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
     """What the worlds say of one metric."""
-    found = {each.world.name: each.taus(metric) for each in drawn}
+    by_world = {each.world.name: each.taus(metric) for each in drawn}
     by_kind = {}
     for kind in TRUTHS:
-        of_kind = [taus for each in drawn if each.world.kind == kind and (taus := found[each.world.name]) is not None]
+        of_kind = [taus for each in drawn if each.world.kind == kind and (taus := by_world[each.world.name]) is not None]
         mean = float(np.mean([tau for tau, _, _ in of_kind])) if of_kind else None
         by_kind[kind] = None if mean is None else {**_figure(mean, np.mean([draws for _, draws, _ in of_kind], 0)), "worlds": len(of_kind)}
     return {
@@ -189,7 +189,7 @@ def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
         "family": metric.family,
         "reads_marks": bool(metric.needs & MARKS),
         "kinds": by_kind,
-        "worlds": {name: None if taus is None else taus[2] for name, taus in found.items()},
+        "worlds": {name: None if taus is None else taus[2] for name, taus in by_world.items()},
     }
 
 

@@ -133,8 +133,8 @@ def run(
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
     """The model as it is asked about the first input that can be read, and that input. Raises ExplainerError where there is none."""
     for sample in setup.readable(indices):
-        asked = setup.at_place_of(sample)
-        return asked.model, asked.tensors(sample.model_input)
+        at_place = setup.at_place_of(sample)
+        return at_place.model, at_place.tensors(sample.model_input)
     raise ExplainerError(f"None of the {len(indices)} inputs of {setup.data.name} can be read: run without --skip-broken to see why.")
 
 

@@ -16,8 +16,8 @@ def agreement_in_words(figure: dict[str, Any]) -> str:
 
 def metrics_without_marks(document: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     """The metrics that are not told the truth and have an agreement with it on this kind of input, the nearest to it first."""
-    found = [metric for metric in document["metrics"] if not metric["reads_marks"] and metric["kinds"].get(kind) is not None]
-    return sorted(found, key=lambda metric: -metric["kinds"][kind]["tau"])
+    compared = [metric for metric in document["metrics"] if not metric["reads_marks"] and metric["kinds"].get(kind) is not None]
+    return sorted(compared, key=lambda metric: -metric["kinds"][kind]["tau"])
 
 
 def conclusions(document: dict[str, Any]) -> list[str]:

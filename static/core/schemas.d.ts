@@ -1649,7 +1649,7 @@ export interface Rules {
 /** A run, and how far it is. */
 export interface Run {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each";
+  target?: "predicted" | "second" | "gold" | "each" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */
@@ -1779,7 +1779,7 @@ export interface RunOptionValue {
 /** How a run measures, as ``vitrine evaluate`` takes it. Null: as suits the model. */
 export interface RunOptions {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each";
+  target?: "predicted" | "second" | "gold" | "each" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */
@@ -1861,7 +1861,7 @@ export interface RunReport {
 /** What is measured. */
 export interface RunRequest {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each";
+  target?: "predicted" | "second" | "gold" | "each" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */

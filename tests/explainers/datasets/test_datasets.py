@@ -40,7 +40,8 @@ from tests.explainers.support.made_up_datasets import (
 def test_every_data_set_has_a_sample() -> None:
     with_files = {name for name, entry in DATASETS.items() if entry.layout}
     assert with_files == FACTS.keys() == MAKERS.keys()
-    assert {"scenes", "scenes-mosaic", "scenes-pairs", "sample-photos", "sample-reviews"} == DATASETS.keys() - with_files
+    made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "marked-scenes", "votes", "subject-verb", "sample-photos", "sample-reviews"}
+    assert made_here == DATASETS.keys() - with_files
 
 
 def test_pairs_are_of_two_kinds_and_a_part_of_a_data_set_keeps_its_order() -> None:
