@@ -20,7 +20,7 @@ from embedded.evaluation import scenes as on_scenes
 from embedded.evaluation.loading import loaded
 from embedded.evaluation.maps import map_rows, table_of
 from embedded.evaluation.photos import HALF, ROBUST, SEED, TOP_5, PhotoAnswers, answers, half
-from embedded.recipes.clip_calibration import cosines, prompt_lines, there_and_absent
+from embedded.recipes.clip_calibration import patch_cosines, prompt_lines, there_and_absent
 from embedded.recipes.data.held_out import AMONG, OF_PHOTOS, OF_SCENES, applicable, first_of_ten
 from embedded.recipes.data.prompt_questions import photos_and_questions
 from embedded.recipes.data.prompts import classes
@@ -133,7 +133,7 @@ def localised(model: Model, pictures: Sequence[tuple[Image.Image, list[CategoryM
 def verdict_figures(name: str, model: Model, data: Path) -> list[Figure]:
     """How often prompts for what is plainly in COCO's photos are found, and for what is not: each half under the lines of the other."""
     photos, asked = photos_and_questions(data)
-    answered = cosines(model, photos, asked)
+    answered = patch_cosines(model, photos, asked)
     drawn = [prompt_lines(answered[part], [question.of(part) for question in asked]) for part in HALVES]
     figures = []
     for kind in PROMPT_KINDS:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from safetensors.torch import save_file
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
@@ -22,9 +23,12 @@ from torch import Tensor
 from embedded.recipes.calibration import letters_at_random, write
 from embedded.recipes.data.prompt_questions import PromptQuestion, photos_and_questions
 from embedded.recipes.data.prompts import classes
-from embedded.recipes.networks.clip_features import image_features, text_features
+from embedded.recipes.networks.clip_features import text_features
+from explainers.methods.implementations.similarity import nearest_patch_cosines
+from explainers.models.calibration import PATCH_SCORE
 from explainers.models.model import Model
 from explainers.models.prompt_words import ASIDE, PROMPT_KINDS, PROMPT_WORDS_FILE, TEMPLATE, PromptWords, read_prompt_words
+from explainers.records.session import Session
 
 ASIDES = ("little", "pictures", "qualities", "doing")  # fields of the everyday words that are beside the point
 STAY = 0.8  # of the prompts for what is plainly there that are not said to be not found
@@ -32,7 +36,6 @@ SURE = 0.95  # of the prompts for what is not there that are not said to be foun
 TELLING = 0.7  # the area under the ROC curve below which a kind of prompt is none that the model was taught
 READ = 0.97  # of the everyday words that are read, each held against the others alone
 MADE_UP = 300  # words
-BATCH = 8  # pictures
 
 
 def everyday_words() -> dict[str, str]:
@@ -77,15 +80,18 @@ def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
         folder,
         {
             "temperature": 1.0,
-            "lines": {"unreadable_words": word_line(words, made_up), **prompt_lines(cosines(model, photos, asked), asked)},
+            "lines": {"unreadable_words": word_line(words, made_up), **prompt_lines(patch_cosines(model, photos, asked), asked)},
         },
     )
 
 
-def cosines(model: Model, photos: Tensor, asked: Sequence[PromptQuestion]) -> NDArray[np.float64]:
-    """(photos, prompts)."""
-    texts = text_features(model, [question.prompt for question in asked])
-    return torch.cat([image_features(model, part) for part in photos.split(BATCH)]).double().matmul(texts.double().T).numpy()
+def patch_cosines(model: Model, photos: Tensor, asked: Sequence[PromptQuestion]) -> NDArray[np.float64]:
+    """(photos, prompts): with the patches that are most like each prompt (``patch_cosine`` of ``explainers.models.calibration``)."""
+    rows = []
+    for photo in photos.numpy():
+        session = Session(model, Image.fromarray(photo), [question.prompt for question in asked])
+        rows.append(nearest_patch_cosines(session.trace(session.chosen[0], None))[0])
+    return torch.stack(rows).double().numpy()
 
 
 def word_line(words: PromptWords, made_up: Tensor) -> dict[str, Any]:
@@ -107,7 +113,7 @@ def word_line(words: PromptWords, made_up: Tensor) -> dict[str, Any]:
 
 
 def prompt_lines(answers: NDArray[np.float64], asked: Sequence[PromptQuestion]) -> dict[str, list[dict[str, Any]]]:
-    """Lines for each kind of prompt that was asked about; ``answers`` are the cosines (photos, prompts)."""
+    """Lines for each kind of prompt that was asked about; ``answers`` are the cosines of patches (photos, prompts)."""
     lines: dict[str, list[dict[str, Any]]] = {"untaught": [], "not_in_picture": [], "perhaps_in_picture": []}
     for kind in PROMPT_KINDS:
         there, absent = there_and_absent(answers, asked, kind)
@@ -115,7 +121,7 @@ def prompt_lines(answers: NDArray[np.float64], asked: Sequence[PromptQuestion]) 
             continue
 
         def line(value: float, measured: str, kind: str = kind) -> dict[str, Any]:
-            return {"score": "cosine", "line": value, "below": True, "measured": measured, "prompts": kind}
+            return {"score": PATCH_SCORE, "line": value, "below": True, "measured": measured, "prompts": kind}
 
         area = roc_auc_score(np.r_[np.ones(len(there)), np.zeros(len(absent))], np.r_[there, absent])
         of = f"{len(there)} prompts for a {kind} that is plainly in one of COCO's photos"
@@ -130,7 +136,32 @@ def prompt_lines(answers: NDArray[np.float64], asked: Sequence[PromptQuestion]) 
             lines[name].append(
                 line(value, f"{stay:.0%} of {of} stay above the line; {below:.0%} of {len(absent):,} for one that is not fall below it.")
             )
+        if misses := _misses(answers, asked, kind, most):
+            lines["not_in_picture"][-1]["misses"] = misses
     return {kind: rows for kind, rows in lines.items() if rows}
+
+
+def _misses(answers: NDArray[np.float64], asked: Sequence[PromptQuestion], kind: str, line: float) -> str:
+    """How much of what is there is found at a line, of large and of small things and of those without a class; empty where not asked."""
+
+    def found(has_class: bool, which: Callable[[PromptQuestion], NDArray[np.bool_] | None]) -> NDArray[np.bool_]:
+        parts = [
+            answers[where, place] >= line
+            for place, question in enumerate(asked)
+            if question.kind == kind and question.has_class == has_class and (where := which(question)) is not None
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, bool)
+
+    plain = found(True, lambda question: question.plain)
+    small = found(True, lambda question: question.small)
+    unclassed = found(False, lambda question: question.plain)
+    if not len(small) or not len(unclassed):
+        return ""
+    return (
+        f"On COCO's photos it finds {plain.mean():.0%} of {len(plain)} things in plain sight for which ImageNet has a class, "
+        f"{small.mean():.0%} of {len(small)} that cover less than a twentieth of the photo, and {unclassed.mean():.0%} of {len(unclassed)} "
+        "for which ImageNet has none, such as a person, however large."
+    )
 
 
 def there_and_absent(

@@ -53,6 +53,7 @@ class Evidence:
     text         of a text or a prompt: what was read
     unknown_id   the tokenizer's unknown token; ids the token ids (S,) of ``text``
     cosine       of an image and a prompt
+    patch_cosine the mean of the prompt's cosines with the tenth of the patches that is most like it
     similarity   of a molecule to the nearest of the training; None where these are not known
     prompt       what is known of the prompt itself
     features     (D,) of a text, the mean of the tokens that the model ends with; None where no line needs them
@@ -66,6 +67,7 @@ class Evidence:
     ids: Sequence[int] = ()
     unknown_id: int | None = None
     cosine: float | None = None
+    patch_cosine: float | None = None
     similarity: float | None = None
     prompt: PromptReading | None = None
     features: Tensor | None = None
@@ -142,6 +144,13 @@ def cosine(evidence: Evidence) -> float:
     return evidence.cosine
 
 
+def patch_cosine(evidence: Evidence) -> float:
+    """The mean cosine of the prompt with the tenth of the patches that is most like it."""
+    if evidence.patch_cosine is None:
+        raise ExplainerError("patch_cosine is a score of models that compare images with prompts, patch by patch")
+    return evidence.patch_cosine
+
+
 def fingerprint_similarity(evidence: Evidence) -> float:
     """The similarity of the molecule to the nearest one of the training."""
     if evidence.similarity is None:
@@ -164,6 +173,7 @@ MEASURES: dict[str, Callable[[Evidence], float]] = {
         strange_words,
         word_familiarity,
         cosine,
+        patch_cosine,
         fingerprint_similarity,
     )
 }
@@ -207,7 +217,8 @@ def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, su
         return f"{subject} asks{of}, and whether one is in a picture this model cannot tell. {threshold.measured}"
     if threshold.kind == "perhaps_in_picture":
         return f"{subject} may be in this picture, but prompts{of} reach as much now and then where it is not: {measured}."
-    return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}."
+    misses = f" {threshold.misses}" if threshold.misses else ""
+    return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}.{misses}"
 
 
 def _is_share(score: str) -> bool:

@@ -55,12 +55,15 @@ SCORES = {
     "strange_words": "the share of words that are strange to English less that of English small words",
     "word_familiarity": "the cosine of the strangest word with the nearest of those that the model was given",
     "cosine": "the cosine of the image and the prompt",
+    "patch_cosine": "the mean cosine of the prompt with the tenth of the patches that is most like it",
     "fingerprint_similarity": "the likeness to the nearest molecule of the training (Tanimoto similarity of fingerprints)",
 }
 #: of the largest logit in its prominence: the share that told best, on photos-vit, what is known from what is not
 LENGTH = 0.1
 #: the scores that are made from the tokens that a text classifier ends with
 FEATURE_SCORES = frozenset({"opinion_evidence"})
+#: the score that is made from the patches of a picture
+PATCH_SCORE = "patch_cosine"
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class AbstentionThreshold:
     """The model abstains (``kind``) where ``score`` is below ``value``, or above it where ``below`` is false. ``line`` in JSON.
 
     ``measured`` says on what the threshold was measured, and how often it is right and wrong there. ``prompts`` is the kind of prompts
-    that it is about; None: all.
+    that it is about; None: all. ``misses`` is a sentence on what the model is known to miss, said with a prompt that was not found.
     """
 
     kind: str
@@ -77,6 +80,7 @@ class AbstentionThreshold:
     below: bool
     measured: str
     prompts: PromptKind | None = None
+    misses: str | None = None
 
     def is_crossed(self, score: float) -> bool:
         """Whether the model abstains at this value of the score."""
@@ -100,6 +104,11 @@ class Calibration:
     def reads_features(self) -> bool:
         """Whether a threshold is of one of `FEATURE_SCORES`."""
         return any(threshold.score in FEATURE_SCORES for threshold in self.thresholds)
+
+    @property
+    def reads_patches(self) -> bool:
+        """Whether a threshold is of `PATCH_SCORE`."""
+        return any(threshold.score == PATCH_SCORE for threshold in self.thresholds)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
         """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
@@ -168,7 +177,9 @@ def _parse_threshold(kind: str, row: Any, where: str) -> AbstentionThreshold:
         raise ExplainerError(f"{where}: measured must say, in a sentence, on what the line was drawn and with which rates")
     if row.get("prompts") not in (None, *PROMPT_KINDS):
         raise ExplainerError(f"{where}: prompts must be one of {', '.join(PROMPT_KINDS)}, not {row['prompts']!r}")
-    return AbstentionThreshold(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"))
+    if not isinstance(row.get("misses", ""), str):
+        raise ExplainerError(f"{where}: misses must be a sentence on what the model is known to miss")
+    return AbstentionThreshold(kind, row["score"], float(row["line"]), row["below"], row["measured"], row.get("prompts"), row.get("misses"))
 
 
 def _is_number(value: Any) -> bool:

@@ -49,6 +49,7 @@ class Model:
     side          CLIP only: whose tokens get the scores, the image's or the prompt's. On the text side the prompts are the samples:
                   ``forward`` gives (prompts, B)
     text_side     CLIP only: the same module seen from its text side; None there
+    image_side    of the text side of a CLIP model: the model that it is a side of
     output        what the logits mean: one class of several (``softmax``), a label each, yes or no (``sigmoid``), values (``regression``)
     head_activation  the softmax or sigmoid that ends the module's own head, if there is one
     block_kind    how the blocks take and give tokens, and what follows from it
@@ -81,6 +82,7 @@ class Model:
     prompt_inputs: Callable[[Sequence[str]], Prepared] | None = None
     side: Side = "image"
     text_side: Callable[[], Model] | None = None
+    image_side: Model | None = None
     block_kind: BlockKind = field(default_factory=OneStream)
     class_blocks: Sequence[nn.Module] = ()
     output: Output = "softmax"
@@ -158,7 +160,7 @@ class Model:
     @cached_property
     def _text_model(self) -> Model:
         assert self.text_side is not None
-        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words, report=self.report)
+        return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words, report=self.report, image_side=self)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""

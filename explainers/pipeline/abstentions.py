@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from explainers.methods.implementations.similarity import nearest_patch_cosines
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
@@ -51,9 +53,19 @@ class InputAbstentions:
         scale = details.get("logit_scale")
         cosine = None if scale is None else (float(logits[index]) - details.get("logit_bias", 0.0)) / scale
         evidence = Evidence(logits, self._calibration, self._explanation.labels, cosine=cosine, prompt=self._read_prompt(index))
+        if self._calibration.reads_patches:
+            evidence = replace(evidence, patch_cosine=float(self._patch_cosines[index]))
         assert self._session.prepared_prompts is not None
         name = f"“{self._explanation.labels[index]}”"
         return abstention(self._add_text(evidence, self._session.prepared_prompts, index), name)
+
+    @cached_property
+    def _patch_cosines(self) -> Tensor:
+        """Of each prompt, (prompts,): also where the prompts are explained, whose pass holds no patches."""
+        session, sample = self._session, self._sample
+        if session.model.image_side is not None:
+            session, sample = Session(session.model.image_side, session.prepared, session.targets, prompts=session.labels), 0
+        return nearest_patch_cosines(session.trace(session.chosen[0], None))[sample]
 
     def _read_prompt(self, index: int) -> PromptReading | None:
         model, prompt = self._session.model, self._explanation.labels[index]

@@ -23,6 +23,7 @@ class AbstentionLine(Schema):
     line: float
     below: bool = Field(description="Whether the model abstains below the line; else above.")
     measured: str = Field(description="On what, in a sentence.")
+    misses: str = absent("What the model is known to miss, in a sentence.")
     prompts: str = absent("The kind of prompts that it is about; else all.")
 
 

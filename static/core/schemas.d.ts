@@ -24,6 +24,8 @@ export interface AbstentionLine {
   below: boolean;
   /** On what, in a sentence. */
   measured: string;
+  /** What the model is known to miss, in a sentence. */
+  misses?: string;
   /** The kind of prompts that it is about; else all. */
   prompts?: string;
 }

@@ -53,11 +53,11 @@ function facts({ details, device, weights_digest: digest, embedded, name }) {
  * @param {Calibration} calibration
  */
 const lines = (calibration) =>
-  calibration.lines.map(({ kind, says, score, line, below, measured, prompts }) =>
+  calibration.lines.map(({ kind, says, score, line, below, measured, prompts, misses }) =>
     el(
       "p",
       { class: "quiet line" },
-      `${kind === "something_else" ? "Doubts its answer" : `Says “${says}”`}${prompts ? ` of a ${prompts}` : ""} where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${measured}`,
+      `${kind === "something_else" ? "Doubts its answer" : `Says “${says}”`}${prompts ? ` of a ${prompts}` : ""} where ${score.replaceAll("_", " ")} is ${below ? "below" : "above"} ${line}. ${[measured, misses].filter(Boolean).join(" ")}`,
     ),
   );
 
@@ -72,6 +72,7 @@ const SCORES = {
   max_probability: "the largest probability",
   neutral_probability: "the probability of no opinion",
   opinion_evidence: "the evidence for any opinion",
+  patch_cosine: "the likeness of the prompt to the tenth of the patches that is most like it (mean cosine)",
   pieces_per_word: "the number of pieces that a word is cut into",
   probability_gap: "the lead of the best class",
   prominence: "the lead of the best class over the others (prominence)",

@@ -140,13 +140,13 @@ function aloneLine(target, details) {
     cosine === null
       ? `a logit of ${number(target.logit)}`
       : `a similarity of ${number(cosine)} (cosine; 1 is the most)`;
-  const isEnough = details.calibration?.lines.some(
-    ({ kind, score }) => kind === "not_in_picture" && score === "cosine",
-  );
+  const line = details.calibration?.lines.find(({ kind }) => kind === "not_in_picture");
   const says =
-    isEnough && cosine !== null
-      ? "That is enough for this model to have found it."
-      : "Whether that is much, a second prompt shows: add one to compare.";
+    line?.score === "patch_cosine"
+      ? "The patches that are most like it are enough so for this model to have found it."
+      : line?.score === "cosine" && cosine !== null
+        ? "That is enough for this model to have found it."
+        : "Whether that is much, a second prompt shows: add one to compare.";
   return `${quoted(spoken(target))} and the picture have ${likeness}. ${says}`;
 }
 

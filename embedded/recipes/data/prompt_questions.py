@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from embedded.recipes.data.pictures import centred
-from embedded.recipes.data.unseen_photos import COCO
+from embedded.recipes.data.unseen_photos import COCO, UNCLASSED
 from explainers.models.prompt_words import TEMPLATE, PromptKind
 
 PLAIN = 0.05  # of the picture that the box of a thing covers which is plainly there
@@ -45,16 +45,21 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class PromptQuestion:
-    """A prompt, and bool (photos,) each: where what it names is ``plain`` to see, where it is not at all (``absent``)."""
+    """A prompt, and bool (photos,) each: where what it names is ``plain`` to see, where it is not at all (``absent``), and of a thing where
+    it is there and ``small``. ``has_class``: whether ImageNet has a class for it.
+    """
 
     kind: PromptKind
     prompt: str
     plain: NDArray[np.bool_]
     absent: NDArray[np.bool_]
+    small: NDArray[np.bool_] | None = None
+    has_class: bool = True
 
     def of(self, part: slice) -> PromptQuestion:
         """The same of some of the photos."""
-        return replace(self, plain=self.plain[part], absent=self.absent[part])
+        small = None if self.small is None else self.small[part]
+        return replace(self, plain=self.plain[part], absent=self.absent[part], small=small)
 
 
 def photos_and_questions(data: Path) -> tuple[Tensor, list[PromptQuestion]]:
@@ -69,7 +74,10 @@ def photos_and_questions(data: Path) -> tuple[Tensor, list[PromptQuestion]]:
         share, of = width * height / (files[place].width * files[place].height), shares[names[note["category_id"]]]
         of[place] = max(of[place], share)
     pixels = np.stack([centred(file) for file in files])
-    asked = [PromptQuestion("thing", TEMPLATE.format(name), share >= PLAIN, share == 0) for name, share in shares.items()]
+    asked = [
+        PromptQuestion("thing", TEMPLATE.format(name), share >= PLAIN, share == 0, (share > 0) & (share < PLAIN), name not in UNCLASSED)
+        for name, share in shares.items()
+    ]
     annotated = np.any([share > 0 for share in shares.values()], axis=0)
     for scene, things in SCENES.items():
         there = np.any([shares[thing] > 0 for thing in things if thing in shares] or [np.zeros(len(files), bool)], axis=0)

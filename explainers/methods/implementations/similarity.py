@@ -36,6 +36,8 @@ SHARE_ALREADY = "A probability is the prompt's share among the prompts at each p
 #: Logits (patches, prompts) of each sample of a recording, by method and options: all prompts come from the same passes.
 _LOGITS: WeakKeyDictionary[Recording, dict[Hashable, list[Tensor]]] = WeakKeyDictionary()
 
+NEAREST = 0.1  # of the patches, those that speak for a prompt being in the picture
+
 Tokens = Callable[[PatchFeatures], Tensor]
 
 
@@ -129,10 +131,24 @@ def maskclip(trace: Trace, after: str = "block", less: str = "nothing") -> Tenso
     prompt. after=attention leaves residual and MLP out, as the paper's formula has it; its code keeps them.
     """
 
-    def weights(parts: AttentionParts) -> Tensor:
-        return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
+    return _map(trace, ("maskclip", after), reweigh_last_block(_each_alone, after), less)
 
-    return _map(trace, ("maskclip", after), reweigh_last_block(weights, after), less)
+
+def _each_alone(parts: AttentionParts) -> Tensor:
+    """Weights by which every token attends to itself alone."""
+    return torch.eye(parts.value.shape[-2]).to(parts.value).expand_as(parts.weights)
+
+
+def nearest_patch_cosines(trace: Trace) -> Tensor:
+    """Of every prompt the mean cosine with the tenth of the patches that are most like it, as MaskCLIP reads them: (samples, prompts).
+
+    No target counts; MaskCLIP's maps of the same pass then cost nothing more. Raises ExplainerError for a model whose patches cannot be
+    compared with prompts.
+    """
+    details = trace.recording.model.details
+    of_samples = patch_logits(trace, ("maskclip", "block"), reweigh_last_block(_each_alone, "block"))
+    cosines = [(logits - details.get("logit_bias", 0.0)) / details["logit_scale"] for logits in of_samples]
+    return torch.stack([values.topk(max(1, round(NEAREST * len(values))), dim=0).values.mean(0) for values in cosines])
 
 
 @method(

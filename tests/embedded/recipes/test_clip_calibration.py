@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,8 @@ def test_things_scenes_and_colours_are_asked_where_they_are_and_where_they_are_n
     assert (street.kind, street.plain.tolist()) == ("scene", [True])  # for there is a bus
     assert by_prompt["a photo of a kitchen"].absent.tolist() == [True]
     assert zebra.of(slice(1, None)).plain.tolist() == []
+    assert zebra.small is not None
+    assert (zebra.small.tolist(), zebra.has_class) == ([False], True)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,12 @@ def test_lines_are_drawn_for_each_kind_and_none_for_what_cannot_be_told() -> Non
     assert "80% of 100 prompts for a thing" in least["measured"]
     assert "95% of 100" in most["measured"]
     assert (colours["prompts"], colours["line"]) == ("colour", 1.01)
+    assert "misses" not in least
+    sizes = [replace(asked[0], small=~plain), replace(asked[0], small=~plain, has_class=False), replace(asked[0], kind="scene")]
+    (of_things, of_scenes) = prompt_lines(np.stack([np.r_[there, absent]] * 3, 1), sizes)["not_in_picture"]
+    assert "it finds 72% of 100 things in plain sight for which ImageNet has a class, 5% of 100 that cover" in of_things["misses"]
+    assert "and 72% of 100 for which ImageNet has none" in of_things["misses"]
+    assert "misses" not in of_scenes
 
 
 def test_the_line_of_words_is_drawn_on_each_word_held_against_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

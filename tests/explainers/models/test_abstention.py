@@ -77,6 +77,7 @@ def test_scores_of_words() -> None:
     assert MEASURES["share_unknown"](evidence(text=text(), ids=[1], unknown_id=UNKNOWN)) == 1
     assert MEASURES["word_familiarity"](evidence(prompt=PromptReading("thing", "wug", 0.2))) == 0.2
     assert MEASURES["cosine"](evidence(cosine=0.3)) == 0.3
+    assert MEASURES["patch_cosine"](evidence(patch_cosine=0.2)) == 0.2
     directions = {"opinion_evidence": torch.tensor([2.0, -1.0, 0.5])}
     assert MEASURES["opinion_evidence"](evidence(features=torch.tensor([3.0, 1.0]), directions=directions)) == 5.5
 
@@ -86,6 +87,7 @@ def test_scores_of_words() -> None:
     [
         ("neutral_probability", {"labels": ("a", "b", "c")}, "a class called neutral"),
         ("cosine", {}, "compare images with prompts"),
+        ("patch_cosine", {}, "patch by patch"),
         ("word_familiarity", {}, "prompt_words.safetensors"),
         ("opinion_evidence", {}, "the tokens that they end with"),
         ("opinion_evidence", {"features": torch.ones(2)}, "a direction of that name"),
@@ -221,6 +223,23 @@ def test_a_clip_model_judges_each_prompt(side: Any) -> None:
     assert told.detail.startswith(f"The model did not find “{prompts[low]}” in this picture, which does not prove")
     document = result.to_json()
     assert [("abstention" in target) for target in document["targets"]] == [i == low for i in range(2)]
+
+
+@pytest.mark.parametrize("side", ["image", "text"])
+def test_a_prompt_is_judged_by_the_patches_that_are_most_like_it(side: Any) -> None:
+    model = clip_model()
+    prompts = ["a bad movie", "the plot"]
+    maps = explain(model, picture(), target=prompts, methods="maskclip").maps
+    nearest = [float(one.scores[one.content].topk(max(1, round(int(one.content.sum()) / 10))).values.mean()) for one in maps]
+    low = nearest.index(min(nearest))
+    line = AbstentionThreshold("not_in_picture", "patch_cosine", sum(nearest) / 2, True, "On nothing.", misses="It misses people.")
+    judged = replace(model, calibration=Calibration(1.0, (line,)))
+    targets = explain(judged, picture(), target=prompts, methods="random", side=side).targets
+    told = targets[low].abstention
+    assert targets[1 - low].abstention is None
+    assert told is not None
+    assert told.score == pytest.approx(nearest[low], rel=1e-4)
+    assert told.detail.endswith(". It misses people.")
 
 
 def test_a_contrast_of_prompts_is_judged_by_both() -> None:

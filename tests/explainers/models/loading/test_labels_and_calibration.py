@@ -127,6 +127,7 @@ def test_a_calibration_is_read_in_the_order_of_its_lines(tmp_path: Path) -> None
         ({"lines": {"no_opinion": {**LINE, "line": "0.3"}}}, "line must be a number"),
         ({"lines": {"no_opinion": {**LINE, "below": 1}}}, "below true or false"),
         ({"lines": {"no_opinion": {**LINE, "measured": ""}}}, "measured must say, in a sentence"),
+        ({"lines": {"no_opinion": {**LINE, "misses": 3}}}, "misses must be a sentence"),
     ],
 )
 def test_a_calibration_of_another_form_is_refused(tmp_path: Path, content: Any, message: str) -> None:
