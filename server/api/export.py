@@ -20,12 +20,12 @@ from explainers.models.inputs.depth import GreyWindow
 from explainers.models.inputs.images import to_rgb
 from server.export import bundle
 from server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
-from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.export.reproduce import CLIP, PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
-from server.http.uploads import encoded, open_picture
+from server.http.uploads import encoded, encoded_clip, open_clip, open_picture
 from server.jobs.map_files import pixels_name, with_pixels
 from server.jobs.stored_files import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
@@ -228,7 +228,10 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     stored = {
         name: data for name in (SEEN, PICTURE, TENSORS_FILE, *maps) if (data := stored_file(explanation_id, name, services)) is not None
     }
-    if (upload := upload_of(explanation_id, services)) is not None:
+    upload = upload_of(explanation_id, services)
+    if upload is not None and "frames" in document["input"]:
+        stored[CLIP] = encoded_clip(open_clip(upload, services.settings))
+    elif upload is not None:
         window = document["input"].get("window")
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
         stored[WHOLE] = encoded(shown, "PNG")

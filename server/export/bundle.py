@@ -17,7 +17,7 @@ from PIL import Image
 from server.export.file_names import file_stem, folder_names
 from server.export.map_formats import MAP_FORMATS, scores_of
 from server.export.overlay import overlay
-from server.export.reproduce import PICTURE, SEEN, WHOLE, curl_lines, python_lines
+from server.export.reproduce import CLIP, PICTURE, SEEN, WHOLE, curl_lines, python_lines
 from server.jobs.map_files import pixels_name
 from server.jobs.stored_files import TENSORS_FILE
 
@@ -50,7 +50,7 @@ def files(document: Document, stored: Mapping[str, bytes], server: str, largest:
     server   the address at which it was made, for the lines of curl
     largest  the most bytes that the server takes for a picture
     """
-    input_file = WHOLE if WHOLE in stored else PICTURE
+    input_file = next((name for name in (CLIP, WHOLE) if name in stored), PICTURE)
     fits = len(stored.get(input_file, b"")) <= largest
     code, shell = python_lines(document, exact=TENSORS_FILE in stored), curl_lines(document, server, input_file if fits else None)
     stems = map_stems(document)
@@ -62,7 +62,7 @@ def files(document: Document, stored: Mapping[str, bytes], server: str, largest:
         yield "input.txt", str(document["input"]["text"]).encode()
         if "text_pair" in document["input"]:
             yield "input_pair.txt", str(document["input"]["text_pair"]).encode()
-    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, TENSORS_FILE})
+    yield from ((name, content) for name, content in stored.items() if name in {SEEN, PICTURE, WHOLE, CLIP, TENSORS_FILE})
     for attribution, stem in zip(document["maps"], stems, strict=True):
         pixels = stored.get(pixels_name(attribution["method"], attribution["target"]))
         for kind in MAP_FORMATS:
@@ -109,12 +109,15 @@ def _input(document: Document, stored: Mapping[str, bytes]) -> str:
         return f"A text of {len(source['text'])} characters: input.txt" + (
             ", and a second one: input_pair.txt" if "text_pair" in source else ""
         )
+    exact = f"; {TENSORS_FILE} is what the model was given, to the last bit" if TENSORS_FILE in stored else ""
+    if "frames" in source:
+        frames = f"{SEEN} has a frame of each of the {source['frames']} times that the model tells apart, below each other, as it saw them"
+        return f"A clip. {frames}{f'; {CLIP} is all of it, pixel for pixel' if CLIP in stored else ''}{exact}"
     width, height = source["width"], source["height"]
     left, top, right, bottom = source["crop"]
     part = "all of it" if source["crop"] == [0, 0, width, height] else f"columns {left} to {right} and rows {top} to {bottom}"
     copy = f"{PICTURE} is a smaller or lossy copy of it, {SEEN} what the model saw"
     which = f"{WHOLE} is that picture, pixel for pixel; {copy}" if WHOLE in stored else copy
-    exact = f"; {TENSORS_FILE} is what the model was given, to the last bit" if TENSORS_FILE in stored else ""
     return f"A picture of {width} x {height} pixels. The model saw {part}, at {source['seen'][0]} x {source['seen'][1]}.\n{which}{exact}"
 
 
@@ -134,13 +137,14 @@ def _readme(document: Document, stored: Mapping[str, bytes], code: str, shell: s
         TENSORS_FILE: "what the model was given, to the last bit",
         SEEN: "the picture as the model saw it, pixel for pixel",
         WHOLE: "the picture, every pixel as it was sent, without what else stood in the file",
-        PICTURE: "a copy of the picture, JPEG, at most 1024 pixels a side",
+        CLIP: "the clip, every pixel of every frame as it was sent",
+        PICTURE: "a copy of the picture (of a clip, of its first frame), JPEG, at most 1024 pixels a side",
         "input.txt": "the text",
         "input_pair.txt": "the second text",
     }
     text = document["input"]["kind"] == "text"
     pair = "text_pair" in document["input"]
-    absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, PICTURE) if name not in stored}
+    absent = {name for name in (TENSORS_FILE, SEEN, WHOLE, CLIP, PICTURE) if name not in stored}
     absent |= set() if text else {"input.txt"}
     absent |= (
         set()

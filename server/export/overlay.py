@@ -33,7 +33,7 @@ def overlay(
         content = [not token["special"] for token in source["tokens"]]
     else:
         width, height = (0, 0) if seen is None else seen.size
-        record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen)
+        record = ImageInput(width, height, (0, 0, width, height), tuple(source["seen"]), seen, frames=source.get("frames"))
         content = [True] * len(entry["scores"])
     grid = entry.get("grid")
     same = ("method", "rule", "title", "target", "signed", "class_specific", "seconds")

@@ -11,8 +11,9 @@ from explainers.records.targets import python_code, target_from_json
 from server.jobs.stored_files import TENSORS_FILE
 from server.schemas.question import ExplainOptions
 
-#: Files of an explanation: a copy of the picture, what the model saw of it, and the picture with every pixel as it was sent.
-PICTURE, SEEN, WHOLE = "original.jpg", "input.png", "picture.png"
+#: Files of an explanation: a copy of the picture (of a clip, of its first frame), what the model saw of it, the picture with every pixel as
+#: it was sent, and all frames of a clip so.
+PICTURE, SEEN, WHOLE, CLIP = "original.jpg", "input.png", "picture.png", "clip.tiff"
 Document = Mapping[str, Any]
 
 
@@ -68,7 +69,8 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     if source["kind"] == "text":
         fields += [(name, source[name]) for name in ("text", "text_pair") if name in source]
     elif picture is None:
-        lines.append("# the server explains the picture that it keeps; in place of source, send a file: --form image=@photo.jpg")
+        kept, file = ("clip", "clip.gif") if "frames" in source else ("picture", "photo.jpg")
+        lines.append(f"# the server explains the {kept} that it keeps; in place of source, send a file: --form image=@{file}")
         fields.append(("source", document["id"]))
     elif picture == PICTURE:
         copy = f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"

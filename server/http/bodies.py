@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.types import Message
 
-from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS, Limit, limits, size_limit
+from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS, MOST_FRAMES, Limit, limits, size_limit
 from server.http.problems import Problem, suggestion
 from server.http.queries import form_of, refuse_unknown_parameters
 from server.json_text import NotJsonError, parsed_json
@@ -102,14 +102,15 @@ def _check_fields(form: FormData, route: APIRoute) -> None:
             raise Problem(422, "unknown-field", f"There is no field {name!r}.", send=send)
     for name, field in known.items():
         values, wanted = form.getlist(name), field.annotation
-        is_file = UploadFile in get_args(wanted)
-        if is_file and values and (len(values) > 1 or isinstance(values[0], str)):
-            what = "was sent several times" if len(values) > 1 else "is text"
-            send = f"Send {name} as one file of the form; addresses are not fetched."
+        is_file, is_list = UploadFile in get_args(wanted), get_origin(wanted) in (list, tuple)
+        is_text = any(isinstance(value, str) for value in values)
+        if is_file and values and (is_text or (len(values) > 1 and not is_list)):
+            what = "is text" if is_text else "was sent several times"
+            send = f"Send {name} as {'a file' if is_list else 'one file'} of the form; addresses are not fetched."
             raise Problem(422, "not-a-file", f"The field {name} {what}.", send=send)
         if not is_file and any(not isinstance(value, str) for value in values):
             raise Problem(422, "not-text", f"The field {name} is a file.", send=f"Send {name} as text.")
-        if len(values) > 1 and get_origin(wanted) not in (list, tuple):
+        if len(values) > 1 and not is_list:
             raise Problem(422, "repeated-field", f"The field {name} was sent {len(values)} times.", send=f"Send {name} once.")
 
 
@@ -200,7 +201,7 @@ async def _read_multipart(request: Request, settings: Settings, boundary: bytes,
     scope = {**request.scope, "headers": list(request.scope["headers"])}
     MutableHeaders(scope=scope)["content-type"] = f'multipart/form-data; charset=latin-1; boundary="{boundary.decode("latin-1")}"'
     try:
-        form = Request(scope, _counted(request, limit, refuse)).form(max_files=4, max_fields=fields, max_part_size=limit)
+        form = Request(scope, _counted(request, limit, refuse)).form(max_files=MOST_FRAMES + 4, max_fields=fields, max_part_size=limit)
         return await form
     except HTTPException as error:
         raise limits(settings)["upload"].problem() if too_large else _broken(error.detail) from None

@@ -10,6 +10,7 @@ from server.settings import Settings
 
 MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
 MOST_CHARS_OF_A_TITLE = 120
+MOST_FRAMES = 256  # files of one clip: each is open while a form is read
 MOST_BYTES_OF_JSON = 1_000_000
 MOST_BYTES_OF_TOKENS = 3_000_000  # JSON with a number for each token: a hundred thousand of them, at twenty characters and more
 MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets, a text, boundaries
@@ -61,6 +62,20 @@ def limits(settings: Settings) -> dict[str, Limit]:
         ),
         "pixels": Limit(
             settings.max_pixels, 413, "too-many-pixels", f"The image has more than {pixels}.", f"Send at most {pixels}; {smaller}"
+        ),
+        "pixels_of_clip": Limit(
+            settings.max_pixels,
+            413,
+            "too-many-pixels",
+            f"The frames of the clip have more than {pixels} together.",
+            f"Send at most {pixels}: fewer frames, or smaller ones.",
+        ),
+        "frames": Limit(
+            MOST_FRAMES,
+            422,
+            "too-many",
+            "There are {count} frames.",
+            f"Send at most {MOST_FRAMES} files: the model takes a few, chosen evenly among them.",
         ),
         "text": Limit(
             settings.max_text_chars,

@@ -1,11 +1,14 @@
-"""Pictures that cannot hurt: a byte limit, a list of formats, a pixel limit before decoding, and a fresh encoding."""
+"""Pictures and clips that cannot hurt: a byte limit, a list of formats, a pixel limit before decoding, and a fresh encoding."""
 
 from __future__ import annotations
 
 import io
 import warnings
+import zipfile
+import zlib
+from collections.abc import Sequence
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import is_deep, is_dicom, read_dicom
@@ -15,7 +18,11 @@ from server.http.problems import Problem
 from server.settings import Settings
 
 _HEIF_HEADS = {b"ftyp" + brand for brand in (b"heic", b"heix", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")}
+_VIDEO_HEADS = (b"ftyp", b"moov", b"AVI ")  # MP4, MOV, AVI, behind the first bytes; Matroska and WebM begin with those below
+_MATROSKA_HEAD = b"\x1a\x45\xdf\xa3"
+_ZIP_HEAD = b"PK\x03\x04"
 SEND_IMAGE = f"Send a {in_words(FORMATS)} file; HEIF files are those named .heic."
+SEND_CLIP = "Send an animated GIF, WebP or PNG, or the field image once for each frame: a picture file each, in the order of time."
 
 
 def forbid_bombs() -> None:
@@ -32,17 +39,105 @@ def open_picture(data: bytes, settings: Settings) -> Image.Image:
 
     Raises Problem 413 over the byte or pixel limit, 415 for another format, 422 for a file that cannot be decoded.
     """
+    if is_packed(data):
+        return open_picture(_unpacked(data, settings)[0], settings)
+    if is_dicom(data[:132]) and len(data) <= settings.max_upload_bytes:
+        return _slice(data, settings)
+    image = _opened(data, settings)
+    try:
+        image.load()
+        upright = ImageOps.exif_transpose(image)
+        return upright if is_deep(upright) else to_rgb(upright)
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise whatever they like on broken data
+        raise _broken(error) from error
+
+
+def open_clip(data: bytes, settings: Settings) -> list[Image.Image]:
+    """The frames of an animation, or of several pictures that were packed, in RGB: all of one size.
+
+    Raises Problem 422 for one picture and for frames of several sizes, 413 where all frames together pass the pixel limit, and what
+    :func:`open_picture` raises.
+    """
+    frames = _of_files(data, settings) if is_packed(data) else _of_animation(data, settings)
+    sizes = sorted({frame.size for frame in frames})
+    if len(sizes) > 1:
+        shown = ", ".join(f"{width} x {height}" for width, height in sizes[:4])
+        raise Problem(422, "frames-of-sizes", f"The frames have several sizes: {shown}.", send="Send frames of one size.")
+    if len(frames) < 2:
+        raise Problem(422, "no-clip", "One picture was sent, and the model takes clips of several.", send=SEND_CLIP)
+    return frames
+
+
+def _of_files(data: bytes, settings: Settings) -> list[Image.Image]:
+    frames: list[Image.Image] = []
+    for file in _unpacked(data, settings):
+        frames.append(to_rgb(open_picture(file, settings)))
+        _check_pixels_of_clip(sum(frame.width * frame.height for frame in frames), settings)
+    return frames
+
+
+def _of_animation(data: bytes, settings: Settings) -> list[Image.Image]:
+    image = _opened(data, settings)
+    _check_pixels_of_clip(image.width * image.height * getattr(image, "n_frames", 1), settings)
+    try:
+        return [to_rgb(ImageOps.exif_transpose(frame.copy())) for frame in ImageSequence.Iterator(image)]
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise whatever they like on broken data
+        raise _broken(error) from error
+
+
+def _check_pixels_of_clip(count: int, settings: Settings) -> None:
+    if count > settings.max_pixels:
+        raise limits(settings)["pixels_of_clip"].problem()
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether an upload is several pictures in one file, as :func:`packed` makes it."""
+    return data.startswith(_ZIP_HEAD)
+
+
+def packed(files: Sequence[bytes]) -> bytes:
+    """Several files as one, a zip in which nothing is compressed: an explanation keeps one upload, and the same files give the same one."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for place, file in enumerate(files):
+            archive.writestr(zipfile.ZipInfo(f"{place:06}"), file)
+    return buffer.getvalue()
+
+
+def _unpacked(data: bytes, settings: Settings) -> list[bytes]:
+    """The files in the order of their names; raises Problem 413 where they pass the limits, 422 for a zip that cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = sorted((member for member in archive.infolist() if not member.is_dir()), key=lambda member: member.filename)
+            if len(members) > (most := limits(settings)["frames"]).most:
+                raise most.problem(len(members))
+            if sum(member.file_size for member in members) > settings.max_upload_bytes:
+                raise _too_large(settings)
+            files = [archive.read(member) for member in members]
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        raise Problem(422, "broken-zip", f"The zip cannot be read: {error}.", send=SEND_CLIP) from None
+    if not files or any(is_packed(file) for file in files):
+        raise Problem(422, "no-clip", "The zip holds no pictures.", send=SEND_CLIP)
+    return files
+
+
+def _opened(data: bytes, settings: Settings) -> Image.Image:
+    """An image file whose header is read, and nothing else; raises Problem as :func:`open_picture`."""
     if len(data) > settings.max_upload_bytes:
         raise _too_large(settings)
     if not data:
         raise Problem(422, "empty-file", "The image file is empty.", send=SEND_IMAGE)
-    if is_dicom(data[:132]):
-        return _slice(data, settings)
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
     except UnidentifiedImageError as error:
         if data[4:12] in _HEIF_HEADS:  # no decoder takes up what is cut off within its header
             raise _broken(EOFError("it ends before its picture begins")) from error
+        if data[4:8] in _VIDEO_HEADS or data[8:12] in _VIDEO_HEADS or data.startswith(_MATROSKA_HEAD):
+            raise Problem(415, "unknown-image-format", "The file is a video, which is not decoded here.", send=SEND_CLIP) from None
         svg = b"<svg" in data[:4096].lower()
         detail = "SVG is not accepted." if svg else "The file is not an image of a known format."
         raise Problem(415, "unknown-image-format", detail, send=SEND_IMAGE) from None
@@ -54,14 +149,7 @@ def open_picture(data: bytes, settings: Settings) -> Image.Image:
         raise _broken(error) from error
     if image.width * image.height > settings.max_pixels:  # known from the header: nothing is decoded yet
         raise _too_many_pixels(settings)
-    try:
-        image.load()
-        upright = ImageOps.exif_transpose(image)
-        return upright if is_deep(upright) else to_rgb(upright)
-    except MemoryError:
-        raise
-    except Exception as error:  # decoders raise whatever they like on broken data
-        raise _broken(error) from error
+    return image
 
 
 def _slice(data: bytes, settings: Settings) -> Image.Image:
@@ -88,4 +176,14 @@ def encoded(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
     plain.info.clear()
     buffer = io.BytesIO()
     plain.save(buffer, kind, **({"quality": 90} if kind == "JPEG" else {}))
+    return buffer.getvalue()
+
+
+def encoded_clip(frames: Sequence[Image.Image]) -> bytes:
+    """The frames as a fresh TIFF file of a page each, which keeps those that are alike apart, as animations do not."""
+    buffer = io.BytesIO()
+    plain = [frame.copy() for frame in frames]
+    for frame in plain:
+        frame.info.clear()
+    plain[0].save(buffer, "TIFF", save_all=True, append_images=plain[1:], compression="tiff_adobe_deflate")
     return buffer.getvalue()

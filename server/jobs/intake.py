@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from fastapi import UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from explainers import for_probability
@@ -17,6 +18,7 @@ from explainers.methods.requests import distinct_specs
 from explainers.records.targets import Classes, Target, TargetLike, check_names, parse_target, targets_of_form
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
+from server.http.uploads import is_packed, packed
 from server.jobs.fingerprint import fingerprint
 from server.jobs.model_facts import ModelFacts
 from server.schemas.base import Box
@@ -26,7 +28,7 @@ from server.settings import Settings
 
 @dataclass(frozen=True)
 class QuestionInput:
-    """What is explained: exactly one of ``image`` (the bytes of a file) and ``text``.
+    """What is explained: exactly one of ``image`` (the bytes of a file, or of several that are packed) and ``text``.
 
     note  what was lost since it was sent
     crop  the part of the image that the model is shown, in pixels of the upright original; None for what it takes by itself
@@ -85,7 +87,7 @@ async def read_question(form: QuestionForm, settings: Settings, input_of: Callab
     for text in (form.text, form.text_pair):
         if text is not None and len(text) > known["text"].most:
             raise known["text"].problem(len(text))
-    given = await _read_input(form, input_of)
+    given = await _read_input(form, settings, input_of)
     for name, texts in (("target", form.targets), ("prompt", form.prompts)):
         if len(texts) > known["targets"].most:
             raise known["targets"].problem(len(texts), name)
@@ -104,9 +106,9 @@ async def read_question(form: QuestionForm, settings: Settings, input_of: Callab
     return Question(**{**values, **given.__dict__})
 
 
-async def _read_input(form: QuestionForm, input_of: Callable[[str], QuestionInput]) -> QuestionInput:
-    """The input: an image, a text or two, or that of an earlier explanation."""
-    image = None if form.image is None else await form.image.read()
+async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable[[str], QuestionInput]) -> QuestionInput:
+    """The input: an image or several, a text or two, or that of an earlier explanation."""
+    image = await _read_images(form.images, settings) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
     if len(sent) != 1:
         which = " and ".join(sent) if sent else "neither an image nor a text"
@@ -128,6 +130,18 @@ async def _read_input(form: QuestionForm, input_of: Callable[[str], QuestionInpu
                 raise _bad(slug, f"A text has {lacks}.", f"Leave {name} out, or send an image.")
             given = replace(given, **{name: getattr(form, name)})
     return given
+
+
+async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes:
+    """The bytes of an image, or of several packed as one; raises Problem 422 where they are too many, 413 where they are too large."""
+    images, known = [await file.read() for file in files], limits(settings)
+    if len(images) == 1:
+        return images[0]
+    if len(images) > known["frames"].most:
+        raise known["frames"].problem(len(images))
+    if sum(map(len, images)) > known["upload"].most:
+        raise known["upload"].problem()
+    return packed(images)
 
 
 def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:
@@ -200,6 +214,8 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
     if facts.kind in ("image", "clip") and question.image is None:
         raise _bad("wrong-input", f"{name} looks at images, it does not read text.", "Send image, or choose a text model.")
+    if question.image is not None:
+        _check_clip(question, question.image, facts)
     if facts.kind == "clip":
         if question.targets:
             raise _bad("wrong-target", f"{name} has no classes.", "Send prompt in place of target: what to look for, in words.")
@@ -209,6 +225,18 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-side", f"{name} has no sides: it compares nothing with prompts.", "Leave side out, or choose a CLIP model.")
     elif question.prompts:
         raise _bad("wrong-target", f"{name} has classes and takes no prompt.", "Send target: a label or the index of a class.")
+
+
+def _check_clip(question: Question, image: bytes, facts: ModelFacts) -> None:
+    """Raise Problem 422 for several pictures where the model takes one, and for a part of what is shown whole."""
+    if facts.details.get("frames") is None:
+        if is_packed(image):
+            detail = f"{question.model} looks at one picture, and several were sent."
+            raise _bad("wrong-input", detail, "Send one image, or choose a model of clips.")
+        return
+    for name in ("crop", "window"):
+        if getattr(question, name) is not None:
+            raise _bad(f"wrong-{name}", f"The frames of a clip have no {name}.", f"Leave {name} out.")
 
 
 def find_named(text: str, facts: ModelFacts) -> int | str | Target:

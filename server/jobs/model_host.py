@@ -13,13 +13,13 @@ from safetensors.torch import save
 
 from explainers import explain
 from explainers.models.inputs.depth import WindowedPicture
-from explainers.models.inputs.types import Crop, TextPair
+from explainers.models.inputs.types import Clip, Crop, TextPair
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
-from server.http.uploads import encoded, open_picture
+from server.http.uploads import encoded, open_clip, open_picture
 from server.jobs.map_files import npy
 from server.jobs.model_facts import ModelFacts, facts_of
 from server.jobs.stored_files import TENSORS_FILE
@@ -118,7 +118,7 @@ class ModelHost:
 
         def work() -> None:
             place_model, specs, note = model, calls.left(), None
-            source: Any = source_of(question, self.settings)
+            source: Any = source_of(question, self.settings, model)
             how: dict[str, Any] = {option: getattr(question, option) for option in ExplainOptions.model_fields}
             how["reference"] = reference_of(question, self.settings)
             if model.task is not None and not question.methods:  # the place is looked for once, for what can run there and for its maps
@@ -189,8 +189,10 @@ def _tokens(explanation: Any) -> int:
     return int(shapes[0].numel()) if shapes else 0
 
 
-def source_of(question: Question, settings: Settings) -> Image.Image | Crop | WindowedPicture | TextPair | str:
-    """The input of a question as the engine takes it."""
+def source_of(question: Question, settings: Settings, model: Any) -> Image.Image | Crop | Clip | WindowedPicture | TextPair | str:
+    """The input of a question as the engine takes it, for this model."""
+    if question.image is not None and model.details.get("frames") is not None:
+        return Clip(open_clip(question.image, settings))
     if question.image is not None:
         picture = open_picture(question.image, settings)
         whole = picture if question.window is None else WindowedPicture(picture, *question.window)

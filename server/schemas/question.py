@@ -182,7 +182,11 @@ _BLANK_IS_NOTHING = ("against", "read", *ExplainOptions.model_fields)
 class QuestionForm(QuestionFields):
     """The form of ``POST /api/explanations``: one of image, text and source is explained."""
 
-    image: UploadFile | None = Field(None, description="An image file; or send text, or source.")
+    images: tuple[UploadFile, ...] = Field(
+        (),
+        alias="image",
+        description="An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source.",
+    )
     source: _Word | None = Field(None, description="The id of an explanation: explain the same input, bit for bit, not sent again.")
     reference: UploadFile | None = Field(
         None,
@@ -198,7 +202,7 @@ class QuestionForm(QuestionFields):
 
 
 class Question(QuestionFields):
-    """What is asked: exactly one of ``image`` (the bytes of a file) and ``text`` is explained.
+    """What is asked: exactly one of ``image`` (the bytes of a file, or of several that are packed) and ``text`` is explained.
 
     reference  the bytes of the picture that the image is compared with
     note  what was lost of the input since it was sent, where it is that of an earlier explanation

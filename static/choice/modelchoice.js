@@ -24,6 +24,7 @@ const GIVEN = { text: "a text", clip: "a picture and words", molecule: "a molecu
 const facts = (/** @type {Model} */ { details, device }) =>
   [
     details.grid && `${details.grid.join("×")} patches`,
+    details.frames && `${details.frames} frames`,
     !details.grid && details.blocks && `${details.blocks} blocks`,
     device,
   ]
@@ -153,6 +154,15 @@ export class ModelChoice {
    */
   get forPhotos() {
     return this.models.find((model) => model.photos)?.name;
+  }
+
+  /**
+   * Whether the model of this name is shown clips.
+   * @param {string | null | undefined} name
+   * @returns {boolean}
+   */
+  takesClips(name) {
+    return Boolean(this.all.find((model) => model.name === name)?.details.frames);
   }
 
   /**

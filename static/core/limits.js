@@ -54,7 +54,7 @@ async function pixelsOf(file) {
 
 /**
  * Throw a Problem where the fields of a form are more than the server takes.
- * @param {{image?: Blob, text?: string, target?: string[], prompt?: string[], methods?: string[]}} options
+ * @param {{image?: Blob | Blob[], text?: string, target?: string[], prompt?: string[], methods?: string[]}} options
  * @returns {Promise<void>}
  */
 export async function check({ image, text, target, prompt, methods = [] }) {
@@ -65,6 +65,11 @@ export async function check({ image, text, target, prompt, methods = [] }) {
   }
   if (text) hold("text", [...text].length);
   if (!image) return;
-  hold("upload", image.size);
-  hold("pixels", await pixelsOf(image));
+  const images = [image].flat();
+  hold("frames", images.length);
+  hold(
+    "upload",
+    images.reduce((bytes, { size }) => bytes + size, 0),
+  );
+  hold(images.length > 1 ? "pixels_of_clip" : "pixels", images.length * (await pixelsOf(images[0]))); // frames have one size
 }

@@ -1459,8 +1459,8 @@ export interface QuestionForm {
   methods?: string[];
   /** Specs whose maps are wanted first, in this order; those that are not made are passed over, and what is not named follows. The answer is the same whatever the order. */
   order?: string[];
-  /** An image file; or send text, or source. */
-  image?: Blob | null;
+  /** An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source. */
+  image?: Blob[];
   /** The id of an explanation: explain the same input, bit for bit, not sent again. */
   source?: string | null;
   /** Features without a head: an image file that the image is compared with. Left out with source: the one sent there. */

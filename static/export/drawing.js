@@ -5,6 +5,7 @@ import { explanationPath, getBlob } from "../core/api.js";
 import { chosen, colourAt, coloursOf, place, ramp, twoSided } from "../core/colour.js";
 import { el, number } from "../core/dom.js";
 import { ruleName } from "../core/rules.js";
+import { layoutOf, seenSize } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
 import { byLine, meaningOf, oneSignNote } from "../maps/caption.js";
 import { halvesOf, outlines, radiusOf } from "../maps/molecules.js";
@@ -40,14 +41,15 @@ const image = (href, width, height, more = {}) =>
  * @param {number} width
  * @param {number} height
  */
-function removedPatches({ map, removal }, width, height) {
+function removedPatches({ map, removal, mapCanvas }, width, height) {
   if (!map?.grid || !removal?.removed.size) return "";
-  const [rows, columns] = map.grid;
+  const { rows, columns, place: placeOf } = layoutOf(map.grid, mapCanvas.sheet);
   const [across, down] = [width / columns, height / rows];
   const d = [...removal.removed]
+    .map(placeOf)
     .map(
-      (i) =>
-        `M${round((i % columns) * across)} ${round(Math.floor(i / columns) * down)}h${round(across)}v${round(down)}h${round(-across)}z`,
+      ([row, column]) =>
+        `M${round(column * across)} ${round(row * down)}h${round(across)}v${round(down)}h${round(-across)}z`,
     )
     .join("");
   return (
@@ -78,14 +80,15 @@ function pictureBody(plate, width, view) {
   paint(canvas, base, smooth ? map : null, ends, look);
   const under = image(canvas.toDataURL(), width, height);
   if (smooth) return { markup: under + removedPatches(plate, width, height), height };
-  const [rows, columns] = map.grid;
+  const { rows, columns, place: placeOf } = layoutOf(map.grid, mapCanvas.sheet);
   const signed = twoSided(ends, map.signed);
   const name = coloursOf(view, signed);
   const cells = map.scores.map((score, i) => {
     const [colour, cover] = colourAt(place(chosen(score, signed, view.evidence), ends, signed), signed, name);
+    const [row, column] = placeOf(i);
     const box = {
-      x: round(((i % columns) * width) / columns),
-      y: round((Math.floor(i / columns) * height) / rows),
+      x: round((column * width) / columns),
+      y: round((row * height) / rows),
       width: round(width / columns),
       height: round(height / rows),
     };
@@ -294,19 +297,16 @@ function cell(plate, width, view, i) {
  * @param {number} width
  * @param {MapPlate} plate
  */
-async function inputCell(id, { seen }, width, { base }) {
-  const bytes = await getBlob(`${explanationPath(id)}/input.png`);
+async function inputCell(id, { seen, frames }, width, { base }) {
+  const href = base.sheet
+    ? (await base.sheet.seen(id)).src
+    : await dataURL(await getBlob(`${explanationPath(id)}/input.png`));
   const height = (width * base.height) / base.width;
   const caption = below(0, height, width, [
     [21, "As the model saw it", { size: 15, family: SERIF }],
-    [16, `${seen[0]}×${seen[1]} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
+    [16, `${seenSize({ seen, frames })} pixels`, { size: 10.5, family: MONO, fill: SOFT }],
   ]);
-  const drawn = image(
-    await dataURL(bytes),
-    width,
-    height,
-    seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {},
-  );
+  const drawn = image(href, width, height, seen[0] < SHARP * width ? { style: "image-rendering: pixelated" } : {});
   return { markup: drawn + caption.markup, height: caption.y };
 }
 

@@ -3,7 +3,7 @@
 /**
  * One of a file, a way to get it, a text and the id of an explanation; and what is known of it.
  * @typedef {object} GivenInput
- * @property {Blob | null} [image]
+ * @property {Blob | Blob[] | null} [image]
  * @property {(() => Promise<Blob>) | null} [fetch]
  * @property {string | null} [text]
  * @property {string | null} [source]
@@ -19,8 +19,8 @@ export class Input {
   #fetching;
 
   /**
-   * One of `image` (a file), `fetch` (gets the file when it is needed), `text` and `source` (the id of an explanation
-   * of the same input).
+   * One of `image` (a file, or one for each frame of a clip), `fetch` (gets the file when it is needed), `text` and
+   * `source` (the id of an explanation of the same input).
    * crop    the part of the picture that the model is shown, [x0, y0, x1, y1]; null for what it takes by itself,
    *         undefined for what the
    *         explanation of `source` was asked with
@@ -64,7 +64,7 @@ export class Input {
 
   /**
    * The input itself; null where this page never had it.
-   * @returns {Promise<{text?: string, image?: Blob} | null>}
+   * @returns {Promise<{text?: string, image?: Blob | Blob[]} | null>}
    */
   async sent() {
     if (this.text !== null) return { text: this.text };

@@ -4,11 +4,13 @@
 import { explanationPath, loadImage } from "../core/api.js";
 import { context2d, el } from "../core/dom.js";
 import { patchName } from "../maps/mapcanvas.js";
+import { layoutOf } from "../maps/patches.js";
 
 /**
  * @import { ImageInput } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { Focus, Grid, View } from "../core/types.js"
+ * @import { ContactSheet } from "../maps/contactsheet.js"
  */
 
 const SIDE = 288; // pixels of the canvas; it is shown at half its size
@@ -25,6 +27,8 @@ export class Lens {
     this.input = null;
     this.grid = null;
     this.seen = null;
+    /** @type {ContactSheet | null} */
+    this.sheet = null;
     this.original = null;
     this.canvas = el("canvas", { width: SIDE, height: SIDE, role: "img" });
     this.patch = el("div", { class: "patch" });
@@ -44,11 +48,13 @@ export class Lens {
    * @param {string | null} id
    * @param {ImageInput | null} input
    * @param {HTMLImageElement | null} seen
+   * @param {ContactSheet | null} [sheet] of a clip
    */
-  show(id, input, seen) {
+  show(id, input, seen, sheet = null) {
     this.id = id;
     this.input = input;
     this.seen = seen;
+    this.sheet = sheet;
     this.original = null;
     this.#draw();
   }
@@ -73,7 +79,7 @@ export class Lens {
 
   /** Whether the pixels of the original are asked for. */
   get #showsOriginal() {
-    return this.view.value.shown === "original";
+    return this.view.value.shown === "original" && !this.sheet;
   }
 
   /**
@@ -110,8 +116,8 @@ export class Lens {
     this.node.hidden = true;
     if (this.view.value.lens === "off" || !this.input || !seen || !grid || at < 0 || at >= grid[0] * grid[1]) return;
     this.node.hidden = false;
-    const [rows, columns] = grid;
-    const [row, column] = [Math.floor(at / columns), at % columns];
+    const { rows, columns, place } = layoutOf(grid, this.sheet);
+    const [row, column] = place(at);
     const source = this.#source();
     const [width, height] = [source.width / columns, source.height / rows];
     const side = AROUND * Math.max(width, height);
@@ -135,7 +141,7 @@ export class Lens {
     /** @param {number} span */
     const pixels = (span) => Math.round(span / copied);
     this.size.textContent = `${pixels(width)}\u2009×\u2009${pixels(height)} pixels${isSeen ? "" : " of the original"}`;
-    this.canvas.setAttribute("aria-label", `The pixels around ${patchName(at, grid)}`);
+    this.canvas.setAttribute("aria-label", `The pixels around ${patchName(at, grid, this.sheet)}`);
     this.node.classList.toggle("east", column < columns / 2); // never over the patch itself
     this.node.classList.toggle("south", row < rows / 2);
   }

@@ -1,16 +1,22 @@
-// The ways to give a picture: choose, drop or paste one, or take it with a phone.
+// The ways to give a picture, or the frames of a clip: choose, drop or paste them, or take one with a phone.
 
 import { el } from "../core/dom.js";
 
 /**
- * Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFile(file)` gets the first
- * one.
+ * Choose, take, drop or paste a picture, anywhere on the page; the buttons go to `root`. `onFiles(image)` gets the first
+ * one; where `several` are taken and sent, all in the order of their names.
  * @param {HTMLElement} root
- * @param {(file: File) => void} onFile
+ * @param {(image: File | File[]) => void} onFiles
+ * @param {() => boolean} [several]
  */
-export function acceptPictures(root, onFile) {
-  /** @param {FileList | null | FileList} files */
-  const take = (files) => files?.length && onFile(files[0]);
+export function acceptPictures(root, onFiles, several = () => false) {
+  const order = new Intl.Collator(undefined, { numeric: true });
+  /** @param {FileList | null} files */
+  const take = (files) => {
+    if (!files?.length) return;
+    const sent = [...files].sort((a, b) => order.compare(a.name, b.name));
+    onFiles(several() && sent.length > 1 ? sent : files[0]);
+  };
   /**
    * @param {string} text
    * @param {string} label
@@ -30,7 +36,11 @@ export function acceptPictures(root, onFile) {
       take(field.files);
       field.value = "";
     });
-    return [el("button", { type: "button", class: className, on: { click: () => field.click() } }, text), field];
+    const choose = () => {
+      field.multiple = several();
+      field.click();
+    };
+    return [el("button", { type: "button", class: className, on: { click: choose } }, text), field];
   };
   const camera = way("Take a photo", "Photo from the camera", { capture: "environment" }, "act plain camera");
   root.append(

@@ -3,6 +3,7 @@
 import { explanationPath, loadImage } from "../core/api.js";
 import { segment } from "../core/controls.js";
 import { el } from "../core/dom.js";
+import { seenPicture, seenSize, sheetOf } from "../maps/patches.js";
 import { followPointer, outline, patchName } from "../maps/mapcanvas.js";
 import { greyBase } from "../maps/heatmap.js";
 import { Input } from "./input.js";
@@ -13,25 +14,34 @@ import { Lens } from "./lens.js";
  * @import { ImageInput } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { Focus, Grid, Subject, View } from "../core/types.js"
+ * @import { ContactSheet } from "../maps/contactsheet.js"
+ * @import { GreyBase } from "../maps/types.js"
  */
 
 const BASE = 448; // pixels of the longer side of the grey base
 
-/** @param {string} id */
-const seenPath = (id) => `${explanationPath(id)}/input.png`;
-
-/** @param {HTMLImageElement} seen */
-function grey(seen) {
-  const scale = BASE / Math.max(seen.naturalWidth, seen.naturalHeight);
-  return greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
+/**
+ * What maps are drawn on: the picture in grey, of a clip the sheet of its frames.
+ * @param {HTMLImageElement} seen
+ * @param {ContactSheet | null} sheet
+ * @returns {GreyBase}
+ */
+function grey(seen, sheet) {
+  const scale = ((sheet ? 2 : 1) * BASE) / Math.max(seen.naturalWidth, seen.naturalHeight);
+  const base = greyBase(seen, Math.round(seen.naturalWidth * scale), Math.round(seen.naturalHeight * scale));
+  return Object.assign(base, { sheet });
 }
 
 /**
  * What the model of explanation `id` saw, in grey, as maps are drawn on it.
  * @param {string} id
- * @returns {Promise<OffscreenCanvas>}
+ * @param {{input?: any}} info
+ * @returns {Promise<GreyBase>}
  */
-export const seenBase = async (id) => grey(await loadImage(seenPath(id)));
+export async function seenBase(id, { input }) {
+  const sheet = await sheetOf(input?.frames);
+  return grey(await seenPicture(id, sheet), sheet);
+}
 
 /** The picture that is asked about. */
 export class PictureView {
@@ -54,19 +64,32 @@ export class PictureView {
     /** @type {ImageInput | null} */
     this.input = null;
     this.grid = null;
+    /** @type {ContactSheet | null} */
+    this.contacts = null; // of a clip
     this.image = el("img", { alt: "" });
     this.patch = el("div", { class: "patch", hidden: true });
     this.region = el("div", { class: "region" }, this.patch);
     this.sheet = el("div", { class: "sheet", hidden: true }, this.image, this.region);
     this.text = el("span");
     this.lens = new Lens({ focus, view });
-    const choice = segment(view, "shown", "Show", { seen: "as seen", original: "original" }, "seg small");
+    const choice = (this.choice = segment(
+      view,
+      "shown",
+      "Show",
+      { seen: "as seen", original: "original" },
+      "seg small",
+    ));
     /** @type {HTMLElement} */ (choice.firstChild).className = "hidden";
     root.append(
       el("div", { class: "mount" }, this.sheet, this.lens.node),
       el("div", { class: "caption" }, this.text, choice),
     );
-    followPointer(this.region, focus, () => this.grid);
+    followPointer(
+      this.region,
+      focus,
+      () => this.grid,
+      () => this.contacts,
+    );
     focus.follow(() => this.#mark());
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
   }
@@ -90,7 +113,8 @@ export class PictureView {
   async await(input, model) {
     if (input === this.#awaited) return;
     this.#awaited = input;
-    const image = (await input.sent().catch(() => null))?.image; // where it cannot be had, asking says so
+    const sent = (await input.sent().catch(() => null))?.image; // where it cannot be had, asking says so
+    const image = Array.isArray(sent) ? sent[0] : sent;
     if (!image || input !== this.#awaited) return;
     const picture = await loadImage(URL.createObjectURL(image)).catch(() => null);
     if (input !== this.#awaited) return;
@@ -116,7 +140,7 @@ export class PictureView {
     this.sheet.hidden = !this.input;
     this.sheet.style.visibility = "";
     this.caption = "";
-    this.lens.show(this.id, this.input, this.input && this.#seen);
+    this.lens.show(this.id, this.input, this.input && this.#seen, this.contacts);
     this.#draw();
     this.#mark();
   }
@@ -127,7 +151,7 @@ export class PictureView {
    * @param {string} id
    * @param {ImageInput} input
    * @param {Input} askedInput
-   * @returns {Promise<OffscreenCanvas | null>}
+   * @returns {Promise<GreyBase | null>}
    */
   async show(id, input, askedInput) {
     const ticket = ++this.#showing;
@@ -141,16 +165,18 @@ export class PictureView {
       this.caption = "";
       this.#mark();
     }
-    const seen = await loadImage(seenPath(id));
+    const contacts = await sheetOf(input.frames);
+    const seen = await seenPicture(id, contacts);
     if (ticket !== this.#showing) return null;
+    this.contacts = contacts;
     this.input = input;
     this.#seen = seen;
-    if (this.#awaited) return grey(seen); // a newer question is on show already
-    this.lens.show(this.id, input, seen);
+    if (this.#awaited) return grey(seen, contacts); // a newer question is on show already
+    this.lens.show(this.id, input, seen, contacts);
     this.#draw();
     await this.image.decode().catch(() => {}); // another source took its place, or it is broken and says so itself
     if (ticket === this.#showing) this.sheet.style.visibility = "";
-    return grey(seen);
+    return grey(seen, contacts);
   }
 
   /**
@@ -165,14 +191,17 @@ export class PictureView {
 
   #draw() {
     if (!this.input || this.#awaited) return;
-    const { width, height, crop, seen, window: greys } = this.input;
+    const { width, height, crop, seen, frames, window: greys } = this.input;
     const [x0, y0, x1, y1] = crop;
-    const original = this.view.value.shown === "original";
-    const aspect = original ? width / height : seen[0] / seen[1];
+    this.choice.hidden = Boolean(frames);
+    const original = this.view.value.shown === "original" && !frames;
+    const shown = /** @type {HTMLImageElement} */ (this.#seen);
+    const aspect = original ? width / height : shown.naturalWidth / shown.naturalHeight;
     const alt = original
       ? "The original picture; the part that the model saw is marked"
-      : "The picture as the model saw it";
-    this.#lay(`${explanationPath(String(this.id))}/${original ? "original.jpg" : "input.png"}`, alt, aspect);
+      : `The ${frames ? "frames" : "picture"} as the model saw ${frames ? "them" : "it"}`;
+    const kept = `${explanationPath(String(this.id))}/${original ? "original.jpg" : "input.png"}`;
+    this.#lay(frames ? shown.src : kept, alt, aspect);
     // enlarged pixels stay squares
     this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth);
     const box = original ? [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height] : [0, 0, 1, 1];
@@ -182,7 +211,7 @@ export class PictureView {
     this.caption =
       (original
         ? `${width}×${height}${whole ? ", all of it seen" : ", the seen part marked"}`
-        : `as the model saw it, ${seen[0]}×${seen[1]}`) + windowInWords(greys);
+        : `as the model saw ${frames ? "them" : "it"}, ${seenSize(this.input)}`) + windowInWords(greys);
     this.#mark();
   }
 
@@ -202,9 +231,9 @@ export class PictureView {
   #mark() {
     const { locked } = this.focus.value;
     const at = this.#awaited ? -1 : this.focus.value.at;
-    outline(this.patch, at, this.grid, locked);
+    outline(this.patch, at, this.grid, locked, this.contacts);
     this.text.textContent =
-      this.grid && at >= 0 ? patchName(at, this.grid) + (locked ? ", held" : "") : (this.caption ?? "");
+      this.grid && at >= 0 ? patchName(at, this.grid, this.contacts) + (locked ? ", held" : "") : (this.caption ?? "");
   }
 }
 
@@ -238,6 +267,8 @@ export function partButton(root, workbench) {
     },
     "Crop",
   );
-  workbench.subject.follow(({ id }) => (button.disabled = !id));
+  workbench.subject.follow(({ id, info }) => {
+    button.disabled = !id || (info?.input.kind === "image" && Boolean(info.input.frames)); // a clip is shown whole
+  });
   root.append(button);
 }

@@ -5,7 +5,10 @@ import { context2d, el, number } from "../core/dom.js";
 import { patchName, strongest } from "./mapcanvas.js";
 import { paint } from "./heatmap.js";
 
-/** @import { Grid, View } from "../core/types.js" */
+/**
+ * @import { Grid, View } from "../core/types.js"
+ * @import { GreyBase } from "./types.js"
+ */
 
 /**
  * A head of a block, counted from 0; "mean" is the mean of its heads.
@@ -130,7 +133,7 @@ export class HeadGrid {
           : cells[i] === null
             ? "no attention map"
             : grid
-              ? `strongest at ${patchName(best, grid)}, ${number(lists[i][best])}`
+              ? `strongest at ${patchName(best, grid, /** @type {GreyBase | null} */ (base)?.sheet)}, ${number(lists[i][best])}`
               : `strongest ${number(lists[i][best])}`;
       button.setAttribute("aria-label", `${headName(headOf(button.dataset))}: ${where}`);
     });

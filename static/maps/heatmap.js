@@ -6,7 +6,7 @@ import { chosen, coloursOf, entry, place, table, twoSided } from "../core/colour
 /**
  * @import { Ends } from "../core/colour.js"
  * @import { Grid, View } from "../core/types.js"
- * @import { Drawable } from "./types.js"
+ * @import { Drawable, GreyBase } from "./types.js"
  */
 
 /**
@@ -122,10 +122,11 @@ export function drawnScores(scores, grid, smoothing) {
 }
 
 /**
- * Paint a map over a grey base. `map` is {scores, grid: [rows, columns], signed}; `ends` the values at the ends of the
- * colours; `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100, sequence?, diverging?}.
+ * Paint a map over a grey base, of a clip each frame by itself. `map` is {scores, grid: [rows, columns], signed}; `ends`
+ * the values at the ends of the colours; `view` {evidence, grid: "smooth"|"bicubic"|"patches", opacity: 0..100,
+ * sequence?, diverging?}.
  * @param {{width: number, height: number, getContext: (kind: "2d") => any}} canvas
- * @param {OffscreenCanvas} base
+ * @param {GreyBase} base
  * @param {Drawable | null} map
  * @param {Ends} ends
  * @param {Pick<View, "evidence" | "grid" | "opacity"> & Partial<View>} view
@@ -136,21 +137,23 @@ export function paint(canvas, base, map, ends, view) {
   context.imageSmoothingEnabled = true;
   context.drawImage(base, 0, 0, canvas.width, canvas.height);
   if (!map) return;
-  const [rows, columns] = map.grid;
   const signed = twoSided(ends, map.signed);
   const colours = table(signed, coloursOf(view, signed));
   const chosenScores = map.scores.map((score) => chosen(score, signed, view.evidence));
-  const { fine, scores } = drawnScores(chosenScores, map.grid, view.grid);
-  const height = rows * fine;
-  const width = columns * fine;
-  const layer = new OffscreenCanvas(width, height);
-  const pixels = new ImageData(width, height);
   const inks = new Uint32Array(colours.buffer); // the four bytes of a colour at once
-  const painted = new Uint32Array(pixels.data.buffer);
-  for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, signed), signed) / 4];
-  context2d(layer).putImageData(pixels, 0, 0);
+  const { width, height } = canvas;
   context.globalAlpha = view.opacity / 100;
-  context.imageSmoothingEnabled = fine > 1;
-  context.drawImage(layer, 0, 0, canvas.width, canvas.height);
+  const whole = { scores: chosenScores, grid: map.grid, box: [0, 0, 1, 1] };
+  for (const { scores: own, grid, box } of base.sheet?.parts(chosenScores, map.grid) ?? [whole]) {
+    const { fine, scores } = drawnScores(own, grid, view.grid);
+    const layer = new OffscreenCanvas(grid[1] * fine, grid[0] * fine);
+    const pixels = new ImageData(layer.width, layer.height);
+    const painted = new Uint32Array(pixels.data.buffer);
+    for (let i = 0; i < scores.length; i++) painted[i] = inks[entry(place(scores[i], ends, signed), signed) / 4];
+    context2d(layer).putImageData(pixels, 0, 0);
+    context.imageSmoothingEnabled = fine > 1;
+    context.drawImage(layer, box[0] * width, box[1] * height, box[2] * width, box[3] * height);
+  }
   context.globalAlpha = 1;
+  base.sheet?.part(context);
 }

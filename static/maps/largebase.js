@@ -8,7 +8,7 @@ const LONGEST = 1024; // pixels of the longer side
 const bases = new Map(); // id of an explanation -> promise of its base
 
 /**
- * The seen part of the picture of explanation `id` as a canvas in grey; rejects with the Problem where there is none.
+ * The seen part of the picture of explanation `id` as a canvas in grey; rejects where there is none, as of a clip.
  * @param {string} id
  * @returns {Promise<OffscreenCanvas>}
  */
@@ -28,6 +28,7 @@ async function make(id) {
     getJSON(explanationPath(id)),
     loadImage(`${explanationPath(id)}/original.jpg`),
   ]);
+  if (input.frames) throw new Error("the copy is of the first frame alone");
   const [x0, y0, x1, y1] = input.crop;
   // pixels a pixel of the upload
   const fine = Math.min(original.naturalWidth / input.width, LONGEST / Math.max(x1 - x0, y1 - y0));

@@ -2,13 +2,15 @@
 
 import { strengths } from "../core/colour.js";
 import { el, signedNumber, number } from "../core/dom.js";
+import { beside, layOverPatch, layoutOf } from "./patches.js";
 import { ValueTag, ranksByStrength, rankName } from "./valuetag.js";
 import { paint } from "./heatmap.js";
 
 /**
  * @import { Store } from "../core/state.js"
  * @import { Focus, Grid, View } from "../core/types.js"
- * @import { Drawable } from "./types.js"
+ * @import { ContactSheet } from "./contactsheet.js"
+ * @import { Drawable, GreyBase } from "./types.js"
  */
 
 const WIDTH = 448; // pixels of the canvas; it is shown smaller
@@ -33,12 +35,14 @@ export const strongest = (scores, sided) =>
 export const shownScore = (map, i) => (map.signed ? signedNumber : number)(map.scores[i]);
 
 /**
- * "row 1, column 2".
+ * "row 1, column 2", of a clip "frame 3, row 1, column 2".
  * @param {number} i
  * @param {Grid} grid
+ * @param {ContactSheet | null} [sheet]
  * @returns {string}
  */
-export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}, column ${(i % columns) + 1}`;
+export const patchName = (i, grid, sheet) =>
+  sheet?.patchName(i, grid) ?? `row ${Math.floor(i / grid[1]) + 1}, column ${(i % grid[1]) + 1}`;
 
 /**
  * Put the outline of patch `i` over a box that shows the whole grid.
@@ -46,16 +50,13 @@ export const patchName = (i, [, columns]) => `row ${Math.floor(i / columns) + 1}
  * @param {number} i
  * @param {Grid | null} grid
  * @param {boolean} locked
+ * @param {ContactSheet | null} [sheet]
  */
-export function outline(node, i, grid, locked) {
+export function outline(node, i, grid, locked, sheet) {
   node.hidden = true;
   if (i < 0 || !grid || i >= grid[0] * grid[1]) return;
   node.hidden = false;
-  const [rows, columns] = grid;
-  node.style.left = `${((i % columns) / columns) * 100}%`;
-  node.style.top = `${(Math.floor(i / columns) / rows) * 100}%`;
-  node.style.width = `${100 / columns}%`;
-  node.style.height = `${100 / rows}%`;
+  layOverPatch(node, i, layoutOf(grid, sheet));
   node.classList.toggle("locked", locked);
 }
 
@@ -64,15 +65,16 @@ export function outline(node, i, grid, locked) {
  * @param {HTMLElement} node
  * @param {Store<Focus>} focus
  * @param {() => Grid | null} grid
+ * @param {() => ContactSheet | null} [sheet]
  */
-export function followPointer(node, focus, grid) {
+export function followPointer(node, focus, grid, sheet) {
   /** @param {PointerEvent} event */
   const at = (event) => {
     const box = node.getBoundingClientRect();
-    const [rows, columns] = grid() ?? [1, 1];
+    const { rows, columns, at: patchAt } = layoutOf(grid() ?? [1, 1], sheet?.());
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
     const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
-    return Math.min(rows - 1, Math.max(0, row)) * columns + Math.min(columns - 1, Math.max(0, column));
+    return patchAt(Math.min(rows - 1, Math.max(0, row)), Math.min(columns - 1, Math.max(0, column)));
   };
   node.addEventListener("pointermove", (event) => {
     if (grid() && !focus.value.locked) focus.set({ at: at(event) });
@@ -83,6 +85,7 @@ export function followPointer(node, focus, grid) {
   node.addEventListener("click", (event) => {
     if (!grid()) return;
     const patch = at(event);
+    if (patch < 0) return;
     focus.set(focus.value.locked && focus.value.at === patch ? { locked: false } : { at: patch, locked: true });
   });
 }
@@ -97,6 +100,7 @@ export class MapCanvas {
    */
   constructor({ name, focus, view, onRead, width = WIDTH }) {
     this.name = name;
+    this.width = width;
     this.focus = focus;
     this.view = view;
     this.onRead = onRead;
@@ -106,6 +110,7 @@ export class MapCanvas {
     this.pixels = null; // the same map at the pixels, once it is there
     /** @type {ArrayLike<number>} */
     this.ranks = [];
+    /** @type {GreyBase | null} */
     this.base = null;
     this.ends = [0, 0];
     this.canvas = el("canvas", { width, height: width });
@@ -119,21 +124,33 @@ export class MapCanvas {
       this.valueTag.node,
     );
     this.node.style.aspectRatio = "1";
-    followPointer(this.node, focus, () => this.map?.grid ?? null);
+    followPointer(
+      this.node,
+      focus,
+      () => this.map?.grid ?? null,
+      () => this.sheet,
+    );
     this.node.addEventListener("keydown", (event) => this.#walk(event));
     this.describe();
   }
 
+  /** Where the frames of a clip lie; null for a picture. */
+  get sheet() {
+    return this.base?.sheet ?? null;
+  }
+
   /**
    * The grey picture to draw on; null leaves it as it is until there is one.
-   * @param {OffscreenCanvas | null} base
+   * @param {GreyBase | null} base
    */
   setBase(base) {
     this.base = base;
     if (!base) return;
+    this.canvas.width = this.width * (this.sheet ? 2 : 1);
     this.canvas.height = Math.round((this.canvas.width * base.height) / base.width);
     this.node.style.aspectRatio = `${base.width} / ${base.height}`;
     this.node.style.setProperty("--aspect", String(base.width / base.height));
+    this.describe();
     this.draw();
   }
 
@@ -172,7 +189,7 @@ export class MapCanvas {
    */
   mark({ at, locked }) {
     const { map } = this;
-    outline(this.patch, at, map?.grid ?? null, locked);
+    outline(this.patch, at, map?.grid ?? null, locked, this.sheet);
     if (map && at >= 0 && at < map.scores.length) this.valueTag.show(shownScore(map, at), this.rankOf(at));
     else this.valueTag.show();
   }
@@ -191,7 +208,7 @@ export class MapCanvas {
     const { map } = this;
     const best = map ? strongest(map.scores, map.sided) : -1;
     const where = map
-      ? `strongest at ${patchName(best, map.grid)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
+      ? `strongest at ${patchName(best, map.grid, this.sheet)}, ${shownScore(map, best)}. Arrow keys walk the patches, Escape lets go.`
       : "not there yet";
     this.node.setAttribute("aria-label", `${this.name}: ${where}`);
   }
@@ -199,20 +216,16 @@ export class MapCanvas {
   /** @param {KeyboardEvent} event */
   #walk(event) {
     if (!this.map || event.ctrlKey || event.metaKey || event.altKey) return;
-    const [rows, columns] = this.map.grid;
     const { at } = this.focus.value;
     let next = at;
     if (event.key === "Escape") return void this.focus.set({ at: -1, locked: false });
     if (event.key === "Home" || (event.key in STEPS && at < 0)) next = strongest(this.map.scores, this.map.sided);
-    else if (event.key in STEPS) {
-      const [down, right] = STEPS[event.key];
-      const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));
-      next = row * columns + Math.min(columns - 1, Math.max(0, (at % columns) + right));
-    } else return;
+    else if (event.key in STEPS) next = beside(at, STEPS[event.key], layoutOf(this.map.grid, this.sheet));
+    else return;
     event.preventDefault();
     this.focus.set({ at: next, locked: true });
     this.onRead?.(
-      `${this.name}, ${patchName(next, this.map.grid)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`,
+      `${this.name}, ${patchName(next, this.map.grid, this.sheet)}: ${shownScore(this.map, next)}, ${this.rankOf(next)} by strength`,
     );
   }
 }

@@ -1,6 +1,7 @@
 // Marks on a map for the patches that are outlier tokens.
 
 import { el } from "../core/dom.js";
+import { layOverPatch, layoutOf } from "./patches.js";
 
 /** @import { MapCanvas } from "./mapcanvas.js" */
 
@@ -12,15 +13,14 @@ const LOOK =
  * @param {MapCanvas} mapCanvas
  * @param {number[]} patches
  */
-export function lay({ node, patch, map }, patches) {
+export function lay({ node, patch, map, sheet }, patches) {
   node.querySelectorAll(".outlier").forEach((mark) => mark.remove());
   if (!map?.grid) return;
-  const [rows, columns] = map.grid;
   patch.before(
     ...patches.map((i) => {
       const mark = el("div", { class: "outlier" });
-      const place = [`left: ${((i % columns) / columns) * 100}%`, `top: ${(Math.floor(i / columns) / rows) * 100}%`];
-      mark.style.cssText = `${LOOK} ${place.join("; ")}; width: ${100 / columns}%; height: ${100 / rows}%`;
+      mark.style.cssText = LOOK;
+      layOverPatch(mark, i, layoutOf(map.grid, sheet));
       return mark;
     }),
   );

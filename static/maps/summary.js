@@ -7,6 +7,7 @@ import { patchName, shownScore, strongest } from "./mapcanvas.js";
 /**
  * @import { Store } from "../core/state.js"
  * @import { Grid, View } from "../core/types.js"
+ * @import { ContactSheet } from "./contactsheet.js"
  * @import { Drawable } from "./types.js"
  */
 
@@ -27,16 +28,18 @@ const AGAINST = 0.1; // evidence against is told from this share of all evidence
 const NAMED = 3; // words named on each side
 
 /**
- * The share of `weights` (rows x columns, none negative) in each ninth of the picture, 0 to 1; null where there is
- * nothing to share.
+ * The share of `weights` (rows x columns, none negative) in each ninth of the picture, of a clip in each ninth of its
+ * frames, 0 to 1; null where there is nothing to share.
  * @param {number[]} weights
  * @param {Grid} grid
+ * @param {number} [frames]
  * @returns {number[] | null}
  */
-export function ninths(weights, [rows, columns]) {
+export function ninths(weights, [rows, columns], frames = 1) {
   const sums = new Float64Array(9);
+  const tall = rows / frames;
   weights.forEach((weight, i) => {
-    const row = Math.floor((3 * (Math.floor(i / columns) + 0.5)) / rows);
+    const row = Math.floor((3 * ((Math.floor(i / columns) % tall) + 0.5)) / tall);
     const column = Math.floor((3 * ((i % columns) + 0.5)) / columns);
     sums[3 * row + column] += weight;
   });
@@ -59,9 +62,10 @@ export function half(weights) {
 /**
  * @param {number[]} weights
  * @param {Grid} grid
+ * @param {number} [frames]
  */
-function place(weights, grid) {
-  const shares = ninths(weights, grid);
+function place(weights, grid, frames) {
+  const shares = ninths(weights, grid, frames);
   if (!shares) return null;
   const best = shares.indexOf(Math.max(...shares));
   return { share: shares[best], name: NINTHS[best] };
@@ -70,28 +74,32 @@ function place(weights, grid) {
 /**
  * A map over a picture in words. `map` is {scores, grid, signed, target}.
  * @param {Drawable & {target: string}} map
+ * @param {ContactSheet | null} [sheet]
  * @returns {string}
  */
-export function pictureInWords(map) {
+export function pictureInWords(map, sheet) {
   const { scores, grid, signed, target } = map;
   if (scores.every((score) => score === scores[0])) return "All patches have the same score.";
   const best = strongest(scores);
-  const last = `The strongest patch is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
+  const last = `The strongest patch is ${patchName(best, grid, sheet)}, ${shownScore(map, best)}.`;
   const weights = scores.map((score) => Math.max(0, score));
-  const densest = place(weights, grid);
+  const densest = place(weights, grid, sheet?.frames);
   const what = signed ? `evidence for ${target}` : "strength";
   if (signed && oneSign(scores) < 0)
-    return `Every patch speaks against ${target}, so only their order is meant. The highest is ${patchName(best, grid)}, ${shownScore(map, best)}.`;
+    return `Every patch speaks against ${target}, so only their order is meant. The highest is ${patchName(best, grid, sheet)}, ${shownScore(map, best)}.`;
   if (!densest) return `Nothing speaks for ${target}. ${last}`;
   const where =
     densest.share < SPREAD
       ? `The ${what} is spread: no ninth of the picture has more than ${percent(densest.share)} of it`
       : `${percent(densest.share)} of the ${what} lies ${densest.name}`;
   const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
+  if (sheet) parts.push(sheet.densest(weights));
   const against = scores.map((score) => Math.max(0, -score));
   const share = sum(against) / (sum(against) + sum(weights));
   if (signed && share >= AGAINST)
-    parts.push(`${percent(share)} of all evidence speaks against it, most of that ${place(against, grid)?.name}.`);
+    parts.push(
+      `${percent(share)} of all evidence speaks against it, most of that ${place(against, grid, sheet?.frames)?.name}.`,
+    );
   return [...parts, last].join(" ");
 }
 

@@ -1,20 +1,23 @@
 // What a plate shows of the tokens that the deletion test removed: holes in a picture, words struck out.
 
 import { context2d, el } from "../core/dom.js";
+import { layoutOf } from "./patches.js";
 
 /**
  * @import { Grid } from "../core/types.js"
+ * @import { ContactSheet } from "./contactsheet.js"
  * @import { TextBase } from "./types.js"
  */
 
 /**
  * Cover the patches of `removed` on the canvas of a map with the colour of the paper.
- * @param {{node: HTMLElement, canvas: HTMLCanvasElement}} mapCanvas
+ * @param {{node: HTMLElement, canvas: HTMLCanvasElement, sheet?: ContactSheet | null}} mapCanvas
  * @param {Grid} grid
  * @param {Set<number>} removed
  * @param {string} paper
  */
-export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
+export function coverPatches(mapCanvas, grid, removed, paper) {
+  const { rows, columns, place } = layoutOf(grid, mapCanvas.sheet);
   /** @type {HTMLCanvasElement | null} */
   let canvas = mapCanvas.node.querySelector("canvas.cover");
   if (!canvas) mapCanvas.canvas.after((canvas = el("canvas", { class: "cover", "aria-hidden": "true" })));
@@ -22,7 +25,10 @@ export function coverPatches(mapCanvas, [rows, columns], removed, paper) {
   const context = context2d(canvas, { willReadFrequently: true }); // a few small squares, which tests read
   context.clearRect(0, 0, columns, rows);
   context.fillStyle = paper;
-  for (const patch of removed) context.fillRect(patch % columns, Math.floor(patch / columns), 1, 1);
+  for (const patch of removed) {
+    const [row, column] = place(patch);
+    context.fillRect(column, row, 1, 1);
+  }
   canvas.dataset.removed = String(removed.size);
 }
 

@@ -5,6 +5,7 @@
  * @import { Ends } from "../core/colour.js"
  * @import { MoleculePart, TextWindow } from "../core/schemas.js"
  * @import { Focus, Grid, ScoreMap, Unit, Variant, View } from "../core/types.js"
+ * @import { ContactSheet } from "./contactsheet.js"
  */
 
 /**
@@ -14,6 +15,17 @@
  * @property {Grid} grid
  * @property {boolean} signed
  * @property {boolean} [sided] drawn as for and against whatever the signs of its scores
+ */
+
+/**
+ * Where patches lie: in so many rows and columns; the row and column of a patch, and the patch there, -1 for none.
+ * @typedef {{rows: number, columns: number, place: (i: number) => [number, number],
+ *   at: (row: number, column: number) => number}} PatchLayout
+ */
+
+/**
+ * What a map of a picture is drawn on: the picture in grey, of a clip the sheet of its frames.
+ * @typedef {OffscreenCanvas & {sheet?: ContactSheet | null}} GreyBase
  */
 
 /**

@@ -1,7 +1,7 @@
 // A finished explanation, to be looked at inside another page: nothing is asked of the model, and nothing can be
 // changed.
 
-import { explanationPath, getJSON, loadImage, methodsPath, Problem } from "../core/api.js";
+import { explanationPath, getJSON, methodsPath, Problem } from "../core/api.js";
 import { addressOf, byId, say } from "../core/dom.js";
 import { reportProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
@@ -9,6 +9,7 @@ import { learnRules } from "../core/rules.js";
 import { readAddress, Store } from "../core/state.js";
 import { spoken, spokenAll, sureness } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
+import { seenPicture, sheetOf } from "../maps/patches.js";
 import { colourAll, Plate } from "../plates/plate.js";
 import { unitsOf, WordPlate } from "../plates/words.js";
 import { askingLine } from "../workbench/overview.js";
@@ -44,12 +45,11 @@ async function basesOf({ input, prompts, windows }) {
     };
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
-  const grey = greyBase(
-    await loadImage(`${explanationPath(id)}/input.png`),
-    SIDE,
-    Math.round((SIDE * (input.crop[3] - input.crop[1])) / (input.crop[2] - input.crop[0])),
-  );
-  return () => grey;
+  const sheet = await sheetOf(input.frames);
+  const seen = await seenPicture(id, sheet);
+  const [x0, y0, x1, y1] = sheet ? [0, 0, seen.naturalWidth, seen.naturalHeight] : input.crop;
+  const grey = greyBase(seen, SIDE, Math.round((SIDE * (y1 - y0)) / (x1 - x0)));
+  return () => Object.assign(grey, { sheet });
 }
 
 /**

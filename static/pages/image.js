@@ -28,6 +28,10 @@ const inputOf = (sample, isOwn = true) =>
   new Input({ fetch: () => getBlob(String(sample.image)), sample: sample.id, isOwn });
 const openSample = (/** @type {Sample} */ sample) => page.explain(inputOf(sample), targetOf(sample), sample.model);
 
+const takesClips = () => workbench.models.takesClips(workbench.question.model);
+/** The model that a picture of the person's own suits; a clip suits the model of clips that the page has. */
+const forOwn = () => (takesClips() ? null : workbench.models.forPhotos);
+
 /** @type {ClassSteps} */
 const pageSteps = {
   example() {
@@ -35,7 +39,7 @@ const pageSteps = {
     const { targets } = workbench.address;
     if (sample) page.explain(inputOf(sample, false), targets.length ? targets : targetOf(sample), sample.model);
   },
-  carry: (input) => page.explain(input, null, workbench.models.forPhotos),
+  carry: (input) => page.explain(input, null, forOwn()),
   giving: (input, model) => picture.await(input, model),
   refused: () => picture.restore(),
   async started(info, question, isNew) {
@@ -52,7 +56,7 @@ const pageSteps = {
 const page = new ClassPage("image", pageSteps, { baseOf: seenBase });
 const { workbench } = page;
 const picture = new PictureView(byId("picture"), workbench);
-acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, workbench.models.forPhotos));
+acceptPictures(byId("give"), (image) => page.explain(new Input({ image }), null, forOwn()), takesClips);
 partButton(byId("give"), workbench);
 windowFields(byId("give"), workbench);
 byId("controls").append(...mapControls(workbench.view));

@@ -167,7 +167,7 @@ export class Plate {
   show(map, id) {
     const drawable = /** @type {(ScoreMap & Drawable) | null} */ (map);
     this.mapCanvas.setMap(drawable);
-    this.sentence.show(drawable ? pictureInWords(drawable) : "");
+    this.#tell();
     this.facts.show(map);
     this.level.show(map);
     this.actions.id = (map && id) ?? null;
@@ -182,6 +182,13 @@ export class Plate {
    */
   setBase(base) {
     this.mapCanvas.setBase(base);
+    this.#tell();
+  }
+
+  /** Say the map in words. */
+  #tell() {
+    const { map, sheet } = this.mapCanvas;
+    this.sentence.show(map ? pictureInWords(/** @type {ScoreMap & Drawable} */ (map), sheet) : "");
   }
 
   /**

@@ -5,9 +5,11 @@ import { explanationPath } from "../core/api.js";
 import { context2d, count, el, number, percent, styled } from "../core/dom.js";
 import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
+import { beside, layoutOf, sheetOf } from "../maps/patches.js";
 import { ChangeTable } from "./answerchange.js";
 
 /**
+ * @import { ContactSheet } from "../maps/contactsheet.js"
  * @import { DeletionQuestion, EditedAnswer, ImageInput, Target } from "../core/schemas.js"
  * @import { Grid, Started } from "../core/types.js"
  * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
@@ -105,6 +107,8 @@ class Brush {
     this.id = workbench.address.id;
     /** @type {Grid | null} */
     this.grid = null;
+    /** @type {ContactSheet | null} */
+    this.clip = null; // where its frames lie, where the input is one
     /** @type {Set<number>} */
     this.hidden = new Set();
     this.image = el("img", { alt: "" });
@@ -196,23 +200,41 @@ class Brush {
   }
 
   /** @param {Finished} subject */
-  show({ id, info }) {
+  async show(subject) {
+    const { frames } = /** @type {ImageInput} */ (subject.info.input);
+    this.#lay(subject, frames ? await sheetOf(frames) : null);
+  }
+
+  /**
+   * @param {Finished} subject
+   * @param {ContactSheet | null} clip
+   */
+  #lay({ id, info }, clip) {
+    this.clip = clip;
     const map = this.workbench.received.find((candidate) => candidate.grid);
     this.words.hidden = Boolean(map);
     this.work.hidden = !map;
     if (!map?.grid) return;
-    const [rows, columns] = (this.grid = map.grid);
+    this.grid = map.grid;
+    const { rows, columns } = this.#layout;
     Object.assign(this.cover, { width: columns * 4, height: rows * 4 });
     const { crop } = /** @type {ImageInput} */ (info.input);
-    this.sheet.style.aspectRatio = String((crop[2] - crop[0]) / (crop[3] - crop[1]));
-    this.image.src = `${explanationPath(id)}/input.png`;
+    const [wide, tall] = [crop[2] - crop[0], crop[3] - crop[1]];
+    const aspect = clip ? (clip.across * wide * clip.frames) / (clip.down * tall) : wide / tall;
+    this.sheet.style.aspectRatio = String(aspect);
+    if (clip) void clip.seen(id).then(({ src }) => Object.assign(this.image, { src }));
+    else this.image.src = `${explanationPath(id)}/input.png`;
     const same = id === this.id;
     this.id = id;
     this.info = info;
     this.#before = [];
     this.change.show(info.top, info.top); // until the first answer
-    this.hidden = same ? readPatches(this.tool.value.hidden, rows * columns) : new Set();
+    this.hidden = same ? readPatches(this.tool.value.hidden, map.grid[0] * map.grid[1]) : new Set();
     this.#changed();
+  }
+
+  get #layout() {
+    return layoutOf(/** @type {Grid} */ (this.grid), this.clip);
   }
 
   #listen() {
@@ -220,12 +242,11 @@ class Brush {
     /** @param {PointerEvent} event */
     const at = (event) => {
       const box = sheet.getBoundingClientRect();
-      const [rows, columns] = /** @type {Grid} */ (this.grid);
-      const [row, column] = [
+      const { rows, columns, at: patchAt } = this.#layout;
+      return patchAt(
         Math.floor(((event.clientY - box.top) / box.height) * rows),
         Math.floor(((event.clientX - box.left) / box.width) * columns),
-      ];
-      return row < 0 || row >= rows || column < 0 || column >= columns ? -1 : row * columns + column;
+      );
     };
     sheet.addEventListener("pointerdown", (event) => {
       if (!this.grid || event.button) return;
@@ -268,14 +289,12 @@ class Brush {
       return void this.#undo();
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const [rows, columns] = /** @type {Grid} */ (this.grid);
     const { focus } = this.workbench;
     const at = Math.max(0, focus.value.at);
     if (event.key === "Escape") return void focus.set({ at: -1, locked: false });
     if (event.key in STEPS) {
-      const [down, right] = focus.value.at < 0 ? [0, 0] : STEPS[event.key];
-      const row = Math.min(rows - 1, Math.max(0, Math.floor(at / columns) + down));
-      focus.set({ at: row * columns + Math.min(columns - 1, Math.max(0, (at % columns) + right)), locked: true });
+      const step = focus.value.at < 0 ? [0, 0] : STEPS[event.key];
+      focus.set({ at: beside(at, step, this.#layout), locked: true });
     } else if (event.key === " " || event.key === "Enter") {
       focus.set({ at, locked: true });
       const next = new Set(this.hidden);
@@ -291,14 +310,16 @@ class Brush {
    */
   #paint(patch) {
     if (patch < 0) return;
-    const [rows, columns] = /** @type {Grid} */ (this.grid);
+    const { place, at } = this.#layout;
     const reach = (Number(this.#chosen("brush-size")) - 1) / 2;
-    const [row, column] = [Math.floor(patch / columns), patch % columns];
+    const [row, column] = place(patch);
     const next = new Set(this.hidden);
-    for (let y = Math.max(0, row - reach); y <= Math.min(rows - 1, row + reach); y++) {
-      for (let x = Math.max(0, column - reach); x <= Math.min(columns - 1, column + reach); x++) {
-        if (this.#stroke) next.add(y * columns + x);
-        else next.delete(y * columns + x);
+    for (let y = row - reach; y <= row + reach; y++) {
+      for (let x = column - reach; x <= column + reach; x++) {
+        const under = at(y, x);
+        if (under < 0) continue;
+        if (this.#stroke) next.add(under);
+        else next.delete(under);
       }
     }
     if (next.size === this.hidden.size) return; // a stroke only adds, or only takes away
@@ -337,12 +358,12 @@ class Brush {
 
   /** Cover what is hidden with hatching in the colours of the page. */
   #draw() {
-    const [rows, columns] = /** @type {Grid} */ (this.grid);
+    const { place } = this.#layout;
     const context = context2d(this.cover);
     const style = getComputedStyle(this.sheet);
-    context.clearRect(0, 0, columns * 4, rows * 4);
+    context.clearRect(0, 0, this.cover.width, this.cover.height);
     for (const patch of this.hidden) {
-      const [x, y] = [4 * (patch % columns), 4 * Math.floor(patch / columns)];
+      const [y, x] = place(patch).map((side) => 4 * side);
       context.fillStyle = style.getPropertyValue("--paper");
       context.fillRect(x, y, 4, 4);
       context.fillStyle = style.getPropertyValue("--rule");
@@ -354,10 +375,10 @@ class Brush {
 
   #mark() {
     const { at, locked } = this.workbench.focus.value;
-    outline(this.patch, at, this.grid, locked);
+    outline(this.patch, at, this.grid, locked, this.clip);
     const named = this.grid && at >= 0 && at < this.grid[0] * this.grid[1];
     this.where.textContent = named
-      ? `${patchName(at, this.grid ?? [1, 1])}${this.hidden.has(at) ? ", hidden" : ""}`
+      ? `${patchName(at, this.grid ?? [1, 1], this.clip)}${this.hidden.has(at) ? ", hidden" : ""}`
       : "\u00a0";
     this.sheet.setAttribute(
       "aria-label",

@@ -203,8 +203,8 @@ class InputInteraction {
       /** @type {Alikeness} */
       const interaction = await this.asking.ask(`${explanationPath(id)}/alike`, question, signal);
       const bases = await Promise.all([
-        interaction.first.grid ? seenBase(id) : null,
-        interaction.second.grid ? seenBase(other) : null,
+        interaction.first.grid ? seenBase(id, interaction.first) : null,
+        interaction.second.grid ? seenBase(other, interaction.second) : null,
       ]);
       const view = new InteractionView(interaction, {
         names: ["This one", "The other one"],

@@ -102,7 +102,7 @@ class Picture {
 
   /** @param {number} i */
   nameOf(i) {
-    return patchName(i, this.grid);
+    return patchName(i, this.grid, this.mapCanvas.sheet);
   }
 }
 

@@ -290,7 +290,7 @@ class Layers {
       read_token: `Seen from “${piece}”, the token that the answer is read from.`,
       mean: "Mean over all tokens: the answer is read from all of them together, not from one.",
       token: grid
-        ? `Seen from the patch in ${patchName(token ?? 0, grid)}.`
+        ? `Seen from the patch in ${patchName(token ?? 0, grid, baseOf(this.workbench, this.target.value)?.sheet)}.`
         : ofMolecule
           ? `Seen from the atom “${piece}”: the arcs lead to the atoms that it reads most.`
           : `Seen from the word piece “${piece}”.`,

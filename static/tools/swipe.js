@@ -2,6 +2,7 @@
 
 import { context2d, el } from "../core/dom.js";
 import { MapCanvas, patchName, shownScore } from "../maps/mapcanvas.js";
+import { layoutOf } from "../maps/patches.js";
 import { paint } from "../maps/heatmap.js";
 import { largeBase } from "../maps/largebase.js";
 import { isMethod } from "../core/registry.js";
@@ -109,8 +110,8 @@ class Stage extends MapCanvas {
   mark(value) {
     super.mark(value);
     const { at } = value;
-    const columns = this.map?.grid[1] ?? 1;
-    const seen = this.pair[at >= 0 && ((at % columns) + 0.5) / columns >= this.border ? 1 : 0]?.plate;
+    const { columns, place } = layoutOf(this.map?.grid ?? [1, 1], this.sheet);
+    const seen = this.pair[at >= 0 && (place(at)[1] + 0.5) / columns >= this.border ? 1 : 0]?.plate;
     if (this.isWhole && at >= 0 && seen?.map && at < seen.map.scores.length)
       this.valueTag.show(shownScore(seen.map, at), seen.mapCanvas.rankOf(at));
     else this.valueTag.show();
@@ -333,7 +334,7 @@ class Swipe {
         ? `${title} ${shownScore(plate.map, at)} (${plate.mapCanvas.rankOf(at)})`
         : `${title} –`;
     this.reading.textContent = inside
-      ? `${patchName(at, map.grid ?? [])}: ${this.pair.map(valueOf).join(", ")}`
+      ? `${patchName(at, map.grid ?? [], this.stage.sheet)}: ${this.pair.map(valueOf).join(", ")}`
       : "\u00a0";
   }
 }

@@ -1,4 +1,4 @@
-"""Tiny random models with a task: their outputs are more than one row of logits."""
+"""Tiny random models with a task, whose outputs are more than one row of logits, and one of clips."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from transformers import (
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    VideoMAEConfig,
+    VideoMAEForVideoClassification,
     YolosConfig,
     YolosForObjectDetection,
 )
@@ -118,3 +120,13 @@ def segmenter() -> explainers.Model:
     config = BeitConfig(**size, out_indices=[1, 2, 3, 4], use_relative_position_bias=True, id2label=labels)
     module = BeitForSemanticSegmentation(config).eval()
     return explainers.wrap(module, name="regions", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")
+
+
+@cache
+def clip_classifier() -> explainers.Model:
+    """Three classes for a clip of 8 frames of 64 x 64 pixels: tokens of 4 times, 4 rows and 4 columns."""
+    torch.manual_seed(0)
+    labels = {0: "running", 1: "jumping", 2: "sitting"}
+    config = VideoMAEConfig(intermediate_size=64, image_size=64, patch_size=16, num_frames=8, tubelet_size=2, id2label=labels, **SIZE)
+    module = VideoMAEForVideoClassification(config).eval()
+    return explainers.wrap(module, name="clips", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")

@@ -1,0 +1,74 @@
+// Where patches lie in what is shown: those of a picture in raster order, those of a clip frame by frame.
+
+import { explanationPath, loadImage } from "../core/api.js";
+
+/**
+ * @import { ImageInput } from "../core/schemas.js"
+ * @import { Grid } from "../core/types.js"
+ * @import { ContactSheet } from "./contactsheet.js"
+ * @import { PatchLayout } from "./types.js"
+ */
+
+/**
+ * How large what the model saw was, in words.
+ * @param {Pick<ImageInput, "seen" | "frames">} input
+ * @returns {string}
+ */
+export const seenSize = ({ seen: [width, height], frames }) =>
+  frames ? `${frames} times ${width}×${height / frames}` : `${width}×${height}`;
+
+/**
+ * The sheet of a clip of so many frames; null for a picture.
+ * @param {number | undefined} frames
+ * @returns {Promise<ContactSheet | null>}
+ */
+export const sheetOf = async (frames) => (frames ? new (await import("./contactsheet.js")).ContactSheet(frames) : null);
+
+/**
+ * What the model of an explanation saw.
+ * @param {string} id
+ * @param {ContactSheet | null} sheet of a clip
+ * @returns {Promise<HTMLImageElement>}
+ */
+export const seenPicture = (id, sheet) => sheet?.seen(id) ?? loadImage(`${explanationPath(id)}/input.png`);
+
+/**
+ * Where the patches of a grid lie.
+ * @param {Grid} grid
+ * @param {ContactSheet | null} [sheet]
+ * @returns {PatchLayout}
+ */
+export const layoutOf = ([rows, columns], sheet) =>
+  sheet?.layout([rows, columns]) ?? {
+    rows,
+    columns,
+    place: (i) => [Math.floor(i / columns), i % columns],
+    at: (row, column) => (row >= 0 && row < rows && column >= 0 && column < columns ? row * columns + column : -1),
+  };
+
+/**
+ * The patch so many rows down and columns to the right of patch `at`; at an edge `at` itself.
+ * @param {number} at
+ * @param {number[]} step
+ * @param {PatchLayout} layout
+ * @returns {number}
+ */
+export function beside(at, [down, right], layout) {
+  const [row, column] = layout.place(at);
+  const next = layout.at(row + down, column + right);
+  return next < 0 ? at : next;
+}
+
+/**
+ * Lay a box over patch `i` of a box that shows the whole grid.
+ * @param {HTMLElement} node
+ * @param {number} i
+ * @param {PatchLayout} layout
+ */
+export function layOverPatch({ style }, i, { rows, columns, place }) {
+  const [row, column] = place(i);
+  style.left = `${(column / columns) * 100}%`;
+  style.top = `${(row / rows) * 100}%`;
+  style.width = `${100 / columns}%`;
+  style.height = `${100 / rows}%`;
+}
