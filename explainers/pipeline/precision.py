@@ -53,6 +53,8 @@ def compute_maps(
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
     estimate is over the threshold gets its map in float64, the others keep theirs, so that no map depends on what it was explained with.
+    A gradient that the method reads beside its relevance keeps its digits, and stays in the model's own precision, unless all is to be in
+    float64.
     """
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
@@ -74,7 +76,7 @@ def compute_maps(
                 for attribution, share in zip(make_maps(trace, output), shares, strict=True)
             ]
         if bool(needs_double.any()) and has_double(scores.device):
-            double_trace = session.trace(target, rule, session.double)
+            double_trace = session.trace(target, rule, session.double, of_gradients=session.recording)
             double_maps = [
                 _describe_float64(*share, dtype) for share in zip(make_maps(double_trace, None), model_scores, shares, strict=True)
             ]
@@ -96,6 +98,7 @@ def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, ru
         over = _needs_float64(session, estimate_rounding(session, trace, run_method))
         if not bool(over.any()) or not has_double(trace.recording.logits.device):
             return session.trace(target, rule)
+        return session.trace(target, rule, session.double, of_gradients=session.recording)
     return session.trace(target, rule, session.double)
 
 

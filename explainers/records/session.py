@@ -162,8 +162,12 @@ class Session:
         for rule, names in fields:
             self._fields[rule] = self._fields.get(rule, frozenset()) | names
 
-    def trace(self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None) -> Trace:
-        """What a method reads under ``rule``; of the recording in the model's own precision unless another is given."""
+    def trace(
+        self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None, of_gradients: Recording | None = None
+    ) -> Trace:
+        """What a method reads under ``rule``; of the recording in the model's own precision unless another is given. Gradients beside
+        relevance are those of ``of_gradients``, of the same recording unless another is given.
+        """
         return Trace(
             self.recording if recording is None else recording,
             target,
@@ -175,6 +179,7 @@ class Session:
             rows=self._rows,
             fields=self._fields,
             before_pass=lambda done, total: self._check(),
+            of_gradients=of_gradients,
         )
 
     @cached_property

@@ -79,9 +79,8 @@ class MethodOutput:
 class Trace:
     """Values and, under one rule, signals. Shapes: B batch, S tokens, D width, H heads.
 
-    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when
-    first read, so that an attention-only
-    method causes no backward pass.
+    ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when first read, so that a
+    method of attention alone causes no backward pass.
     """
 
     def __init__(
@@ -97,8 +96,10 @@ class Trace:
         rows: Callable[[int, int, bool, int], int] | None = None,
         fields: Mapping[Rule, Fields] | None = None,
         before_pass: Callable[[int, int], None] = lambda done, total: None,
+        of_gradients: Recording | None = None,
     ) -> None:
         self.recording = recording
+        self._of_gradients = recording if of_gradients is None else of_gradients  # where rules are read that carry no relevance
         self.chosen = chosen
         self.rule = rule
         self.seeds = seeds  # one for each sample, for methods that draw at random
@@ -158,9 +159,7 @@ class Trace:
 
     @cached_property
     def type_of_attention(self) -> torch.dtype:
-        """In which attention maps are multiplied: the longest of the tokens' and the maps' own, for some models have their softmax in
-        another than the rest.
-        """
+        """In which attention maps are multiplied: the longest of the tokens' and the maps' own, which some softmaxes have apart."""
         maps = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
         return reduce(torch.promote_types, (a.dtype for a in maps), self.recording.block_inputs[0].dtype)
 
@@ -305,7 +304,7 @@ class Trace:
         return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
-        """The same pass read under another rule."""
+        """The same pass read under another rule, a gradient in the model's own precision where that is enough for it."""
         return self._like(self.chosen, RULES[rule])
 
     def about(self, chosen: ResolvedTarget) -> Trace:
@@ -314,7 +313,7 @@ class Trace:
 
     def _like(self, chosen: ResolvedTarget, rule: Rule | None) -> Trace:
         other = Trace(
-            self.recording,
+            self.recording if rule is None or rule.is_relevance else self._of_gradients,
             chosen,
             rule,
             seeds=self.seeds,
@@ -324,6 +323,7 @@ class Trace:
             rows=self._rows,
             fields=self._fields_by_rule,
             before_pass=self.before_pass,
+            of_gradients=self._of_gradients,
         )
         other.notes, other.integrated, other.row, other.draw = self.notes, self.integrated, self.row, self.draw
         other.notes_of_samples = self.notes_of_samples

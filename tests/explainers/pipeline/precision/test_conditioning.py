@@ -15,6 +15,7 @@ import explainers.pipeline.precision
 from explainers import ExplainerError
 from explainers.autograd.accumulated_rounding import Comparison, accumulated_rounding_of
 from explainers.autograd.recording import Recording
+from explainers.autograd.rules import Rule
 from explainers.methods import parse
 from explainers.pipeline.precision import FLOAT64_THRESHOLD, ILL_CONDITIONED, estimate_rounding
 from explainers.records.session import Session
@@ -101,6 +102,26 @@ def test_rounding_is_measured_where_relevance_is_split() -> None:
     assert all(0.2 < measured[place] / theirs[place] < 5 for place in measured if place > 0)
     last_of_blocks = sorted(measured)[-13::4]  # what each block gives on
     assert measured[last_of_blocks[-1]] > measured[last_of_blocks[0]]
+
+
+def test_a_gradient_beside_relevance_in_float64_stays_in_the_precision_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its digits there, and costs a pass less; where all is to be in float64, so is the gradient."""
+    model, inputs, target = random_case(0, SHAPES[1])
+    monkeypatch.setattr(explainers.pipeline.precision, "ESTIMATE_FACTOR", 1e9)
+    backward, asked = Recording.backward, set()
+
+    def noted(self: Recording, rule: Rule, *args: Any) -> Any:
+        asked.add(("float64" if self.double else "float32", rule.name))
+        return backward(self, rule, *args)
+
+    monkeypatch.setattr(Recording, "backward", noted)
+    ours = explainers.explain(model, inputs, target, ["transformer_attribution"])["transformer_attribution"]
+    assert ours.precision.dtype == "float64"
+    assert asked == {("float32", "deep_taylor"), ("float32", "gradient"), ("float64", "deep_taylor")}
+    asked.clear()
+    exact = explainers.explain(model, inputs, target, ["transformer_attribution"], precision="double")["transformer_attribution"]
+    assert asked == {("float64", "deep_taylor"), ("float64", "gradient")}
+    assert 0 < difference(ours.scores[ours.content], exact.scores[exact.content]) < 1e-5
 
 
 class GeluOfRest(torch.nn.Module):
