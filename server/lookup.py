@@ -87,6 +87,7 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
     if "input" not in document and (kept := services.store.file(explanation_id, QUESTION)) is not None:  # its model had not answered yet
         return input_asked(_question_of(explanation_id, kept, services))
     source = document.get("input", {})
+    text, source = source.get("text") if "picture" in source else None, source.get("picture", source)  # a picture that stands in a text
     if source.get("kind") == "text":
         kept = services.store.file(explanation_id, QUESTION)
         reference_text = None if kept is None else question_of(kept.decode(), None).reference_text
@@ -95,9 +96,9 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
         window = source.get("window", {})
         levels = (window["level"], window["width"]) if window.get("source") == "set" else None
         reference = services.store.file(explanation_id, REFERENCE)
-        return QuestionInput(upload, crop=tuple(source["frame"]) if "frame" in source else None, window=levels, reference=reference)
+        return QuestionInput(upload, text, crop=tuple(source["frame"]) if "frame" in source else None, window=levels, reference=reference)
     if (copy := services.store.file(explanation_id, COPY)) is not None:
-        return QuestionInput(copy, note=ONLY_A_COPY)
+        return QuestionInput(copy, text, note=ONLY_A_COPY)
     send = "Send the image or the text itself."
     raise Problem(409, "no-input", f"The explanation {explanation_id!r} is {document['state']}: its input was not kept.", send=send)
 

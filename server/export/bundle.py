@@ -105,6 +105,9 @@ class _Pipe(io.RawIOBase):
 def _input(document: Document, stored: Mapping[str, bytes]) -> str:
     """What was explained, and which of the files it is."""
     source = document["input"]
+    if "picture" in source:
+        about = _input({"input": source["picture"]}, stored)
+        return f"{about}\nIt was read with a text of {len(source['text'])} characters: input.txt"
     if source["kind"] == "text":
         return f"A text of {len(source['text'])} characters: input.txt" + (
             ", and a second one: input_pair.txt" if "text_pair" in source else ""

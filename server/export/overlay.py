@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from PIL import Image
 
 import explainers
 from explainers.citation import Citation
-from explainers.models.inputs.types import ImageInput, TextInput
+from explainers.models.inputs.types import ImageInput, PicturePromptInput, TextInput
 from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
 
@@ -30,6 +31,8 @@ def overlay(
     record: ImageInput | TextInput
     if source["kind"] == "text":
         record = input_from_json(source)
+        if isinstance(record, PicturePromptInput) and record.picture is not None:
+            record = replace(record, picture=replace(record.picture, pixels=seen))
         content = [not token["special"] for token in source["tokens"]]
     else:
         width, height = (0, 0) if seen is None else seen.size

@@ -29,6 +29,10 @@ def python_lines(document: Document, address: str | None = None, *, exact: bool 
     fetch: list[str] = []
     if document["input"]["kind"] == "text":
         source = _text_source(document["input"])
+        if "picture" in document["input"] and address is not None:
+            head.insert(0, "from urllib.request import urlretrieve\n")
+            what = "a smaller copy of the picture: numbers can differ"
+            fetch = [f"urlretrieve({_quoted(f'{address}/{PICTURE}')}, {_quoted(PICTURE)})  # {what}"]
     else:
         name = TENSORS_FILE if exact else PICTURE
         source = f'load_file("{name}"),  # or a picture: "photo.jpg"' if exact else f'"{name}",'
@@ -66,17 +70,17 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     source = document["input"]
     fields = [("model", document["model"])]
     lines: list[str] = []
-    if source["kind"] == "text":
-        fields += [(name, source[name]) for name in ("text", "text_pair") if name in source]
-    elif picture is None:
+    shown = source.get("picture", source)  # a picture may stand in a text
+    fields += [(name, source[name]) for name in ("text", "text_pair") if name in source]
+    if shown["kind"] == "image" and picture is None:
         kept, file = ("clip", "clip.gif") if "frames" in source else ("picture", "photo.jpg")
         lines.append(f"# the server explains the {kept} that it keeps; in place of source, send a file: --form image=@{file}")
         fields.append(("source", document["id"]))
-    elif picture == PICTURE:
+    elif shown["kind"] == "image" and picture == PICTURE:
         copy = f"# {picture} is a copy (JPEG, at most 1024 pixels a side): numbers can differ a little; send your own file for the same"
         lines.append(copy)
-    if picture != PICTURE and "frame" in source:
-        fields.append(("crop", ",".join(map(str, source["frame"]))))
+    if picture != PICTURE and "frame" in shown:
+        fields.append(("crop", ",".join(map(str, shown["frame"]))))
     first = document["targets"][0]
     fields += [("prompt" if _prompted(document) else "target", _form_value(target)) for target in document["targets"]]
     if first.get("against") is not None:
@@ -88,7 +92,7 @@ def curl_lines(document: Document, server: str, picture: str | None = None) -> s
     fields += [(name, str(value)) for name, value in _options(document)]
     fields += [("methods", spec) for spec in document["methods"]]
     sent = [f"--form-string {shlex.quote(f'{name}={value}')}" for name, value in fields]
-    if source["kind"] != "text" and picture is not None:
+    if shown["kind"] == "image" and picture is not None:
         sent.insert(1, f"--form image=@{picture}")
         if document.get("at") == "similar":
             lines.append("# reference.jpg stands for the picture that it was compared with: it is not among these files")
@@ -121,6 +125,8 @@ def _quoted(text: str) -> str:
 
 
 def _text_source(source: Mapping[str, Any]) -> str:
+    if "picture" in source:
+        return f"explainers.PicturePrompt({_quoted(PICTURE)}, {_quoted(source['text'])}),"
     if "text_pair" in source:
         return f"explainers.TextPair({_quoted(source['text'])}, {_quoted(source['text_pair'])}),"
     return f"{_quoted(source['text'])},"

@@ -28,7 +28,8 @@ from server.settings import Settings
 
 @dataclass(frozen=True)
 class QuestionInput:
-    """What is explained: exactly one of ``image`` (the bytes of a file, or of several that are packed) and ``text``.
+    """What is explained: ``image`` (the bytes of a file, or of several that are packed), ``text``, or both for a model that writes about
+    pictures.
 
     note  what was lost since it was sent
     crop  the part of the image that the model is shown, in pixels of the upright original; None for what it takes by itself
@@ -110,7 +111,7 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     """The input: an image or several, a text or two, or that of an earlier explanation."""
     image = await _read_images(form.images, settings) if form.images else None
     sent = [name for name, value in (("an image", image), ("a text", form.text), ("a source", form.source)) if value is not None]
-    if len(sent) != 1:
+    if not sent or (image is not None and form.source is not None):
         which = " and ".join(sent) if sent else "neither an image nor a text"
         send = "Send one of image (a file), text, and source (the id of an explanation of the same input)."
         raise _bad("one-input", f"The form has {which}.", send)
@@ -119,6 +120,10 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
     given = QuestionInput(image, form.text, form.text_pair)
     if form.source is not None:
         given = await run_in_threadpool(input_of, form.source)
+        if form.text is not None and (given.image is None or given.text is None):
+            send = "Send text beside the source of a picture that was explained with a text, or leave one of them out."
+            raise _bad("one-input", "The form has a text and a source.", send)
+        given = given if form.text is None else replace(given, text=form.text)  # the same picture with another prompt
     if form.reference is not None or form.reference_text is not None:
         given = replace(given, reference=await form.reference.read() if form.reference else None, reference_text=form.reference_text)
     if (given.reference is not None and given.image is None) or (given.reference_text is not None and given.text is None):
@@ -175,13 +180,20 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
         if note is not None and question.methods:
             raise _bad("method-cannot-run", note, f"Send read=logit, or of these methods only: {', '.join(able) or 'none'}.")
         methods, notes = able, [*notes, *([] if note is None else [note])]
+    prompt = question.text if question.image is not None else None
     payload = question.image if question.image is not None else json.dumps([question.text, question.text_pair]).encode()
     side = "text" if question.side == "text" else "image"
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
     always = [fingerprint(), facts.weights_digest, question.image is None, digest, side, explained]
     reference = None if question.reference is None else hashlib.sha256(question.reference).hexdigest()
-    seen = {"crop": question.crop, "window": question.window, "reference": reference, "reference_text": question.reference_text}
+    seen = {
+        "crop": question.crop,
+        "window": question.window,
+        "reference": reference,
+        "reference_text": question.reference_text,
+        "text": prompt,
+    }
     rarely = [[name, value] for name, value in (seen | question.unusual).items() if value is not None]
     return ExplanationPlan(targets, methods, notes, (always, rarely))
 
@@ -210,6 +222,11 @@ def _check_kind(question: Question, facts: ModelFacts) -> None:
         raise _bad("wrong-input", f"{name} reads molecules, not images.", "Send text: SMILES, or a .mol or .sdf file.")
     if facts.kind == "molecule" and question.text_pair is not None:
         raise _bad("wrong-input", f"{name} reads one molecule.", "Leave text_pair out.")
+    reads_pictures = facts.details.get("picture_grid") is not None
+    if reads_pictures and (question.image is None or question.text is None):
+        raise _bad("wrong-input", f"{name} writes about a picture and a prompt.", "Send image and text.")
+    if not reads_pictures and question.image is not None and question.text is not None:
+        raise _bad("one-input", f"{name} reads no picture together with a text.", "Send image or text, or choose a model that does.")
     if facts.kind == "text" and question.text is None:
         raise _bad("wrong-input", f"{name} reads text, not images.", "Send text, or choose an image model.")
     if facts.kind in ("image", "clip") and question.image is None:

@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from explainers import explain
 from explainers.models.inputs.depth import WindowedPicture
-from explainers.models.inputs.types import Clip, Crop, TextPair
+from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
 from explainers.pipeline.places import ask_at, runnable
@@ -169,7 +169,8 @@ class _Observer:
     def on_prediction(self, explanation: Any) -> None:
         """The model has answered, for the first time or in a later turn."""
         files = {TENSORS_FILE: save({name: tensor.detach().cpu().contiguous() for name, tensor in explanation.tensors.items()})}
-        pixels = getattr(explanation.input, "pixels", None)  # a text has none
+        shown = getattr(explanation.input, "picture", explanation.input)  # that which stands in a text
+        pixels = getattr(shown, "pixels", None)  # a text has none
         if pixels is not None:
             files["input.png"] = encoded(pixels, "PNG")
         document = explanation.to_json()
@@ -189,14 +190,15 @@ def _tokens(explanation: Any) -> int:
     return int(shapes[0].numel()) if shapes else 0
 
 
-def source_of(question: Question, settings: Settings, model: Any) -> Image.Image | Crop | Clip | WindowedPicture | TextPair | str:
+def source_of(question: Question, settings: Settings, model: Any) -> Any:
     """The input of a question as the engine takes it, for this model."""
     if question.image is not None and model.details.get("frames") is not None:
         return Clip(open_clip(question.image, settings))
     if question.image is not None:
         picture = open_picture(question.image, settings)
         whole = picture if question.window is None else WindowedPicture(picture, *question.window)
-        return whole if question.crop is None else Crop(whole, question.crop)
+        shown = whole if question.crop is None else Crop(whole, question.crop)
+        return shown if question.text is None else PicturePrompt(shown, question.text)
     text = question.text or ""
     return text if question.text_pair is None else TextPair(text, question.text_pair)
 

@@ -87,7 +87,8 @@ class Turn:
         self._costs.note(facts_name(job), ANSWER, self._took(), answer.tokens)
         self._estimate(document, answer.tokens)
         if job.question.image is not None:
-            document["input"]["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
+            shown = document["input"].get("picture", document["input"])  # that which stands in a text
+            shown["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
         job.images.update(answer.files)
         job.predicted(document)
         self._since = self._now()

@@ -112,6 +112,13 @@ class MoleculePart(Schema):
     drawing: Drawing | None
 
 
+class PicturePart(ImageInput):
+    """A picture that stands among the tokens of a text."""
+
+    grid: Grid = Field(description="Rows and columns of its patches, each a token.")
+    first: int = Field(description="The first of these tokens; they follow each other in raster order, and have part 3.")
+
+
 class TextInput(Schema):
     """A text as the model read it."""
 
@@ -121,6 +128,7 @@ class TextInput(Schema):
     words: list[Word]
     text_pair: str = absent("The second text of a pair.")
     molecule: MoleculePart = absent("Of a molecule, whose SMILES the text is.")
+    picture: PicturePart = absent("The picture that a vision-language model read with the text.")
     answer: str = absent("What a language model wrote behind the text; its tokens have part 2.")
 
 

@@ -135,7 +135,11 @@ class QuestionFields(ExplainOptions):
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     model: _Word = Field(description="A name from /api/models.")
-    text: _Text | None = Field(None, description="A text; or send image, or source.")
+    text: _Text | None = Field(
+        None,
+        description="A text; or send image, or source. Beside image, what a model that writes about pictures is asked; beside source, "
+        "another prompt for the same picture.",
+    )
     text_pair: _Text | None = Field(None, description="A second text that is read with the first: a hypothesis.")
     reference_text: _Text | None = Field(None, description="Features without a head: a text that the text is compared with.")
     crop: Annotated[CropBox | None, BeforeValidator(_crop), _AS_TEXT] = Field(
@@ -180,12 +184,13 @@ _BLANK_IS_NOTHING = ("against", "read", *ExplainOptions.model_fields)
 
 
 class QuestionForm(QuestionFields):
-    """The form of ``POST /api/explanations``: one of image, text and source is explained."""
+    """The form of ``POST /api/explanations``: one of image, text and source is explained, or an image with a text."""
 
     images: tuple[UploadFile, ...] = Field(
         (),
         alias="image",
-        description="An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source.",
+        description="An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source; an "
+        "image and a text for a model that writes about pictures.",
     )
     source: _Word | None = Field(None, description="The id of an explanation: explain the same input, bit for bit, not sent again.")
     reference: UploadFile | None = Field(
@@ -202,7 +207,7 @@ class QuestionForm(QuestionFields):
 
 
 class Question(QuestionFields):
-    """What is asked: exactly one of ``image`` (the bytes of a file, or of several that are packed) and ``text`` is explained.
+    """What is asked: ``image`` (the bytes of a file, or of several that are packed) or ``text`` is explained, or both together.
 
     reference  the bytes of the picture that the image is compared with
     note  what was lost of the input since it was sent, where it is that of an earlier explanation

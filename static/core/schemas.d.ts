@@ -1211,6 +1211,29 @@ export interface PendingModel {
   events: string;
 }
 
+/** A picture that stands among the tokens of a text. */
+export interface PicturePart {
+  kind: "image";
+  /** Of the upright original, in pixels. */
+  width: number;
+  height: number;
+  /** What was seen of the upright original. */
+  crop: [number, number, number, number];
+  /** Columns and rows of pixels that the model saw. */
+  seen: [number, number];
+  /** The part that was asked for. */
+  frame?: [number, number, number, number];
+  /** Of a clip, how many frames lie below each other; the grid of a map has the rows of each in turn. */
+  frames?: number;
+  window?: GreyWindow;
+  /** Of the upload. */
+  sha256?: string;
+  /** Rows and columns of its patches, each a token. */
+  grid: [number, number];
+  /** The first of these tokens; they follow each other in raster order, and have part 3. */
+  first: number;
+}
+
 /** A map of the pixels that the model saw. */
 export interface PixelMap {
   by: string;
@@ -1378,6 +1401,8 @@ export interface PromptInput {
   text_pair?: string;
   /** Of a molecule, whose SMILES the text is. */
   molecule?: MoleculePart;
+  /** The picture that a vision-language model read with the text. */
+  picture?: PicturePart;
   /** What a language model wrote behind the text; its tokens have part 2. */
   answer?: string;
   prompt: string;
@@ -1423,7 +1448,7 @@ export interface Quantity {
   signed: boolean;
 }
 
-/** The form of ``POST /api/explanations``: one of image, text and source is explained. */
+/** The form of ``POST /api/explanations``: one of image, text and source is explained, or an image with a text. */
 export interface QuestionForm {
   /** A text longer than the model takes: read in overlapping windows, whose places are in the answer, or cut to what the model takes. */
   long_texts?: "windows" | "cut";
@@ -1435,7 +1460,7 @@ export interface QuestionForm {
   outlier_tokens?: "keep" | "move" | "move_published";
   /** A name from /api/models. */
   model: string;
-  /** A text; or send image, or source. */
+  /** A text; or send image, or source. Beside image, what a model that writes about pictures is asked; beside source, another prompt for the same picture. */
   text?: string | null;
   /** A second text that is read with the first: a hypothesis. */
   text_pair?: string | null;
@@ -1459,7 +1484,7 @@ export interface QuestionForm {
   methods?: string[];
   /** Specs whose maps are wanted first, in this order; those that are not made are passed over, and what is not named follows. The answer is the same whatever the order. */
   order?: string[];
-  /** An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source. */
+  /** An image file; of a clip an animated GIF, WebP or PNG, or this field once for each frame. Or send text, or source; an image and a text for a model that writes about pictures. */
   image?: Blob[];
   /** The id of an explanation: explain the same input, bit for bit, not sent again. */
   source?: string | null;
@@ -2312,6 +2337,8 @@ export interface TextInput {
   text_pair?: string;
   /** Of a molecule, whose SMILES the text is. */
   molecule?: MoleculePart;
+  /** The picture that a vision-language model read with the text. */
+  picture?: PicturePart;
   /** What a language model wrote behind the text; its tokens have part 2. */
   answer?: string;
 }

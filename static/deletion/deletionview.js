@@ -171,6 +171,7 @@ export class DeletionView {
     const removed = new Set(tokens.slice(0, most));
     if (plate.mapCanvas) coverPatches(plate.mapCanvas, map.grid ?? [], removed, this.paper ?? "");
     else strikeWords(/** @type {any} */ (plate), removed);
+    plate.picture?.cover(removed, this.paper ?? "");
     const which = `${Math.round(100 * share)}\u2009% ${ORDER_NAMES[order]}`;
     plate.removal = { removed, of: tokens.length, which, resultLine: null }; // for who draws the plate elsewhere
     const curve = answer?.curves.find((candidate) => candidate.method === map.method && candidate.order === order);

@@ -182,6 +182,24 @@ function textBody({ base, values, ends, variant, removal }, width, view) {
 }
 
 /**
+ * A picture above the words of its prompt: {markup, height}.
+ * @param {MapPlate} plate
+ * @param {number} width
+ * @param {View} view
+ */
+function promptBody(plate, width, view) {
+  const { mapCanvas } = plate.picture;
+  const { base, ends, map } = mapCanvas;
+  const above = pictureBody({ ...plate, mapCanvas, base, ends, map, removal: null }, WIDTH.picture, view);
+  const words = textBody(plate, width, view);
+  const top = above.height + 8;
+  return {
+    markup: above.markup + tag("g", { transform: `translate(0 ${round(top)})` }, words.markup),
+    height: top + words.height,
+  };
+}
+
+/**
  * A molecule with its atoms on their colours, `width` wide: {markup, height}.
  * @param {MapPlate} plate
  * @param {number} width
@@ -246,7 +264,8 @@ function bar(plate, view) {
  */
 function cell(plate, width, view, i) {
   const { variant, map, target } = plate;
-  const drawBody = plate.mapCanvas ? pictureBody : plate.base.molecule?.drawing ? moleculeBody : textBody;
+  const drawText = plate.base.molecule?.drawing ? moleculeBody : plate.picture ? promptBody : textBody;
+  const drawBody = plate.mapCanvas ? pictureBody : drawText;
   const body = drawBody(plate, width, view);
   const { ends } = plate;
   const signed = twoSided(ends, variant.signed);

@@ -7,7 +7,6 @@ import { menu } from "../core/menu.js";
 import { save, stem } from "./saving.js";
 
 /**
- * @import { AnswerTable } from "../core/schemas.js"
  * @import { Store } from "../core/state.js"
  * @import { DeletionAnswer, View } from "../core/types.js"
  * @import { MapPlate } from "../maps/types.js"
@@ -45,23 +44,12 @@ async function saveCurves({ id, ...curves }, format) {
 }
 
 /**
- * Save a table of the words of an answer as a picture.
- * @param {AnswerTable} table
- * @param {string} format
- * @param {string} id
- * @param {string} name
- */
-export async function saveTable(table, format, id, name) {
-  const { tableFigure } = await import("./tablefigure.js");
-  return saveDrawn(await tableFigure({ table, explanation: await getJSON(explanationPath(id)) }), format, name);
-}
-
-/**
+ * Save a figure as a picture in `format`.
  * @param {{svg: string, width: number, height: number}} drawn
  * @param {string} format
  * @param {string} name
  */
-async function saveDrawn(drawn, format, name) {
+export async function saveDrawn(drawn, format, name) {
   const { raster } = await import("./sheet.js");
   save(format === "svg" ? new Blob([drawn.svg], { type: "image/svg+xml" }) : await raster(drawn), `${name}.${format}`);
 }

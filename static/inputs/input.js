@@ -1,11 +1,12 @@
 // What a question is about: a picture, a text, or the input of an explanation that the server keeps.
 
 /**
- * One of a file, a way to get it, a text and the id of an explanation; and what is known of it.
+ * One of a file, a way to get it, a text and the id of an explanation; what is known of it; a `prompt` about a picture.
  * @typedef {object} GivenInput
  * @property {Blob | Blob[] | null} [image]
  * @property {(() => Promise<Blob>) | null} [fetch]
  * @property {string | null} [text]
+ * @property {string | null} [prompt]
  * @property {string | null} [source]
  * @property {number[] | null} [crop]
  * @property {string} [window]
@@ -33,6 +34,7 @@ export class Input {
     image = null,
     fetch = null,
     text = null,
+    prompt = null,
     source = null,
     crop = undefined,
     window = undefined,
@@ -42,6 +44,7 @@ export class Input {
     this.image = image;
     this.fetch = fetch;
     this.text = text;
+    this.prompt = prompt;
     this.source = source;
     this.crop = crop;
     this.window = window;
@@ -58,17 +61,17 @@ export class Input {
       ...(this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" }),
       ...(this.window === undefined ? {} : { window: this.window }),
     };
-    if (this.source) return { source: this.source, ...part };
+    if (this.source) return { source: this.source, text: this.prompt, ...part };
     return (await this.sent()) ?? {};
   }
 
   /**
    * The input itself; null where this page never had it.
-   * @returns {Promise<{text?: string, image?: Blob | Blob[]} | null>}
+   * @returns {Promise<{text?: string | null, image?: Blob | Blob[]} | null>}
    */
   async sent() {
     if (this.text !== null) return { text: this.text };
     this.image ??= (await (this.#fetching ??= this.fetch?.())) ?? null;
-    return this.image && { image: this.image };
+    return this.image && { image: this.image, text: this.prompt };
   }
 }

@@ -29,8 +29,10 @@
  */
 
 /**
- * A text and how it is cut; of a molecule, whose SMILES the text is, with its bonds and its drawing.
- * @typedef {{text: string, units: Unit[], windows?: TextWindow[], molecule?: MoleculePart}} TextBase
+ * A text and how it is cut; of a molecule, whose SMILES the text is, with its bonds and its drawing. A `picture` that
+ * stands among the words is laid on a plate by `on`.
+ * @typedef {{text: string, units: Unit[], windows?: TextWindow[], molecule?: MoleculePart,
+ *   picture?: {on: (plate: any) => any}}} TextBase
  */
 
 /**
@@ -51,6 +53,7 @@
  * @property {number[]} values
  * @property {View} look
  * @property {any} [mapCanvas] of a picture
+ * @property {any} [picture] that stands among the words
  * @property {(HTMLElement | SVGElement)[]} [spans] of words or atoms
  * @property {HTMLElement} [reading] the text
  * @property {number[]} [scaled] the values that the ends of the colours come from, where they are not all

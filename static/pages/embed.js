@@ -2,7 +2,7 @@
 // changed.
 
 import { explanationPath, getJSON, methodsPath, Problem } from "../core/api.js";
-import { addressOf, byId, say } from "../core/dom.js";
+import { addressOf, byId, say, styled } from "../core/dom.js";
 import { reportProblem } from "../core/problems.js";
 import { Registry } from "../core/registry.js";
 import { learnRules } from "../core/rules.js";
@@ -15,7 +15,7 @@ import { unitsOf, WordPlate } from "../plates/words.js";
 import { askingLine } from "../workbench/overview.js";
 
 /**
- * @import { Models, Rules, TextInput } from "../core/schemas.js"
+ * @import { Models, PicturePart, Rules, TextInput } from "../core/schemas.js"
  * @import { Explanation, ScoreMap, Standing, Variant } from "../core/types.js"
  */
 
@@ -35,6 +35,7 @@ const stores = {
  * @returns {Promise<(target: string) => any>}
  */
 async function basesOf({ input, prompts, windows }) {
+  const picture = input.kind === "text" && input.picture ? await pictureIn(input.picture) : undefined;
   /** @param {TextInput | undefined} read */
   const laid = (read) =>
     read && {
@@ -42,6 +43,7 @@ async function basesOf({ input, prompts, windows }) {
       units: unitsOf(read, read.molecule ? "words" : address.view.grain),
       windows,
       molecule: read.molecule,
+      picture,
     };
   if (prompts) return (target) => laid(prompts.find(({ prompt }) => prompt === target));
   if (input.kind === "text") return () => laid(input);
@@ -50,6 +52,18 @@ async function basesOf({ input, prompts, windows }) {
   const [x0, y0, x1, y1] = sheet ? [0, 0, seen.naturalWidth, seen.naturalHeight] : input.crop;
   const grey = greyBase(seen, SIDE, Math.round((SIDE * (y1 - y0)) / (x1 - x0)));
   return () => Object.assign(grey, { sheet });
+}
+
+/**
+ * A picture that stands in the text.
+ * @param {PicturePart} part
+ */
+async function pictureIn(part) {
+  const [{ pictureOf }] = await Promise.all([
+    import("../plates/promptpicture.js"),
+    styled("workbench/promptpicture.css"),
+  ]);
+  return pictureOf(String(id), part, new Store({ at: -1, locked: false }));
 }
 
 /**

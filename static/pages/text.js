@@ -12,6 +12,7 @@ import { Unsubmitted } from "../workbench/unsubmitted.js";
  * @import { Started } from "../core/types.js"
  * @import { LongText } from "../plates/longtext.js"
  * @import { PlateMaker } from "../plates/types.js"
+ * @import { PicturePrompts } from "../workbench/pictureprompts.js"
  * @import { ClassSteps } from "../workbench/types.js"
  */
 
@@ -24,6 +25,8 @@ let submitted = null; // what was sent last: it is asked before the answer begin
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 /** @type {Started | null} the input as the model read it, and where the windows of a long one lie */
 let started = null;
+/** @type {PicturePrompts | null} */
+let pictures = null; // once a model reads a picture with the text
 
 /**
  * A text in the chosen grain.
@@ -31,7 +34,12 @@ let started = null;
  */
 function laidOut({ input, windows }) {
   const text = /** @type {TextInput} */ (input);
-  return { text: text.text ?? "", units: unitsOf(text, workbench.view.value.grain), windows };
+  return {
+    text: text.text ?? "",
+    units: unitsOf(text, workbench.view.value.grain),
+    windows,
+    picture: pictures?.picture,
+  };
 }
 
 /**
@@ -70,6 +78,11 @@ async function showOnce(words) {
   longText?.show(words > LONG && workbench.plateSet === page.single ? page.single : null);
 }
 
+async function loadPictures() {
+  const { PicturePrompts } = await import("../workbench/pictureprompts.js");
+  return (pictures ??= new PicturePrompts(workbench, () => unsubmitted.look()));
+}
+
 /**
  * Put a text that the page brings into the field, unless the person was faster.
  * @param {string | undefined} text
@@ -91,6 +104,8 @@ function openSample(sample, labels = null, isOwn = true) {
 
 /** @type {ClassSteps} */
 const pageSteps = {
+  changed: async ({ details }) => (pictures || details?.picture_grid) && (await loadPictures()).offer(details),
+  lacks: ({ details }, input) => Boolean(details?.picture_grid) && !pictures?.suffices(input),
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
   },
@@ -100,9 +115,11 @@ const pageSteps = {
     workbench.plateSet.setBase({ text: sample.text ?? "", units: [] });
     openSample(sample, workbench.address.targets, false);
   },
-  started(info, job, isNew) {
+  async started(info, job, isNew) {
+    const { text, words, picture } = /** @type {TextInput} */ (info.input);
+    if (picture || pictures) await (await loadPictures()).started(job.id, picture, isNew);
+    if (workbench.shown !== job) return; // another came in between
     started = info;
-    const { text, words } = /** @type {TextInput} */ (info.input);
     if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
     tellWindows(info.windows ?? [], words);
     unsubmitted.look();
@@ -131,13 +148,14 @@ byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   isWritten = false;
   submitted = field.value;
-  page.explain(new Input({ text: field.value }), null);
+  page.explain(pictures?.given(field.value) ?? new Input({ text: field.value }), null);
 });
 const unsubmitted = new Unsubmitted(
   byId("writing"),
   () =>
     started !== null &&
-    ![plain(workbench.question.input?.text ?? laidOut(started).text), submitted].includes(field.value),
+    (pictures?.isGiven ||
+      ![plain(workbench.question.input?.text ?? laidOut(started).text), submitted].includes(field.value)),
   "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
 );
 field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {

@@ -26,6 +26,7 @@ import { enlarge, plateName } from "./plate.js";
  * @import { TextWindow, Token } from "../core/schemas.js"
  * @import { Focus, ScoreMap, Unit, Variant, View } from "../core/types.js"
  * @import { TextBase } from "../maps/types.js"
+ * @import { PromptPicture } from "./promptpicture.js"
  * @import { PlateStores } from "./types.js"
  */
 
@@ -173,6 +174,8 @@ export class WordPlate {
     /** @type {number[]} */
     this.order = [];
     this.ends = [0, 0];
+    /** @type {PromptPicture | null} */
+    this.picture = null; // that stands among the words
     this.valueTag = new ValueTag();
     this.reading = el("div", {
       class: "reading",
@@ -242,6 +245,11 @@ export class WordPlate {
    */
   setBase(base) {
     if (!base) return;
+    if (base.picture !== this.base?.picture) {
+      this.picture?.node.remove();
+      this.picture = base.picture?.on(this) ?? null;
+      if (this.picture) this.reading.before(this.picture.node);
+    }
     this.base = base;
     this.lay(base);
     this.#score();
@@ -255,7 +263,7 @@ export class WordPlate {
     /** @param {number} to */
     const between = (to) => {
       const gap = text.slice(at, to);
-      parts.push(...(units.length && leftOut(text, at, to) ? unread(gap) : [gap]));
+      parts.push(...(units.length && !this.picture && leftOut(text, at, to) ? unread(gap) : [gap]));
     };
     this.spans = units.map(({ start, end }, i) => {
       const span = el("span", { data: { w: i } }, text.slice(start, end));
@@ -282,6 +290,7 @@ export class WordPlate {
    */
   show(map, id) {
     this.map = map;
+    this.picture?.show(map);
     this.facts.show(map);
     this.actions.id = (map && id) ?? null;
     this.notes?.show(map ? warnings([map]) : []);
@@ -298,6 +307,7 @@ export class WordPlate {
     const signed = twoSided(ends, this.variant.signed);
     this.ends = ends;
     if (this.map) this.scale.show(ends, this.look);
+    this.picture?.draw();
     this.spans.forEach((span, i) => {
       const t = this.map ? place(chosen(this.values[i], signed, this.look.evidence), ends, signed) : 0;
       tint(span, t, signed);

@@ -1,10 +1,10 @@
 // Which words of the prompt made the model write each word of its answer: a heat table, a row a word of the answer.
 
-import { explanationPath } from "../core/api.js";
+import { explanationPath, getJSON } from "../core/api.js";
 import { el, number, signedNumber } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { saveCsv } from "../export/csv.js";
-import { saveTable } from "../export/export.js";
+import { saveDrawn } from "../export/export.js";
 import { stem } from "../export/saving.js";
 import { cellsOf } from "../maps/scoretable.js";
 import { plateName } from "../plates/plate.js";
@@ -84,8 +84,8 @@ class AnswerWords {
         el("label", { for: this.select.id }, "by"),
         this.select,
         button("CSV", (answer) => saveCsv(rowsOf(answer), ...this.#name())),
-        button("PNG", (answer) => saveTable(answer, "png", this.subject.id, stem(...this.#name()))),
-        button("SVG", (answer) => saveTable(answer, "svg", this.subject.id, stem(...this.#name()))),
+        button("PNG", (answer) => this.#save(answer, "png")),
+        button("SVG", (answer) => this.#save(answer, "svg")),
       ),
       this.statusLine,
       el(
@@ -118,6 +118,17 @@ class AnswerWords {
 
   #name() {
     return [this.subject.id, "answer-table", this.answer?.method ?? ""];
+  }
+
+  /**
+   * Save the table as a picture.
+   * @param {AnswerTable} table
+   * @param {string} format
+   */
+  async #save(table, format) {
+    const { tableFigure } = await import("../export/tablefigure.js");
+    const explanation = await getJSON(explanationPath(this.subject.id));
+    await saveDrawn(await tableFigure({ table, explanation }), format, stem(...this.#name()));
   }
 
   async #ask() {

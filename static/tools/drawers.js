@@ -41,9 +41,9 @@ const DRAWERS = [
   {
     id: "answertable",
     kinds: ["text"],
-    tasks: ["text-generation"],
+    tasks: ["text-generation", "image-text-to-text"],
     title: "Words of the answer by words of the prompt",
-    says: "What each word of the prompt did for each word that the model wrote; press one to explain it.",
+    says: "What each word of the prompt did for each that the model wrote.",
     load: () => import("./answertable.js"),
   },
   {

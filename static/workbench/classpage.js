@@ -55,7 +55,9 @@ export class ClassPage {
         const labels = detail.labels ?? [];
         this.classes.setLabels(labels, detail.classes, Boolean(detail.details?.task) && !labels.length);
         this.compare.offer();
+        page.changed?.(detail);
       },
+      lacks: (detail, input) => Boolean(page.lacks?.(detail, input)),
       giving: (input, model) => page.giving?.(input, model),
       refused: () => {
         this.classes.restore();

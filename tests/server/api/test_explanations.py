@@ -132,7 +132,7 @@ BAD: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "class for prompts": ({"model": "clip", "target": "zebra"}, 422, "wrong-target", "Send prompt"),
     "no prompt": ({"model": "clip"}, 422, "no-prompt", "Send prompt"),
     "image for text": ({"model": "reviews-bert"}, 422, "wrong-input", "Send text"),
-    "image and text": ({"text": "a film"}, 422, "one-input", "Send one of"),
+    "image and text": ({"text": "a film"}, 422, "one-input", "Send image or text"),
     "unknown field": ({"method": "rollout"}, 422, "unknown-field", "Did you mean methods"),
     "no such side": ({"side": "left"}, 422, "unknown-side", "Send image"),
     "a side of a model that has none": ({"side": "text"}, 422, "wrong-side", "CLIP"),

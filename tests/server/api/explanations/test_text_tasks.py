@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 import explainers
-from tests.server.conftest import Check, Site, Sites
+from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.task_models import masked, writer
+from tests.support.task_models import masked, picture_writer, writer
 
 PROMPT = "a good film, not a bad movie"
 
 
 @pytest.fixture
 def site(sites: Sites) -> Iterator[Site]:
-    with sites(GatedModels(makes={**MAKES, "reviews-bert": masked, "timm/other": writer})) as one:
+    with sites(GatedModels(makes={**MAKES, "reviews-bert": masked, "timm/other": writer, "timm/listed": picture_writer})) as one:
         yield one
 
 
@@ -53,3 +53,47 @@ def test_an_answer_is_kept_and_asked_about_again(site: Site) -> None:
 def test_a_model_that_writes_nothing_has_no_table(site: Site, refused: Check) -> None:
     document = site.ask(wait=True, model="reviews-bert", text="the [MASK] film", methods=["random"]).json()
     refused(site.client.post(f"/api/explanations/{document['id']}/answer-table", json={}), 422, "cannot-answer")
+
+
+def test_an_answer_about_a_picture(site: Site, refused: Check) -> None:
+    prompt = "a good <image> film"
+    document = site.ask(png(), wait=True, model="timm/listed", text=prompt, methods=["input_x_gradient:libra", "random"]).json()
+    assert (document["task"], document["at"]) == ("image-text-to-text", "answer")
+    picture = document["input"]["picture"]
+    assert (picture["grid"], picture["first"], document["input"]["text"]) == ([4, 4], 4, prompt)
+    assert [token["part"] for token in document["input"]["tokens"]].count(3) == 16
+    assert len(document["maps"][0]["scores"]) == len(document["input"]["tokens"])
+    root = f"/api/explanations/{document['id']}"
+    assert site.client.get(f"{root}/input.png").headers["content-type"] == "image/png"
+    assert site.client.get(f"{root}/maps/input_x_gradient%3Alibra.png").content[1:4] == b"PNG"
+    test = site.client.post(f"{root}/deletion-test", json={"fractions": [0, 1]}).json()
+    assert test["curves"][0]["value"][0] == pytest.approx(document["targets"][0]["logit"], abs=1e-3)
+    assert test["tokens"] == sum(not token["special"] for token in document["input"]["tokens"])
+    table = site.client.post(f"{root}/answer-table", json={}).json()
+    assert table["columns"][0] == "(picture)"
+    word = document["places"][1]
+    again = site.ask(wait=True, model="timm/listed", source=document["id"], methods=["random"], at=word["at"]).json()
+    assert (again["place"], again["input"]) == (word, document["input"])
+    other = site.ask(wait=True, model="timm/listed", source=document["id"], text="a bad film", methods=["random"]).json()
+    assert (other["input"]["text"], other["input"]["picture"]["sha256"]) == ("a bad film", picture["sha256"])
+    code = site.get(f"{root}/code")
+    assert f'explainers.PicturePrompt("original.jpg", "{prompt}")' in code["python"]
+    assert f"text={prompt}" in code["curl"]
+    assert f"source={document['id']}" in code["curl"]
+    assert site.client.get(f"{root}/bundle.zip").content[:2] == b"PK"
+    replace = site.client.post(f"{root}/deletion-test", json={"replace": {"0": "the"}})
+    refused(replace, 422, "not-a-text")
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "kind"),
+    [
+        ("timm/listed", {"text": "what is it"}, "wrong-input"),
+        ("timm/listed", {}, "wrong-input"),
+        ("reviews-bert", {"text": "the [MASK] film"}, "one-input"),
+        ("scenes-vit", {"text": "a film"}, "one-input"),
+    ],
+)
+def test_a_picture_and_a_text_are_for_who_reads_both(site: Site, refused: Check, model: str, fields: dict[str, str], kind: str) -> None:
+    image = () if fields and model == "timm/listed" else (png(),)
+    refused(site.ask(*image, wait=True, model=model, methods=["random"], **fields), 422, kind)

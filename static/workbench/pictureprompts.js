@@ -1,0 +1,84 @@
+// A picture beside the text of the Text page, for models that write about pictures. Fetched where such a model is
+// chosen for the first time.
+
+import { byId, styled } from "../core/dom.js";
+import { Store } from "../core/state.js";
+import { Input } from "../inputs/input.js";
+import { PromptPictureField } from "../inputs/promptpicture.js";
+import { pictureOf } from "../plates/promptpicture.js";
+
+/**
+ * @import { ModelDetails, PicturePart } from "../core/schemas.js"
+ * @import { TextBase } from "../maps/types.js"
+ */
+
+/** The picture that is given, and that which stands in the text on show. */
+export class PicturePrompts {
+  #isRead = false;
+  /** @type {TextBase["picture"]} */
+  picture; // of the text on show, as plates lay it above the words
+
+  /**
+   * @param {{id: string | null}} workbench
+   * @param {() => void} onGive
+   */
+  constructor(workbench, onGive) {
+    this.workbench = workbench;
+    this.focus = new Store({ at: -1, locked: false }); // of patches
+    this.styled = styled("workbench/promptpicture.css");
+    this.field = new PromptPictureField(byId("prompt-picture"), onGive);
+  }
+
+  /**
+   * Have a field for the picture where the model of these details reads one.
+   * @param {ModelDetails | undefined} details
+   */
+  offer(details) {
+    this.#isRead = Boolean(details?.picture_grid);
+    byId("prompt-picture").hidden = !this.#isRead;
+    byId("writing").querySelector("[type=submit]").textContent = this.#isRead
+      ? "Ask about this picture"
+      : "Explain this review";
+    byId("text").placeholder = this.#isRead ? "What is in this picture?" : "Paste a movie review";
+  }
+
+  /** Whether a picture was given that nothing was asked about yet. */
+  get isGiven() {
+    return this.#isRead && this.field.file !== null;
+  }
+
+  /**
+   * Whether an input has a picture.
+   * @param {Input} input
+   */
+  suffices({ image, source }) {
+    return Boolean(image || (source && this.picture));
+  }
+
+  /**
+   * What to ask about: the picture that was given, else that on show, with this text; null where there is none.
+   * @param {string} prompt
+   */
+  given(prompt) {
+    const { file } = this.field;
+    if (!this.#isRead || !(file || this.picture)) return null;
+    return new Input({ image: file, source: file ? null : this.workbench.id, prompt });
+  }
+
+  /**
+   * The answer of explanation `id` has begun, in whose text this picture stands; `isNew`: another input than before.
+   * @param {string} id
+   * @param {PicturePart | undefined} part
+   * @param {boolean} isNew
+   */
+  async started(id, part, isNew) {
+    if (!part) return void (this.picture = undefined);
+    this.field.show(id);
+    if (!isNew) return;
+    await this.styled;
+    const picture = await pictureOf(id, part, this.focus);
+    if (this.workbench.id !== id) return; // another came in between
+    this.picture = picture;
+    this.focus.set({ at: -1, locked: false });
+  }
+}

@@ -1,0 +1,69 @@
+"""A picture with a prompt on the Text page: given, asked about, drawn above the words of each plate, and asked about again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.support.accessibility import no_violation
+from tests.browser.support.drawers import opened
+from tests.browser.support.serving import played
+from tests.browser.support.task_model import TaskModel
+from tests.browser.support.visit import Visit, visit
+from tests.server.conftest import png
+from tests.support.task_models import picture_writer
+
+METHODS = "methods=input_x_gradient:libra&methods=random"
+
+
+@pytest.fixture
+def desk(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
+    with played(tmp_path / "server", TaskModel(picture_writer), device="cpu", embed="*") as address:
+        yield from visit(browser, address, 390)
+
+
+def test_a_picture_is_asked_about(desk: Visit, tmp_path: Path) -> None:
+    page = desk.open(f"/text?model=reviews-bert&{METHODS}", maps=False)
+    given = tmp_path / "given.png"
+    given.write_bytes(png(size=(64, 48)))
+    ask = page.get_by_role("button", name="Ask about this picture")
+    expect(ask).to_be_visible()
+    page.get_by_label("Picture file", exact=True).set_input_files(given)
+    page.get_by_placeholder("What is in this picture?").fill("a good <image> film")
+    ask.click()
+    desk.next_maps(None)
+    document = desk.document()
+    plate = page.locator(".plate[data-spec='input_x_gradient:libra']")
+    attribution = next(entry for entry in document["maps"] if entry["method"] == "input_x_gradient:libra")
+    patches = attribution["scores"][document["input"]["picture"]["first"] :][:16]
+    canvas = plate.locator(".map-canvas")
+    expect(canvas).to_have_attribute("data-drawn", "true")
+    best = max(range(16), key=lambda patch: abs(patches[patch]))
+    label = canvas.get_attribute("aria-label")
+    assert label is not None
+    assert f"strongest at row {best // 4 + 1}, column {best % 4 + 1}" in label
+    assert plate.locator(".reading [data-w]").all_inner_texts() == [word["text"] for word in document["input"]["words"]]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    no_violation(page)
+    with page.expect_download() as download:
+        plate.locator("details.menu", has_text="export").locator("summary").click()
+        plate.get_by_text("SVG, as drawn").click()
+    figure = download.value.path().read_text("utf-8")
+    assert figure.count('class="patch"') + figure.count("<image") >= 1
+    assert ">film<" in figure
+    before = desk.id  # another prompt for the same picture, which is not sent again
+    page.get_by_placeholder("What is in this picture?").fill("a bad film")
+    ask.click()
+    desk.next_maps(before)
+    again = desk.document()
+    assert (again["input"]["text"], again["input"]["picture"]["sha256"]) == ("a bad film", document["input"]["picture"]["sha256"])
+    before = desk.id
+    page.locator("#place .places button").nth(1).click()
+    desk.next_maps(before)
+    assert desk.document()["place"] == again["places"][1]
+    expect(opened(desk, "answertable").locator("thead th").nth(1)).to_have_text("(picture)")
+    desk.open(f"/embed/{desk.id}", maps=False)
+    expect(plate.locator(".map-canvas")).to_have_attribute("data-drawn", "true")
