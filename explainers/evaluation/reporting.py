@@ -94,7 +94,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         "methods": [
             {
                 "spec": spec,
-                "title": entry.name.title,
+                "title": _title(spec, entry.name.title),
                 "by": entry.name.source.authors,
                 "year": entry.name.source.year,
                 "signed": entry.method.signed,
@@ -109,6 +109,12 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         "blocks": _blocks(run, methods, weights),
         "costs": _costs(run, methods),
     }
+
+
+def _title(spec: str, title: str) -> str:
+    """The title of a method, with the options that its spec has."""
+    options = spec.partition("?")[2].replace("&", ", ")
+    return f"{title} ({options})" if options else title
 
 
 def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:

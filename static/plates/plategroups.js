@@ -3,7 +3,7 @@
 
 import { el } from "../core/dom.js";
 import { countMethods, isMethod, leaders } from "../core/registry.js";
-import { isRecommended, recommendation } from "./recommendation.js";
+import { isRecommended, lead, recommendation } from "./recommendation.js";
 
 /**
  * @import { Store } from "../core/state.js"
@@ -59,7 +59,8 @@ export class PlateGroups {
     const head = (title, says) =>
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
     this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
-    this.advice = el("p", { class: "advice" }); // which plate to begin with, and why
+    this.lead = el("p", { class: "advice" }); // which plate to look at first
+    this.advice = el("p", { class: "advice" }); // and why
     this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
     this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
     /** @type {{[group: string]: HTMLElement}} */
@@ -100,7 +101,7 @@ export class PlateGroups {
     this.#rest = [...more, ...classic, ...control];
     this.#fold();
     this.#advise(best, first);
-    return [...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
+    return [this.lead, ...first, this.guide, ...(this.#rest.length ? [this.bar] : []), ...this.#folding];
   }
 
   /**
@@ -112,8 +113,11 @@ export class PlateGroups {
     this.mark.remove();
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
     if (isRecommended(variants[0])) nodes[0].querySelector(".standing")?.prepend(this.mark, " ");
-    const advice = recommendation(variants);
-    this.advice.replaceChildren(...(advice ? [el("b", {}, advice.title), ` ${advice.says}`] : []));
+    for (const [line, advice] of /** @type {const} */ ([
+      [this.lead, lead(variants)],
+      [this.advice, recommendation(variants)],
+    ]))
+      line.replaceChildren(...(advice ? [el("b", {}, advice.title), ` ${advice.says}`] : []));
   }
 
   #fold() {

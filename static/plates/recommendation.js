@@ -68,8 +68,29 @@ function reason(standing) {
 }
 
 /**
- * What stands under the first plates: {title, says} with the recommendation, or why there is none; null where nothing
- * was measured at all.
+ * What stands over the first plates: {title, says} with the one to look at first and what was measured of it; null
+ * where none is recommended.
+ * @param {Variant[]} first the plates that come first, in their order
+ * @returns {{title: string, says: string} | null}
+ */
+export function lead(first) {
+  const [best] = first.filter(isMethod);
+  if (!best?.standing || !isRecommended(best)) return null;
+  const { metric, second, ties, rank, value, random, inputs } = best.standing;
+  const [asks, measured] = [`${metric.asks[0].toUpperCase()}${metric.asks.slice(1)}`, figure(metric, value)];
+  return {
+    title: `Look at ${best.title} first.`,
+    says: `${asks}: ${measured} on ${inputs}, where a random map has ${figure(metric, random)}.${
+      second && ties > 1 && rank === 1
+        ? ` Of the ${ties} methods that do as well, it is first by “${second.title}”.`
+        : ""
+    }`,
+  };
+}
+
+/**
+ * What stands under the first plates: {title, says} with why the first one comes first, or why none is recommended;
+ * null where nothing was measured at all.
  * @param {Variant[]} first the plates that come first, in their order
  * @returns {{title: string, says: string} | null}
  */
@@ -83,5 +104,5 @@ export function recommendation(first) {
       says: `The order is that of ${standing.model}, on ${standing.measured}; another model may have another.`,
     };
   if (!isRecommended(best)) return null;
-  return { title: `Begin with ${best.title}.`, says: `${reason(standing)} It cannot say ${cannotSay(best)}.` };
+  return { title: `Why ${best.title} comes first.`, says: `${reason(standing)} It cannot say ${cannotSay(best)}.` };
 }

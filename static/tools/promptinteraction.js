@@ -78,7 +78,7 @@ class PromptInteraction {
         el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
         "; ",
         el("a", { href: "https://arxiv.org/abs/2508.05430" }, "FIxLIP"),
-        "). Red: they go together; blue: they speak against each other. exCLIP takes seconds, and its order of patches can be believed about as far as FIxLIP’s; the sizes of its scores foretell little of what happens when parts are left out. FIxLIP is fitted to that, and says how well it foretells it.",
+        "). Red: they go together; blue: they speak against each other. Believe FIxLIP: on eleven of twelve photos its order counted for more when parts were left out, and its sizes foretold 14 to 93 % of that; exCLIP’s foretold none on eleven of them. exCLIP takes a twentieth of the time and is good for a first look at the order.",
       ),
     );
   }

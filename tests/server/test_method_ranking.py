@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import explainers
+from explainers.methods.specs import split_spec
 from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
 from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
@@ -63,7 +64,7 @@ def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
         assert {variant.spec for variant in able if variant.default} <= set(first)
         best: dict[str, int] = {}
         for spec, rank in ranking.ranks.items():
-            family = explainers.METHODS[spec.partition(":")[0]].family
+            family = explainers.METHODS[split_spec(spec)[0]].family
             best[family] = min(rank, best.get(family, rank))
         assert set(best.values()) <= {ranking.rank(spec) for spec in first}
 
@@ -86,7 +87,7 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
         assert standing.metric["name"] in RANKED_BY
         document = standing.to_json()
         assert document["model"] == model
-        assert set(document["ranks"]) <= known
+        assert {spec.partition("?")[0] for spec in document["ranks"]} <= known
         assert document["random"] < max(figures["value"] for figures in document["ranks"].values())
 
 
@@ -109,16 +110,18 @@ def test_prompts_are_ranked_on_photos() -> None:
     assert ranking is not None
     document = ranking.to_json()
     assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
-    assert document["measured"] == "50 pictures of COCO 2017, photos of two things"
-    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.296, abs=0.001))
+    assert document["measured"] == "50 pictures of COCO 2017, photos of two things, train2017"
+    assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.453, abs=0.001))
     tied = [spec for spec, figures in document["ranks"].items() if figures["tied"]]
     assert list(document["ranks"])[: len(tied)] == tied  # none of the others comes before one of these
     seconds = [document["ranks"][spec]["second_value"] for spec in tied]
     assert seconds == sorted(seconds, reverse=True)
     assert [ranking.rank(spec) for spec in tied] == list(range(1, len(tied) + 1))
-    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus:libra", 18)
+    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus:libra", 23)
     assert seconds[0] > 1.5 * document["random_second"]
     assert not ranking.run.shows_inputs  # the photos may not be passed on
+    titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
+    assert len(set(titles.values())) == len(titles)  # one with options is told from the plain one
 
 
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:

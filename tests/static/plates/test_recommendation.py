@@ -27,7 +27,7 @@ def variant(rank: int | None, family: str = "gradients", **more: Any) -> dict[st
 
 def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say() -> None:
     said = compute(ADVICE, [variant(1), variant(5)])
-    assert said["title"] == "Begin with A."
+    assert said["title"] == "Why A comes first."
     assert said["says"] == (
         "It was measured best with this model, on 60 pictures of COCO: it changes the answer. “Symmetric relevance gain” is "
         "56.6\u2009%, and 3.00\u2009% for a random map. "
@@ -40,6 +40,20 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     assert tied.startswith("It is among 5 methods that cannot be told from the best with this model")
     assert "best by the next measure: “Segmentation AP” is 41.8\u2009%, and 22.7\u2009% for a random map." in tied
     assert "next measure" not in compute(ADVICE, [variant(1, standing=second)])["says"]  # told apart by the first
+
+
+def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_it() -> None:
+    over = "async (first) => (await script('plates/recommendation.js')).lead(first)"
+    said = compute(over, [variant(1, standing={"inputs": "60 pictures"}), variant(5)])
+    assert said == {
+        "title": "Look at A first.",
+        "says": "It changes the answer: 56.6\u2009% on 60 pictures, where a random map has 3.00\u2009%.",
+    }
+    tied = {"inputs": "60 pictures", "ties": 5, "second": {"title": "Segmentation AP", "unit": "share"}}
+    said = compute(over, [variant(1, standing=tied)])["says"]
+    assert said.endswith("has 3.00\u2009%. Of the 5 methods that do as well, it is first by “Segmentation AP”.")
+    for none in ([variant(None)], [variant(7)], [variant(1, standing={"here": False})]):
+        assert compute(over, none) is None
 
 
 def test_a_line_says_what_a_method_was_measured_to_be() -> None:
