@@ -59,5 +59,6 @@ def test_a_run_of_the_leaderboard(desk: Visit) -> None:
     assert len(rows) == len(run["methods"]) * len(run["metrics"])
     for row in rows:
         figure = run["results"][row["metric"]][row["method"]]
-        assert (float(row["value"]), float(row["low"]), int(row["inputs"])) == (figure["value"], figure["low"], figure["inputs"])
+        value, low = (float(row[name]) if row[name] else None for name in ("value", "low"))  # no map of RefineCAM has a value here
+        assert (value, low, int(row["inputs"])) == (figure["value"], figure["low"], figure["inputs"])
         assert row["tied_with_best"] == str(figure["tied"]).lower()
