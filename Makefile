@@ -9,6 +9,7 @@
 #   make cluster-test                   the store in PostgreSQL and a cluster of Ray, both begun by the tests
 #   make screenshots                    the pictures in docs/screenshots, anew
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
+#   make truth                          metrics against the truth, where it is known, measured anew
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
 #   make lint | wheel | clean
 #
@@ -24,7 +25,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results results-data wheel clean
+.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results truth results-data wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -158,6 +159,12 @@ endef
 
 results: $(VENV)/installed-test
 	$(foreach name,$(RESULTS),$(call measure,$(name),))
+
+# Worlds where it is known what answers come from, and what they say of metrics.
+TRUTH := truth-scenes truth-marks truth-votes truth-verbs
+truth: $(VENV)/installed-test
+	$(foreach name,$(TRUTH),$(call measure,$(name),))
+	$(BIN)/vitrine metrics-on-truth $(addprefix build/results/,$(TRUTH)) --out docs/results/metrics-on-truth
 
 # DATA is a folder with coco, sst2, imdb, eraser and ames in it, each as docs/evaluation.md says that its publisher lays it out.
 results-data: $(VENV)/installed-test

@@ -122,7 +122,7 @@ def subject_verb(data: Folder) -> Dataset:
         return Sample(name=f"{number:05d}", text=made.text, labels=(made.verb,), against=made.wrong, at="mask", rationale=(made.span,))
 
     forms = tuple(form for pair in words()["complements"] for form in pair.split("/"))
-    return Dataset(name="subject-verb", kind="text", length=MANY, classes=forms, read=read)
+    return Dataset(name="subject-verb", kind="text", length=MANY, classes=forms, read=read, task="fill-mask")
 
 
 def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from server.commands.listing import markdown_table, methods_markdown
 from server.settings import Settings, environment_name
@@ -125,6 +125,59 @@ def settings_markdown() -> str:
     return "\n".join(lines)
 
 
+def _truth() -> dict[str, Any]:
+    """The comparison of metrics with the truth that ships."""
+    from server.metric_truth import metric_truth
+
+    document = metric_truth()
+    assert document is not None
+    return document
+
+
+def truth_sentences_markdown() -> str:
+    """What the comparison of metrics with the truth says, a line a sentence."""
+    return "\n".join(f"* {sentence}" for sentence in _truth()["sentences"])
+
+
+def truth_metrics_markdown() -> str:
+    """One row a metric: its agreement with the truth on each kind of input and in each world, the nearest to it first."""
+    from explainers.evaluation.truth_in_words import KINDS, agreement_in_words
+
+    document = _truth()
+
+    def cell(figure: dict[str, Any] | None) -> str:
+        return "–" if figure is None else agreement_in_words(figure)
+
+    def best(metric: dict[str, Any]) -> float:
+        return max((figure["tau"] for figure in metric["kinds"].values() if figure is not None), default=-2.0)
+
+    rows = [
+        (
+            metric["title"],
+            "told" if metric["reads_marks"] else "",
+            *(cell(metric["kinds"][kind]) for kind in KINDS),
+            *(cell(metric["worlds"][world["name"]]) for world in document["worlds"]),
+        )
+        for metric in sorted(document["metrics"], key=best, reverse=True)
+    ]
+    return markdown_table(
+        ("metric", "", *(f"on {kind}" for kind in KINDS.values()), *(world["dataset"] for world in document["worlds"])), rows
+    )
+
+
+def truth_methods_markdown() -> str:
+    """One row a method: its truth in each world, with its place."""
+    worlds = _truth()["worlds"]
+    of_worlds = [{method["spec"]: (place, method) for place, method in enumerate(world["methods"], 1)} for world in worlds]
+    specs = dict.fromkeys(spec for of_world in of_worlds for spec in of_world)
+
+    def cell(entry: tuple[int, dict[str, Any]] | None) -> str:
+        return "–" if entry is None else f"{entry[1]['value']:.2f} ({entry[1]['low']:.2f} to {entry[1]['high']:.2f}), {entry[0]}."
+
+    rows = [(f"`{spec}`", *(cell(of_world.get(spec)) for of_world in of_worlds)) for spec in specs]
+    return markdown_table(("method", *(f"{world['dataset']}: {world['truth']['title']}" for world in worlds)), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_markdown,
     "rules": rules_markdown,
@@ -134,6 +187,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
+    "truth_sentences": truth_sentences_markdown,
+    "truth_metrics": truth_metrics_markdown,
+    "truth_methods": truth_methods_markdown,
 }
 #: The files that hold tables, and which.
 GENERATED_PAGES = {
@@ -143,6 +199,7 @@ GENERATED_PAGES = {
     "docs/settings.md": ("settings",),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
+    "docs/metrics_on_truth.md": ("truth_sentences", "truth_metrics", "truth_methods"),
 }
 
 

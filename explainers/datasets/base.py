@@ -93,6 +93,7 @@ class Dataset:
     unread   files that lie in its folder and are not read, relative to it
     folder   where its files lie, of one that has any; :func:`open_dataset` fills it in
     gives    what is known of its inputs: keys of ``explainers.datasets.registry.GIVES``; :func:`open_dataset` fills it in
+    task     the task of the models that it is for, as ``explainers.models.tasks`` names it, whose place its inputs name; None: any
     lacks    what others of its form give of their inputs and it does not, as a folder without masks
     """
 
@@ -106,6 +107,7 @@ class Dataset:
     folder: Path | None = field(default=None, repr=False)
     gives: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    task: str | None = None
 
     def __len__(self) -> int:
         return self.length

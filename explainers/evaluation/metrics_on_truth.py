@@ -169,6 +169,7 @@ class _Drawn:
         about = {
             **_figure(tau, draws),
             "methods": int(has_value.sum()),
+            "of": len(world.methods),
             "first": world.methods[first],
             "first_place": 1 + int((self.truth[0] > self.truth[0, first]).sum()),
         }
@@ -181,8 +182,7 @@ def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
     by_kind = {}
     for kind in TRUTHS:
         of_kind = [taus for each in drawn if each.world.kind == kind and (taus := by_world[each.world.name]) is not None]
-        mean = float(np.mean([tau for tau, _, _ in of_kind])) if of_kind else None
-        by_kind[kind] = None if mean is None else {**_figure(mean, np.mean([draws for _, draws, _ in of_kind], 0)), "worlds": len(of_kind)}
+        by_kind[kind] = _mean_of(of_kind) if of_kind else None
     return {
         "name": metric.name,
         "title": metric.title,
@@ -191,6 +191,13 @@ def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
         "kinds": by_kind,
         "worlds": {name: None if taus is None else taus[2] for name, taus in by_world.items()},
     }
+
+
+def _mean_of(taus: Sequence[tuple[float, Numbers, dict[str, Any]]]) -> dict[str, Any]:
+    """The mean agreement over worlds, whose inputs are drawn apart, and the fewest methods that were put in order in any of them."""
+    mean, draws = np.mean([tau for tau, _, _ in taus]), np.mean([draws for _, draws, _ in taus], 0)
+    fewest = min((about for _, _, about in taus), key=lambda about: int(about["methods"]) / int(about["of"]))
+    return {**_figure(float(mean), draws), "methods": fewest["methods"], "of": fewest["of"], "worlds": len(taus)}
 
 
 def _figure(tau: float, draws: Numbers) -> dict[str, Any]:

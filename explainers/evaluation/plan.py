@@ -129,6 +129,8 @@ def make_plan(
     kind = "molecule" if model.kind == "molecule" else "text" if model.reads_text else "image"
     if data.kind != kind:
         raise ExplainerError(f"{model.name} reads {kind}s, and {data.name} holds {data.kind}s: choose another data set.")
+    if (reason := reason_against_task(None if model.task is None else model.task.name, data)) is not None:
+        raise ExplainerError(f"{data.name} does not suit {model.name}: {reason}.")
     if model.output == "regression":
         raise ExplainerError(f"{model.name} gives values, not classes, and these metrics are about classes.")
     if not len(data):
@@ -181,6 +183,13 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
         raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:
         resized(model, options["resize"])  # which refuses what cannot be resized
+
+
+def reason_against_task(task: str | None, data: Dataset) -> str | None:
+    """Why models of this task, None of those with one answer to an input, cannot be asked about a data set; None where they can."""
+    if data.task is None or data.task == task:
+        return None
+    return f"its inputs are asked at a place, which needs a model of the task {data.task}"
 
 
 def reason_against_target(target: str, data: Dataset) -> str | None:

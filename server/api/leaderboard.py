@@ -16,6 +16,7 @@ from server.http.problems import Problem, suggestion
 from server.http.visitors import Visitor, Who
 from server.lookup import run_reports
 from server.method_ranking import REFERENCE_MODELS, ranking_for
+from server.metric_truth import metric_truth, truth_of
 from server.run_reports import RunReport
 from server.schemas.leaderboard import Examples, Leaderboard
 from server.services import Services, Use
@@ -40,14 +41,21 @@ def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunRep
 def leaderboard(services: Use, visitor: Who) -> DocumentResponse:
     """Every run: what it measured, and of each method and metric the value, its standard error, its interval, and whether it cannot be
     told from the best. Those come first by which methods are ranked on the pages, of photos before all. ``rankings`` says in words, by the
-    kind of input, what those runs found; ``problems`` which of the folders cannot be read.
+    kind of input, what those runs found; ``truth`` which metrics put methods in the order of the truth, where that is known; ``problems``
+    which of the folders cannot be read.
     """
     runs, problems = run_reports(visitor, services)
     references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
     ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
     rankings = {kind: in_words(reference) for kind, reference in references.items()}
-    return DocumentResponse({"runs": [run.to_json() for run in runs], "rankings": rankings, "problems": problems})
+    truth = metric_truth()
+
+    def with_truth(run: dict[str, Any]) -> dict[str, Any]:
+        return {**run, "metrics": [{**metric, "truth": truth_of(truth, metric["name"], run["kind"])} for metric in run["metrics"]]}
+
+    documents = [with_truth(run.to_json()) for run in runs]
+    return DocumentResponse({"runs": documents, "truth": truth, "rankings": rankings, "problems": problems})
 
 
 @router.get("/{id}/examples", response_model=Examples)

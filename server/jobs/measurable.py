@@ -44,7 +44,7 @@ class Measurable:
             "inputs": len(data),
             "gives": given_in_words(data),
             "shipped": source.folder is None,
-            "reason": None if facts is None else reason_against_dataset(facts.kind, data),
+            "reason": None if facts is None else reason_against_dataset(facts.kind, data, facts.details.get("task")),
         }
 
     def choices(self, model: str, dataset: str, visitor: Visitor) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Measurable:
         if source is None:
             raise self._unknown(name)
         try:
-            reason = reason_against_dataset(facts.kind, self.catalogue.opened(source))
+            reason = reason_against_dataset(facts.kind, self.catalogue.opened(source), facts.details.get("task"))
         except ExplainerError as problem:
             raise Problem(422, "broken-data", str(problem), send="Choose another data set.") from None
         if reason is not None:

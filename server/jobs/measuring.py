@@ -20,14 +20,16 @@ _UNSET = {"resize": "as the model was trained", "how": "as suits the model", "lo
 _MANY = 2  # methods: a metric that compares several is offered
 
 
-def reason_against_dataset(kind: str, data: Dataset) -> str | None:
-    """Why a model of this ``kind`` cannot be measured on a data set; None where it can."""
+def reason_against_dataset(kind: str, data: Dataset, task: str | None = None) -> str | None:
+    """Why a model of this ``kind``, and of this ``task`` where it has one, cannot be measured on a data set; None where it can."""
+    from explainers.evaluation.plan import reason_against_task
+
     reads = "image" if kind == "clip" else kind
     if data.kind != reads:
         return f"it holds {data.kind}s, and the model reads {reads}s"
     if kind == "clip" and not data.classes:
         return "it names no classes, which the model needs to compare pictures with"
-    return None
+    return reason_against_task(task, data)
 
 
 def given_in_words(data: Dataset) -> list[str]:

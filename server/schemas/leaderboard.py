@@ -67,6 +67,29 @@ class RunMethod(Schema):
     control: bool
 
 
+class TruthAgreement(Schema):
+    """Kendall's tau between the order in which a metric puts methods and their order by truth, and its interval."""
+
+    tau: float
+    low: float
+    high: float
+    methods: int = Field(description="How many methods have a value.")
+    of: int = Field(description="How many were measured.")
+
+
+class TruthOfKind(TruthAgreement):
+    """The mean over worlds of known truth; methods are those of the world in which the smallest share of them has a value."""
+
+    worlds: int
+
+
+class TruthInWorld(TruthAgreement):
+    """The agreement in one world."""
+
+    first: str = Field(description="The method that the metric puts first.")
+    first_place: int = Field(description="Its place by truth.")
+
+
 class RunMetric(Schema):
     """A metric of a run."""
 
@@ -82,6 +105,7 @@ class RunMetric(Schema):
     takes: dict[str, str] = absent()
     kinds: list[str] = absent()
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
+    truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
 
 
 class Interval(Schema):
@@ -205,10 +229,62 @@ class Ranking(Schema):
     worse: list[RankedMethod] = Field(description="What is worse than one.")
 
 
+class WorldTruth(Schema):
+    """The metric that is the truth of a world."""
+
+    name: str
+    title: str
+    unit: str
+
+
+class WorldMethod(Schema):
+    """A method of a world, and how well its maps name the tokens that answers come from."""
+
+    spec: str
+    title: str
+    value: float
+    low: float
+    high: float
+    further: dict[str, float | None] = Field(description="By other metrics that are told the truth.")
+
+
+class TruthWorld(Schema):
+    """A run in which it is known what answers come from."""
+
+    name: str
+    kind: str
+    model: str
+    dataset: str
+    inputs: int
+    truth: WorldTruth
+    methods: list[WorldMethod] = Field(description="In the order of the truth, the best first.")
+
+
+class MetricOnTruth(Schema):
+    """A metric against the truth."""
+
+    name: str
+    title: str
+    family: str
+    reads_marks: bool = Field(description="Whether it is told the truth itself, as an outline or as marked words.")
+    kinds: dict[str, TruthOfKind | None] = Field(description="By the kind of input.")
+    worlds: dict[str, TruthInWorld | None]
+
+
+class MetricTruth(Schema):
+    """Which metrics put methods in the order of the truth."""
+
+    interval: Interval
+    worlds: list[TruthWorld]
+    metrics: list[MetricOnTruth]
+    sentences: list[str] = Field(description="What the figures say.")
+
+
 class Leaderboard(Schema):
     """Every run."""
 
     runs: list[RunReport]
+    truth: MetricTruth | None = Field(description="Null where no comparison ships.")
     rankings: dict[str, Ranking] = Field(description="By the kind of input.")
     problems: list[str] = Field(description="Which of the folders cannot be read.")
 

@@ -687,6 +687,8 @@ export interface LabelRegions {
 /** Every run. */
 export interface Leaderboard {
   runs: RunReport[];
+  /** Null where no comparison ships. */
+  truth: MetricTruth | null;
   /** By the kind of input. */
   rankings: { [name: string]: Ranking };
   /** Which of the folders cannot be read. */
@@ -918,6 +920,27 @@ export interface Methods {
   standing: Standing | null;
   /** The parts of the specs that were asked about. */
   specs?: SpecParts[];
+}
+
+/** A metric against the truth. */
+export interface MetricOnTruth {
+  name: string;
+  title: string;
+  family: string;
+  /** Whether it is told the truth itself, as an outline or as marked words. */
+  reads_marks: boolean;
+  /** By the kind of input. */
+  kinds: { [name: string]: TruthOfKind | null };
+  worlds: { [name: string]: TruthInWorld | null };
+}
+
+/** Which metrics put methods in the order of the truth. */
+export interface MetricTruth {
+  interval: Interval;
+  worlds: TruthWorld[];
+  metrics: MetricOnTruth[];
+  /** What the figures say. */
+  sentences: string[];
 }
 
 /** The map of a method under a rule that was put together. */
@@ -1793,6 +1816,8 @@ export interface RunMetric {
   kinds?: string[];
   /** Why it cannot tell methods apart, where it cannot. */
   cannot_tell: string | null;
+  /** Its agreement with the truth on this kind of input; null where they were not compared. */
+  truth: TruthOfKind | null;
 }
 
 /** A value of an option of a run. */
@@ -2397,6 +2422,45 @@ export interface TrustedMethod {
   title: string;
 }
 
+/** The agreement in one world. */
+export interface TruthInWorld {
+  tau: number;
+  low: number;
+  high: number;
+  /** How many methods have a value. */
+  methods: number;
+  /** How many were measured. */
+  of: number;
+  /** The method that the metric puts first. */
+  first: string;
+  /** Its place by truth. */
+  first_place: number;
+}
+
+/** The mean over worlds of known truth; methods are those of the world in which the smallest share of them has a value. */
+export interface TruthOfKind {
+  tau: number;
+  low: number;
+  high: number;
+  /** How many methods have a value. */
+  methods: number;
+  /** How many were measured. */
+  of: number;
+  worlds: number;
+}
+
+/** A run in which it is known what answers come from. */
+export interface TruthWorld {
+  name: string;
+  kind: string;
+  model: string;
+  dataset: string;
+  inputs: number;
+  truth: WorldTruth;
+  /** In the order of the truth, the best first. */
+  methods: WorldMethod[];
+}
+
 /** An upload that takes files. */
 export interface UploadId {
   id: string;
@@ -2491,4 +2555,22 @@ export interface WordProbe {
   /** null for one group alone. */
   difference: ProbeDifference | null;
   notes: string[];
+}
+
+/** A method of a world, and how well its maps name the tokens that answers come from. */
+export interface WorldMethod {
+  spec: string;
+  title: string;
+  value: number;
+  low: number;
+  high: number;
+  /** By other metrics that are told the truth. */
+  further: { [name: string]: number | null };
+}
+
+/** The metric that is the truth of a world. */
+export interface WorldTruth {
+  name: string;
+  title: string;
+  unit: string;
 }

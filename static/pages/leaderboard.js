@@ -142,7 +142,7 @@ const EMPTY =
  */
 async function load(wanted) {
   /** @type {[Leaderboard, {models: Model[]}]} */
-  const [{ runs, rankings, problems }, { models }] = await Promise.all([
+  const [{ runs, truth, rankings, problems }, { models }] = await Promise.all([
     getJSON("/api/leaderboard"),
     getJSON("/api/models"),
   ]);
@@ -151,6 +151,7 @@ async function load(wanted) {
   if (problems.length) showProblem(byId("wrong"), { title: "Some runs cannot be read", detail: problems.join(" ") });
   const chosen = runs.find((run) => run.id === wanted) ?? runs[0];
   byId("figures").hidden = !chosen;
+  if (truth) (await import("./truth.js")).showTruth(truth);
   if (!chosen) return void say("status", EMPTY);
   /** @param {RunReport} run */
   const optionOf = (run) => {

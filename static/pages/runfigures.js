@@ -5,7 +5,7 @@ import { svg } from "../core/svg.js";
 import { csvButton, runRows } from "../export/csv.js";
 import { remember, remembered } from "./runaddress.js";
 import { showExamples } from "./runexamples.js";
-import { ARROWS, shown, unitOf } from "./runvalues.js";
+import { ARROWS, shown, truthInWords, unitOf } from "./runvalues.js";
 
 /** @import { RunFigure, RunMetric, RunReport } from "../core/schemas.js" */
 
@@ -120,6 +120,18 @@ function cell(run, metric, spec, ends) {
   );
 }
 
+/**
+ * What a column can be believed: the agreement of its metric with the truth, where that is known.
+ * @param {RunMetric} metric
+ */
+function truthMark({ truth }) {
+  const title = truth
+    ? `Kendall's tau between the order of methods by this metric and their order by truth, ${truthInWords(truth)}, in worlds where the truth is known`
+    : "Not compared with the truth: it is the truth itself, neither of its ends is better, or truth is known of no such inputs";
+  const ends = truth ? el("span", {}, `${truth.low.toFixed(2)} to ${truth.high.toFixed(2)}`) : null;
+  return el("a", { class: "truth", href: "#truth", title }, truth ? `truth ${truth.tau.toFixed(2)} ` : "truth –", ends);
+}
+
 /** @param {RunReport} run */
 function table(run) {
   const column = remembered("sort") ?? run.metrics[0].name;
@@ -154,6 +166,7 @@ function table(run) {
         { type: "button", class: "sort", data: { sort: name }, title: note, on: { click: () => sort(name) } },
         title,
       ),
+      metric ? truthMark(metric) : null,
     );
   };
   const heads = [

@@ -2,7 +2,7 @@
 
 import { number } from "../core/dom.js";
 
-/** @import { RunMetric } from "../core/schemas.js" */
+/** @import { RunMetric, TruthInWorld, TruthOfKind } from "../core/schemas.js" */
 
 /** Beside the name of a metric: which end is better. */
 export const ARROWS = { higher: "↑", lower: "↓" };
@@ -21,3 +21,11 @@ export const shown = (value, unit) => (value === null ? "–" : unit === "share"
  * @returns {string}
  */
 export const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
+
+/**
+ * An agreement with the truth, its interval, and of how many methods it is where others have no value.
+ * @param {TruthOfKind | TruthInWorld} agreement
+ * @returns {string}
+ */
+export const truthInWords = ({ tau, low, high, methods, of }) =>
+  `${tau.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)}${methods < of ? `; ${methods} of ${of} methods` : ""})`;

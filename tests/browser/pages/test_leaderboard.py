@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,22 @@ def test_columns_sort_best_first_and_back(desk: Visit) -> None:
     page.reload()
     page.locator("#figures tbody tr").first.wait_for()
     assert order(page) == ["fullgrad:libra", "random", "rollout"]
+
+
+def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Visit) -> None:
+    page = desk.open(FIRST, maps=False)
+    page.locator("#figures tbody tr").first.wait_for()
+    document = page.request.get(f"{desk.address}/api/leaderboard").json()
+    truth = {metric["name"]: metric["kinds"]["image"] for metric in document["truth"]["metrics"]}
+    marks = page.locator("#figures thead a.truth")
+    of_mif, of_ap = (f"truth {truth[name]['tau']:.2f} {truth[name]['low']:.2f} to {truth[name]['high']:.2f}" for name in ("mif", "ap"))
+    expect(marks).to_have_text([of_mif, re.compile("^truth "), of_ap])
+    marks.first.click()
+    section = page.get_by_role("region", name="Which metric can be believed?")
+    expect(section).to_be_in_viewport()
+    expect(section.get_by_role("listitem")).to_have_text(document["truth"]["sentences"])
+    mif = section.locator("tr[data-metric=mif]")
+    expect(mif).to_contain_text(f"{truth['mif']['tau']:.2f} ({truth['mif']['low']:.2f} to {truth['mif']['high']:.2f})")
 
 
 def test_what_cannot_be_told_from_the_best_is_marked(desk: Visit) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,55 +11,9 @@ from scipy.stats import kendalltau
 
 from explainers import ExplainerError
 from explainers.evaluation.metrics_on_truth import World, agreement_with_truth, kendall, read_world, write_truth
-from explainers.evaluation.rows import RUN, RowFile, read_rows, schema_of
+from explainers.evaluation.rows import read_rows
 from explainers.evaluation.truth_in_words import conclusions, metrics_without_marks
-from explainers.metrics import METRICS
-from tests.support.made_up_run import report
-
-METHODS = ("best", "good", "fair", "poor", "random")
-NAMES = ("patch_ap", "energy", "srg", "mif_log_odds", "lif", "completeness", "agreement")
-INPUTS = 30
-
-
-def values_of(name: str, place: int, draw: np.random.Generator) -> float | None:
-    """Of the method at this place by truth: SRG has its order, log-odds (lower is better) the reverse, LIF none."""
-    noise = float(draw.normal(0, 0.02))
-    made: dict[str, float | None] = {
-        "patch_ap": 0.9 - 0.2 * place + noise,
-        "energy": 0.8 - 0.1 * place,
-        "srg": 0.5 - 0.1 * place + noise,
-        "mif_log_odds": -float(place),
-        "lif": float(draw.random()),
-        "completeness": 0.1 * place if place < 2 else None,
-        "agreement": 0.3,
-    }
-    return made[name]
-
-
-def write_world(folder: Path, methods: tuple[str, ...] = METHODS, names: tuple[str, ...] = NAMES, kind: str = "image") -> Path:
-    """A finished run."""
-    draw = np.random.default_rng(0)
-    folder.mkdir(parents=True)
-    figure = {"value": 0.5, "error": 0.1, "low": 0.4, "high": 0.6, "inputs": INPUTS, "tied": False}
-    of_methods = [{"spec": spec, "title": spec.title(), "by": "Doe", "year": 2026, "signed": True} for spec in methods]
-    about: dict[str, Any] = {
-        **report(),
-        "kind": kind,
-        "methods": of_methods,
-        "metrics": [METRICS[name].about() for name in names],
-        "results": {name: dict.fromkeys(methods, figure) for name in names},
-    }
-    (folder / "report.json").write_text(json.dumps(about), "utf-8")
-    (folder / RUN).write_text("{}", "utf-8")
-    file = RowFile(folder, schema_of([METRICS[name] for name in names], []), 1)
-    rows = [
-        {"index": index, "input": f"{index}", "target": "zebra", "method": spec, **{name: values_of(name, place, draw) for name in names}}
-        for index in range(INPUTS)
-        for place, spec in enumerate(methods)
-    ]
-    file.add(0, rows)
-    file.finish()
-    return folder
+from tests.support.made_up_world import INPUTS, METHODS, NAMES, write_world
 
 
 def test_tau_is_that_of_scipy_with_ties() -> None:
@@ -75,8 +28,11 @@ def test_a_metric_has_the_agreement_that_its_rows_were_made_with(tmp_path: Path)
     assert json.loads((tmp_path / "out" / "truth.json").read_text("utf-8")) == document
     metrics = {metric["name"]: metric for metric in document["metrics"]}
     assert set(metrics) == set(NAMES) - {"patch_ap", "agreement"}  # the truth itself, and what has no better end
-    assert metrics["srg"]["kinds"]["image"] == {"tau": 1.0, "low": 1.0, "high": 1.0, "worlds": 2}
-    assert metrics["srg"]["worlds"]["one"] == {"tau": 1.0, "low": 1.0, "high": 1.0, "methods": 5, "first": "best", "first_place": 1}
+    assert metrics["srg"]["kinds"]["image"] == {"tau": 1.0, "low": 1.0, "high": 1.0, "methods": 5, "of": 5, "worlds": 2}
+    assert metrics["srg"]["worlds"]["one"] == {
+        **{"tau": 1.0, "low": 1.0, "high": 1.0, "methods": 5, "of": 5},
+        **{"first": "best", "first_place": 1},
+    }
     assert metrics["srg"]["kinds"]["text"] is None
     assert metrics["mif_log_odds"]["worlds"]["two"]["tau"] == -1
     assert metrics["mif_log_odds"]["worlds"]["two"]["first_place"] == 5
@@ -99,9 +55,10 @@ def test_the_sentences_say_what_the_figures_say(tmp_path: Path) -> None:
     said = " ".join(conclusions(document))
     assert "by truth Best is first (Patch AP 0.9" in said
     assert "a map of random numbers is 5th of 5" in said
-    assert "of 3 metrics that are not told the truth, these put methods most nearly in its order: Symmetric relevance gain 1.00" in said
-    assert "No interval above chance on pictures: LIF accuracy." in said
+    assert "of 3 metrics that are not told the truth and have a value for half of the methods or more, these put methods most " in said
+    assert "Cannot be told from chance on pictures: LIF accuracy." in said
     assert "Against the truth on pictures: MIF log-odds." in said
+    assert "Above chance in each of the 2 worlds, with the least agreement in any of them: Symmetric relevance gain 1.00." in said
     document["metrics"][1]["worlds"]["one"].update(tau=0.5, low=0.4, high=0.6)
     document["metrics"] = document["metrics"][:2]
     assert document["metrics"][1]["name"] == "srg"

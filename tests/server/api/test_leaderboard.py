@@ -36,6 +36,18 @@ def test_runs_are_those_of_the_named_folders(sites: Sites, tmp_path: Path) -> No
     assert [str(tmp_path / "nothing") in problem for problem in document["problems"]] == [True]
 
 
+def test_each_metric_says_how_it_agrees_with_the_truth(sites: Sites, tmp_path: Path) -> None:
+    write_run(tmp_path / "pictures")
+    with sites(runs=(str(tmp_path),)) as site:
+        document = site.get("/api/leaderboard")
+    kinds = {metric["name"]: metric["kinds"] for metric in document["truth"]["metrics"]}
+    for run in document["runs"]:
+        for metric in run["metrics"]:
+            assert metric["truth"] == kinds.get(metric["name"], {}).get(run["kind"])
+    (mine,) = own(document)
+    assert {metric["name"]: metric["truth"] for metric in mine["metrics"]}["mif"]["worlds"] == 3
+
+
 def test_a_figure_has_examples(sites: Sites, refused: Check, tmp_path: Path) -> None:
     write_run(tmp_path / "pictures")
     write_run(tmp_path / "texts", of=texts())
