@@ -42,7 +42,7 @@ def _of_world(world: dict[str, Any]) -> str:
 
 def _of_kind(metrics: Sequence[dict[str, Any]], kind: str, worlds: Sequence[str]) -> list[str]:
     """Which metrics follow the truth best, which cannot be told from chance, which go against it, and which do both."""
-    of_most = [metric for metric in metrics if 2 * metric["kinds"][kind]["methods"] >= metric["kinds"][kind]["of"]]
+    of_most = [metric for metric in metrics if _is_of_most(metric["kinds"][kind])]
     nearest = [f"{metric['title']} {agreement_in_words(metric['kinds'][kind])}" for metric in of_most[:MOST_NAMED]]
     on = f"On {KINDS[kind]} ({len(worlds)} {'world' if len(worlds) == 1 else 'worlds'})"
     sentences = [
@@ -66,13 +66,23 @@ def _in_all_worlds(document: dict[str, Any]) -> list[str]:
     everywhere = [
         metric
         for metric in document["metrics"]
-        if not metric["reads_marks"] and all((figure := metric["worlds"][name]) is not None and figure["low"] > 0 for name in worlds)
+        if not metric["reads_marks"] and all(_is_above_chance(metric["worlds"][name]) for name in worlds)
     ]
     if len(worlds) == 1 or not everywhere:
         return []
     everywhere.sort(key=lambda metric: -min(float(metric["worlds"][name]["tau"]) for name in worlds))
     named = [f"{metric['title']} {min(float(metric['worlds'][name]['tau']) for name in worlds):.2f}" for metric in everywhere]
     return [f"Above chance in each of the {len(worlds)} worlds, with the least agreement in any of them: {_listed(named)}."]
+
+
+def _is_of_most(figure: dict[str, Any]) -> bool:
+    """Whether an agreement is of half of the methods or more: of fewer it says little."""
+    return bool(2 * figure["methods"] >= figure["of"])
+
+
+def _is_above_chance(figure: dict[str, Any] | None) -> bool:
+    """Whether an agreement in a world is one of most methods, with its interval above zero."""
+    return figure is not None and _is_of_most(figure) and figure["low"] > 0
 
 
 def _splits(metric: dict[str, Any], worlds: Sequence[str]) -> bool:
