@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -340,7 +341,7 @@ def table(result: Explanation) -> str:
     parts += [f"{target.label}: {target.abstention.says} ({target.abstention.detail})" for target in result.targets if target.abstention]
     for label in dict.fromkeys(target.label for target in result.targets):
         maps = {attribution.method: attribution for attribution in result.maps if attribution.target == label}
-        parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values())))]
+        parts += [f"\nwhy {label}?", text_table(*map_rows(list(maps.values()), getattr(result.input, "frames", None)))]
         if sentence := agreement_sentence(result, label):
             parts.append(sentence)
     if result.notes:
@@ -348,12 +349,12 @@ def table(result: Explanation) -> str:
     return "\n".join(parts)
 
 
-def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def map_rows(maps: Sequence[Attribution], frames: int | None = None) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Headings, and one row a map: its range, how far its sum misses the logit, how much two seeds would correlate where it was drawn at
-    random, its time, where its evidence lies.
+    random, its time, where its evidence lies; of a clip in which of its ``frames``.
     """
     headings = ("method", "from", "to", "unexplained", "two seeds", "seconds", "where", "")
-    where: Callable[[Attribution], str] = strongest_patch if maps[0].patches is not None else strongest_words
+    where: Callable[[Attribution], str] = partial(strongest_patch, frames=frames) if maps[0].patches is not None else strongest_words
     rows = [
         (
             attribution.method,
@@ -370,11 +371,13 @@ def map_rows(maps: Sequence[Attribution]) -> tuple[Sequence[str], Sequence[Seque
     return headings, rows
 
 
-def strongest_patch(attribution: Attribution) -> str:
-    """Where the largest score lies, counted from 1 at the top left."""
+def strongest_patch(attribution: Attribution, frames: int | None = None) -> str:
+    """Where the largest score lies, counted from 1 at the top left; of a clip, whose frames lie below each other, in its frame."""
     assert attribution.patches is not None
-    row, column = divmod(int(attribution.scores[attribution.content].argmax()), attribution.patches[1])
-    return f"row {row + 1}, column {column + 1}"
+    rows, columns = attribution.patches
+    row, column = divmod(int(attribution.scores[attribution.content].argmax()), columns)
+    frame, row = divmod(row, rows // (frames or 1))
+    return f"{'' if frames is None else f'frame {frame + 1}, '}row {row + 1}, column {column + 1}"
 
 
 def strongest_words(attribution: Attribution) -> str:

@@ -18,6 +18,7 @@ from transformers import (
     BeitForSemanticSegmentation,
     BertConfig,
     BertForMaskedLM,
+    BertForQuestionAnswering,
     BertForTokenClassification,
     CLIPVisionConfig,
     Dinov2Config,
@@ -62,6 +63,15 @@ def masked() -> explainers.Model:
     tokenizer = wordpiece(30)
     config = BertConfig(vocab_size=len(tokenizer), intermediate_size=64, max_position_embeddings=32, **SIZE)
     return explainers.wrap(BertForMaskedLM(config).eval(), name="masked", tokenizer=tokenizer, device="cpu")
+
+
+@cache
+def question_answerer() -> explainers.Model:
+    """Finds the answer to a question in a text."""
+    torch.manual_seed(0)
+    tokenizer = wordpiece(40)
+    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=64, max_position_embeddings=40, **SIZE)
+    return explainers.wrap(BertForQuestionAnswering(config).eval(), name="questions", tokenizer=tokenizer, device="cpu")
 
 
 @cache
