@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import built
+from explainers.models.libraries.recognition import VIDEO_PIXELS, taken_by
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
@@ -304,13 +306,28 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     if missing := [key for key in sorted(report["missing_keys"]) if not key.startswith("pooler.")]:
         raise ExplainerError(f"the weights in {folder} lack {', '.join(missing[:3])}: not a finished model")
     dual = hasattr(module, "get_image_features")
-    reads_images = dual or module.main_input_name == "pixel_values"
+    takes = taken_by(module)
+    shown = {"pixel_values", VIDEO_PIXELS} & takes
+    reads_images = dual or module.main_input_name == "pixel_values" or bool(shown and "input_ids" not in takes)
     beside: dict[str, Any] = {}
     if reads_images and "preprocess" not in how:
-        beside["preprocess"] = _saved(transformers.AutoImageProcessor, folder, _FILES["AutoImageProcessor"], backend="pil")
+        beside["preprocess"] = _frame_processor(folder) or _saved(
+            transformers.AutoImageProcessor, folder, _FILES["AutoImageProcessor"], backend="pil"
+        )
     if (dual or not reads_images) and "tokenizer" not in how:
         beside["tokenizer"] = _saved(transformers.AutoTokenizer, folder, _FILES["AutoTokenizer"])
     return wrap(module.eval(), name=name, **beside, **how)
+
+
+def _frame_processor(folder: Path) -> Any:
+    """The settings by which the frames of clips are prepared, where a folder has those of a video processor alone; the processor itself
+    asks for torchvision.
+    """
+    path = folder / "video_preprocessor_config.json"
+    if not path.is_file() or (folder / "preprocessor_config.json").is_file():
+        return None
+    settings = {"rescale_factor": 1 / 255, **json.loads(path.read_text("utf-8"))}
+    return type(settings.get("video_processor_type", "VideoProcessor"), (SimpleNamespace,), {})(**settings)
 
 
 def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: Any) -> Any:

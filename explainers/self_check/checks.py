@@ -37,6 +37,9 @@ _SAME_PIXELS = 1e-6
 _PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
 #: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
 _LOST = 0.05
+_NOTHING = 1e-6  # of a number: less than float32 keeps of it through a model
+#: How the classes of transformers are called whose pipelines give one row of probabilities.
+_CLASSIFIES = ("ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher")
 #: Of methods that run the model often, a few runs show whether they run.
 FEW_RUNS = {
     "integrated_gradients": "steps=2",
@@ -277,6 +280,8 @@ def _pipeline(session: Session, source: Image.Image | str) -> Outcome:
         return "not asked", f"no {argument} of transformers goes with the model"
     function = {"softmax": "softmax", "sigmoid": "sigmoid", "regression": "none"}[model.output]
     task: Any = "text-classification" if model.kind == "text" else "image-classification"
+    if not type(model.module).__name__.endswith(_CLASSIFIES):
+        return "not asked", f"transformers' pipeline takes no {type(model.module).__name__}"
     config: Any = model.module.config
     count = int(config.num_labels)
     if model.output == "sigmoid" and count == 1:
@@ -302,7 +307,16 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
     if ours.shape != plain.gradient.shape:
         return "not asked", "the tokens lie in another way in the module"
     where = "gradients at the pixels" if at_pixels else "gradients at the tokens"
+    if at_pixels and (reach := _reach(session, plain.gradient)) <= _NOTHING:
+        same = _reach(session, ours) <= _NOTHING
+        return ("passed" if same else "failed"), f"zero but for rounding: {reach:.1g} of the number changes with the pixels"
     return _compared(ours, plain.gradient, 10 * _tolerance(session.model), where)
+
+
+def _reach(session: Session, gradient: Tensor) -> float:
+    """How much of the explained number a gradient at the pixels accounts for at most, pixel by pixel."""
+    number = float(session.recording.logits.detach().abs().max())
+    return float((gradient * session.tensors["pixel_values"]).abs().max()) / max(number, 1e-12)
 
 
 def _completeness(session: Session) -> Outcome:

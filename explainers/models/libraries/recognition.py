@@ -38,6 +38,10 @@ RawForward = Callable[[Mapping[str, Tensor]], Any]
 TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
 
 
+#: What a module calls the pixels of clips, where it does not call them as those of pictures.
+VIDEO_PIXELS = "pixel_values_videos"
+
+
 def library_of(module: nn.Module) -> Library:
     """Which library the module's class comes from; "torch" for a user's own."""
     transformers = sys.modules.get("transformers")
@@ -57,7 +61,8 @@ def kind_of(module: nn.Module, library: Library) -> ModelKind:
     if picture_token_of(module, library) is not None:
         return "text"
     takes = inspect.signature(module.forward).parameters
-    kinds: list[ModelKind] = [kind for kind, name in (("image", "pixel_values"), ("text", "input_ids")) if name in takes]  # type: ignore[misc]
+    named: list[tuple[ModelKind, str]] = [("image", "pixel_values"), ("image", VIDEO_PIXELS), ("text", "input_ids")]
+    kinds = list({kind for kind, name in named if name in takes})
     if len(kinds) != 1:
         raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text", "clip" or "molecule"')
     return kinds[0]
@@ -107,9 +112,10 @@ def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
     """From a dict of tensors to what the module itself gives: a tensor, a tuple, a dict."""
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
+    known = {*takes, "pixel_values"} if VIDEO_PIXELS in takes else set(takes)
 
     def run(tensors: Mapping[str, Tensor]) -> Any:
-        unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in takes and key not in _LEFT_OUT)]
+        unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in known and key not in _LEFT_OUT)]
         mask = tensors.get("attention_mask")
         if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
             raise ExplainerError(
@@ -121,7 +127,7 @@ def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
         if library == "open_clip":
             return openclip.logits(module, tensors)
         if by_name:
-            return module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in takes}))
+            return module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in known}))
         return module(tensors["pixel_values"])
 
     return run
@@ -149,7 +155,8 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
     """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
     pixels = tensors.get("pixel_values")
     if pixels is not None and (clip := clip_shape(module)) is not None:
-        return {**tensors, "pixel_values": clip.clips_of(pixels)}
+        others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
+        return {**others, VIDEO_PIXELS if VIDEO_PIXELS in takes else "pixel_values": clip.clips_of(pixels)}
     if pixels is None or "spatial_shapes" not in takes:
         return tensors
     side = vision_config(module).patch_size
@@ -162,15 +169,16 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
 
 
 def clip_shape(module: nn.Module) -> ClipShape | None:
-    """What a model of clips takes (VideoMAE, ViViT), by its configuration; None for another one. Raises ExplainerError for one whose tokens
-    are of one frame each (TimeSformer): its blocks turn them between time and space.
+    """What a model of clips takes (VideoMAE, ViViT, V-JEPA 2), by its configuration; None for another one. Raises ExplainerError for one
+    whose tokens are of one frame each (TimeSformer): its blocks turn them between time and space.
     """
     config: Any = getattr(module, "config", None)
-    tubelet, frames = getattr(config, "tubelet_size", None), getattr(config, "num_frames", None)
+    tubelet = getattr(config, "tubelet_size", None)
+    frames = getattr(config, "num_frames", None) or getattr(config, "frames_per_clip", None)
     if tubelet is None and type(module).__name__.endswith("ForVideoClassification"):
         raise ExplainerError(
-            f"{type(module).__name__} has no tokens of a few frames each (tubelets), in the order of time: VideoMAE and ViViT can be "
-            "explained"
+            f"{type(module).__name__} has no tokens of a few frames each (tubelets), in the order of time: VideoMAE, ViViT and "
+            "V-JEPA 2 can be explained"
         )
     if tubelet is None or not isinstance(frames, int):
         return None

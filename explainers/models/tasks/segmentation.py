@@ -37,7 +37,13 @@ class ImageSegmentation(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' models for semantic segmentation."""
+        """Of transformers' models for semantic segmentation. Raises ExplainerError for those that give masks, each with a class."""
+        if library == "transformers" and tensor_of(output, "masks_queries_logits") is not None:
+            raise ExplainerError(
+                f"{type(module).__name__} gives masks, each with a class of its own, of which a picture is made behind the model: no "
+                "number of one class for a part of the picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic "
+                "segmentation can be explained"
+            )
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:

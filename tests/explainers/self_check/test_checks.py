@@ -138,3 +138,15 @@ def test_the_report_is_text_json_and_html() -> None:
         assert line in text
     assert report.to_json()["checks"][0]["name"] == "logits"
     assert report._repr_html_().startswith("<pre>")
+
+
+def test_a_number_that_pixels_hardly_change_has_no_gradient_to_compare() -> None:
+    from transformers import Dinov2WithRegistersConfig, Dinov2WithRegistersModel
+
+    torch.manual_seed(0)  # a norm of ones and zeros gives every patch the same length, so that its projection on itself stays
+    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 56, "patch_size": 14}
+    module = Dinov2WithRegistersModel(Dinov2WithRegistersConfig(**size, num_register_tokens=4)).eval()
+    model = explainers.open(module, preprocess=Preprocessing(resize=(56, 56), fit="squash"))
+    assert model.report is not None
+    assert not model.report.failures
+    assert any("zero but for rounding" in check.detail for check in model.report.checks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,26 @@ from transformers import (
     VideoMAEForVideoClassification,
     VivitConfig,
     VivitForVideoClassification,
+    VJEPA2Config,
+    VJEPA2ForVideoClassification,
 )
 
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "num_frames": 4, "num_labels": 3}
 
 
-@pytest.fixture(scope="module", params=["VideoMAE", "ViViT"])
+@pytest.fixture(scope="module", params=["VideoMAE", "ViViT", "V-JEPA 2"])
 def model(request: pytest.FixtureRequest) -> Model:
     torch.manual_seed(0)
     if request.param == "VideoMAE":
         module: Any = VideoMAEForVideoClassification(VideoMAEConfig(**SIZE, image_size=64, patch_size=16, tubelet_size=2))
+    elif request.param == "V-JEPA 2":
+        module = VJEPA2ForVideoClassification(
+            VJEPA2Config(
+                hidden_size=32, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=2, num_labels=3, crop_size=64, patch_size=16,
+                frames_per_clip=4, tubelet_size=2, pred_hidden_size=16, pred_num_attention_heads=2, pred_num_hidden_layers=1,
+                num_pooler_layers=1,
+            )
+        )  # fmt: skip
     else:
         module = VivitForVideoClassification(VivitConfig(**SIZE, image_size=64, tubelet_size=[2, 16, 16]))
     return explainers.wrap(module.eval(), preprocess=explainers.Preprocessing(resize=(64, 64), fit="squash"))
@@ -127,5 +138,18 @@ def test_a_folder_without_frames(model: Model, tmp_path: Path) -> None:
 
 
 def test_a_model_whose_tokens_are_of_one_frame_is_refused() -> None:
-    with pytest.raises(ExplainerError, match="VideoMAE and ViViT can be explained"):
+    with pytest.raises(ExplainerError, match="VideoMAE, ViViT and V-JEPA 2 can be explained"):
         explainers.wrap(TimesformerForVideoClassification(TimesformerConfig(**SIZE, image_size=64)))
+
+
+def test_the_settings_of_a_video_processor_are_read_without_it(model: Model, tmp_path: Path) -> None:
+    module: Any = model.module
+    module.save_pretrained(tmp_path)
+    settings = {"do_resize": True, "size": {"shortest_edge": 73}, "do_center_crop": True, "crop_size": {"height": 64, "width": 64}}
+    settings |= {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 2}
+    (tmp_path / "video_preprocessor_config.json").write_text(json.dumps({**settings, "video_processor_type": "VJEPA2VideoProcessor"}))
+    recipe = explainers.Preprocessing(
+        resize=(73, 73), fit="cover", crop=(64, 64), mean=(0.5,) * 3, std=(0.25,) * 3, resample=Image.Resampling.BILINEAR
+    )
+    expected = explainers.wrap(module, preprocess=recipe).tensors(frames())["pixel_values"]
+    torch.testing.assert_close(explainers.load(str(tmp_path)).tensors(frames())["pixel_values"], expected)

@@ -17,11 +17,15 @@ from tests.explainers.support.explained import picture
 from transformers import (
     BeitConfig,
     BeitForSemanticSegmentation,
+    DetrConfig,
     Dinov2Config,
     DPTConfig,
     DPTForSemanticSegmentation,
+    MaskFormerConfig,
+    MaskFormerForInstanceSegmentation,
     SegformerConfig,
     SegformerForSemanticSegmentation,
+    SwinConfig,
     UperNetConfig,
     UperNetForSemanticSegmentation,
 )
@@ -143,3 +147,15 @@ def test_a_class_that_is_not_seen_is_said() -> None:
     classifier.bias.data[3] = -100
     with pytest.raises(ExplainerError, match=r"no part of this picture to that class; it sees .* Send region"):
         explainers.explain(model, picture(), methods="random", at="class:sky")
+
+
+def test_masks_with_classes_of_their_own_are_refused_with_their_reason() -> None:
+    backbone = SwinConfig(
+        image_size=64, embed_dim=16, depths=[1] * 4, num_heads=[1, 1, 2, 2], window_size=4, out_features=[f"stage{i}" for i in range(1, 5)]
+    )
+    decoder = DetrConfig(d_model=32, decoder_layers=1, decoder_ffn_dim=32, decoder_attention_heads=2, num_queries=3)
+    module = MaskFormerForInstanceSegmentation(
+        MaskFormerConfig(backbone_config=backbone, decoder_config=decoder, fpn_feature_size=32, mask_feature_size=32)
+    )
+    with pytest.raises(ExplainerError, match="gives masks, each with a class of its own"):
+        explainers.wrap(module.eval(), preprocess=explainers.Preprocessing(resize=(64, 64), fit="squash"))
