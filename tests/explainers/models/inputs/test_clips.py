@@ -149,7 +149,7 @@ def test_the_settings_of_a_video_processor_are_read_without_it(model: Model, tmp
     settings |= {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.25] * 3, "resample": 2}
     (tmp_path / "video_preprocessor_config.json").write_text(json.dumps({**settings, "video_processor_type": "VJEPA2VideoProcessor"}))
     recipe = explainers.Preprocessing(
-        resize=(73, 73), fit="cover", crop=(64, 64), mean=(0.5,) * 3, std=(0.25,) * 3, resample=Image.Resampling.BILINEAR
+        resize=(73, 73), fit="cover", crop=(64, 64), mean=(0.5,) * 3, std=(0.25,) * 3, resample=Image.Resampling.BILINEAR, round="down"
     )
     expected = explainers.wrap(module, preprocess=recipe).tensors(frames())["pixel_values"]
     torch.testing.assert_close(explainers.load(str(tmp_path)).tensors(frames())["pixel_values"], expected)
