@@ -13,11 +13,13 @@ from explainers.methods.registry import METHODS, is_control
 from explainers.methods.variants import Variant
 from server.run_reports import CONTROL, RunReport, read_run_reports
 
-#: What methods are ranked by, the first of these metrics that a run has, and what it asks of a method, in plain words. Both hold what is
-#: right against what a random map gets.
-RANKED_BY = {
+#: What methods are ranked by, the first of these metrics that a run has. Both hold what is right against what a random map gets.
+RANKED_BY = ("srg", "own_object")
+#: What each metric that methods are ranked by asks of one, in plain words.
+ASKS = {
     "srg": "hiding what its map marks most changes the answer more than hiding what it marks least",
     "own_object": "of two things in a picture, it lights the one that the prompt names",
+    "ap": "the strongest places of its map lie on the thing",
 }
 #: What decides among methods that cannot be told from the best by a metric, where the run has it: of two objects the right one may be lit
 #: a little more by a map that is strongest elsewhere.
@@ -84,11 +86,8 @@ class MethodRanking:
             "model": report["plan"]["model"],
             "measured": f"{inputs} of {report['dataset']['title']}",
             "inputs": inputs,
-            "metric": {
-                **{name: self.metric[name] for name in ("name", "title", "unit", "direction")},
-                "asks": RANKED_BY[self.metric["name"]],
-            },
-            "second": self.second and {name: self.second[name] for name in ("name", "title", "unit", "direction")},
+            "metric": _said(self.metric),
+            "second": self.second and _said(self.second),
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
             "random_second": self._second_value(CONTROL),
             "ranks": {
@@ -98,6 +97,10 @@ class MethodRanking:
                 for spec, figures in self._figures.items()
             },
         }
+
+
+def _said(metric: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "asks": ASKS[metric["name"]]}
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from server.schemas.base import Schema, absent
-from server.schemas.methods import FirstMetric, Place, RankingMetric
+from server.schemas.methods import Place, RankingMetric
 
 
 class Source(Schema):
@@ -219,7 +219,7 @@ class Ranking(Schema):
     run: str
     model: str
     measured: str
-    metric: FirstMetric
+    metric: RankingMetric
     second: RankingMetric | None
     random: float | None
     of: int

@@ -145,17 +145,12 @@ class Preset(Schema):
 
 
 class RankingMetric(Schema):
-    """A metric that methods are ranked by."""
+    """A metric that methods are ranked by, and what it asks of one."""
 
     name: str
     title: str
     unit: str
     direction: str
-
-
-class FirstMetric(RankingMetric):
-    """The metric that methods are ranked by before all, and what it asks of one."""
-
     asks: str
 
 
@@ -178,7 +173,7 @@ class Standing(Schema):
     model: str
     measured: str = Field(description="On what, in words.")
     inputs: str = Field(description="On how many inputs, in words: the beginning of ``measured``.")
-    metric: FirstMetric
+    metric: RankingMetric
     second: RankingMetric | None = Field(description="What decides among those that are tied with the best.")
     random: float | None = Field(description="What random scores have.")
     random_second: float | None

@@ -518,15 +518,6 @@ export interface FaithfulInteractionRequest {
   seed?: number;
 }
 
-/** The metric that methods are ranked by before all, and what it asks of one. */
-export interface FirstMetric {
-  name: string;
-  title: string;
-  unit: string;
-  direction: string;
-  asks: string;
-}
-
 /** Of greys of more than 8 bits, the values that are shown as black to white. */
 export interface GreyWindow {
   level: number;
@@ -1552,7 +1543,7 @@ export interface Ranking {
   run: string;
   model: string;
   measured: string;
-  metric: FirstMetric;
+  metric: RankingMetric;
   second: RankingMetric | null;
   random: number | null;
   of: number;
@@ -1565,12 +1556,13 @@ export interface Ranking {
   worse: RankedMethod[];
 }
 
-/** A metric that methods are ranked by. */
+/** A metric that methods are ranked by, and what it asks of one. */
 export interface RankingMetric {
   name: string;
   title: string;
   unit: string;
   direction: string;
+  asks: string;
 }
 
 /** A model is loaded, work moves, and what is made can be stored. */
@@ -2087,7 +2079,7 @@ export interface Standing {
   measured: string;
   /** On how many inputs, in words: the beginning of ``measured``. */
   inputs: string;
-  metric: FirstMetric;
+  metric: RankingMetric;
   /** What decides among those that are tied with the best. */
   second: RankingMetric | null;
   /** What random scores have. */

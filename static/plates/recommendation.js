@@ -4,12 +4,12 @@ import { number } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 
 /**
- * @import { FirstMetric, RankingMetric } from "../core/schemas.js"
+ * @import { RankingMetric } from "../core/schemas.js"
  * @import { Standing, Variant } from "../core/types.js"
  */
 
 /**
- * @param {FirstMetric | RankingMetric} item
+ * @param {RankingMetric} item
  * @param {number | null} value
  */
 const figure = ({ unit }, value) =>
@@ -56,7 +56,7 @@ const among = ({ ties }) =>
 function reason(standing) {
   const { metric, second, ties } = standing;
   /**
-   * @param {FirstMetric | RankingMetric} of
+   * @param {RankingMetric} of
    * @param {number | number | null} value
    * @param {number | null} random
    */
@@ -82,7 +82,7 @@ export function lead(first) {
     title: `Look at ${best.title} first.`,
     says: `${asks}: ${measured} on ${inputs}, where a random map has ${figure(metric, random)}.${
       second && ties > 1 && rank === 1
-        ? ` Of the ${ties} methods that do as well, it is first by “${second.title}”.`
+        ? ` Of the ${ties} methods that do as well, it is first by whether ${second.asks} (“${second.title}”).`
         : ""
     }`,
   };

@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from explainers.methods.specs import split_spec
-from server.method_ranking import RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
+from server.method_ranking import ASKS, RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
 from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -46,7 +46,7 @@ def test_what_the_pages_get() -> None:
         "model": "m",
         "measured": "2 pictures of Made up",
         "inputs": "2 pictures",
-        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": RANKED_BY["srg"]},
+        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": ASKS["srg"]},
         "second": None,
         "random": 0.2,
         "random_second": None,
