@@ -1,6 +1,6 @@
 """The command line: ``vitrine serve``, ``backup``, ``restore``, ``recover``, ``open``, ``explain``, ``deletion-test``, ``probe``,
-``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``models``, ``methods``, ``train``,
-``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``evaluate-embedded``, ``summarise``.
+``regions``, ``interaction``, ``alike``, ``heads``, ``head-words``, ``registers``, ``answer-table``, ``token-maps``,
+``models``, ``methods``, ``train``, ``evaluate``, ``reproduce``, ``tables``, ``metrics-on-truth``, ``evaluate-embedded``, ``summarise``.
 
 Each subcommand is a module of ``server.commands`` with ``add(commands)`` and ``run(args)``. None of them imports torch
 before it runs, so ``vitrine --help`` answers at once. What a person got wrong is one line on stderr and exit code 2.
@@ -35,6 +35,7 @@ from server.commands import (
     store,
     summarise,
     tables,
+    token_maps,
     train,
 )
 
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         heads,
         registers,
         answer_table,
+        token_maps,
         listing,
         train,
         evaluate,

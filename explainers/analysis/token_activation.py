@@ -5,9 +5,11 @@ Token Activation Maps (Li et al., ICCV 2025): what the logit of the word is at e
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,8 +18,12 @@ from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
+from explainers.models.inputs.types import ANSWER, PicturePromptInput, Prepared
+from explainers.models.tasks import PictureAnswer
 from explainers.models.tasks.generated_answer import TOKENS, written_answer
+from explainers.models.tasks.task import tensor_of
 from explainers.papers import TAM_PAPER
+from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,16 +41,31 @@ class TokenActivationMaps:
     tokens  its tokens as texts
     maps    float32 (tokens, rows, columns), each from 0 to 1 at most
     notes   what a reader should know
+    places  what ``explain(at=)`` takes for each token; none where a module alone was asked
     """
 
     answer: str
     tokens: tuple[str, ...]
     maps: Tensor
     notes: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"answer": self.answer, "tokens": list(self.tokens), "maps": self.maps.tolist(), "notes": list(self.notes)}
+        texts = {"answer": self.answer, "tokens": list(self.tokens), "places": list(self.places)}
+        return {**texts, "maps": self.maps.tolist(), "notes": list(self.notes)}
+
+    def save(self, path: Path | str, picture: Any = None) -> None:
+        """Write the numbers as ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or ``.svg``. Raises ExplainerError for
+        another ending.
+        """
+        path = Path(path)
+        if path.suffix == ".json":
+            path.write_text(json.dumps(self.to_json(), ensure_ascii=False) + "\n", "utf-8")
+        elif path.suffix in (".png", ".pdf", ".svg"):
+            self.figure(picture).savefig(path)
+        else:
+            raise ExplainerError(f"{path} ends in nothing that maps are saved as: end it in .json, .png, .pdf or .svg")
 
     def figure(self, picture: Any = None, columns: int = 4) -> Figure:
         """The maps side by side, over ``picture`` (a PIL image, as the model saw it) where one is passed; nothing is shown or saved."""
@@ -66,8 +87,8 @@ class TokenActivationMaps:
 
 
 def token_activation_maps(
-    module: nn.Module,
-    tensors: Mapping[str, Tensor],
+    model: Any,
+    inputs: Any,
     *,
     tokenizer: Any = None,
     image_token: int | None = None,
@@ -76,8 +97,9 @@ def token_activation_maps(
 ) -> TokenActivationMaps:
     """The answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it was.
 
-    module     a decoder of transformers that has the tokens of the picture among those of the text (LLaVA's kind)
-    tensors    what its processor gives for one picture and one prompt: ``input_ids``, ``pixel_values``, ...
+    model      what ``explain`` takes, with a picture and a prompt (:class:`explainers.PicturePrompt`) as ``inputs``: the other arguments
+               are then known. Or the torch module itself, with what its processor gives for one picture and one prompt: a decoder of
+               transformers that has the tokens of the picture among those of the text (LLaVA's kind)
     tokenizer  for the texts of tokens; without it they are told apart by their numbers
     image_token  the id that stands for the picture's tokens; None: as the module's configuration says
     grid       rows and columns of the picture's tokens; None: square
@@ -90,6 +112,29 @@ def token_activation_maps(
 
     Raises ExplainerError where the picture's tokens are not found, do not fill the grid, or where nothing is written.
     """
+    if isinstance(model, nn.Module) and isinstance(inputs, Mapping):
+        return _of_module(model, inputs, tokenizer, image_token, grid, tokens)
+    opened = model_of(model)
+    if not isinstance(opened.task, PictureAnswer) or opened.raw_forward is None:
+        raise ExplainerError(f"{opened.name} writes nothing about pictures: pass a model that does (LLaVA's kind).")
+    prepared = inputs if isinstance(inputs, Prepared) else opened.prepare(inputs)
+    record, ids = prepared.inputs[0], prepared.tensors["input_ids"][0]
+    assert isinstance(record, PicturePromptInput)
+    with torch.no_grad(), evaluating(opened.module):
+        logits = tensor_of(opened.raw_forward(prepared.tensors), "logits")
+    assert logits is not None
+    start = next(i for i, token in enumerate(record.tokens) if token.part == ANSWER)
+    seen = torch.arange(record.patches.start, record.patches.stop, device=ids.device)
+    texts = _texts(opened.task.tokenizer, ids.tolist())
+    maps = _maps(logits[0].clamp(min=0), ids, seen, start, texts, record.grid)
+    places = tuple(f"token:{start + i}" for i in range(len(maps)))
+    return TokenActivationMaps(record.answer or "", tuple(texts[start:]), maps, prepared.notes[0], places)
+
+
+def _of_module(
+    module: nn.Module, tensors: Mapping[str, Tensor], tokenizer: Any, image_token: int | None, grid: tuple[int, int] | None, tokens: int
+) -> TokenActivationMaps:
+    """The maps of a module alone, of what its processor gives."""
     config: Any = getattr(module, "config", None)
     known = [getattr(config, name, None) for name in ("image_token_id", "image_token_index")]
     image_id = image_token if image_token is not None else next((index for index in known if isinstance(index, int)), None)
@@ -111,20 +156,33 @@ def token_activation_maps(
     given = {name: tensor for name, tensor in tensors.items() if name == "pixel_values" or tensor.shape != ids.shape}
     with torch.no_grad(), evaluating(module):
         logits = module(**{**given, "input_ids": whole, "attention_mask": torch.ones_like(whole)}).logits[0].clamp(min=0)
-    texts = [str(index) if tokenizer is None else str(tokenizer.decode([index])) for index in whole[0].tolist()]
-    text = [position for position in range(int(seen[0]), whole.shape[1]) if whole[0, position] != image_id]
-    maps = []
-    for position in range(ids.shape[1], whole.shape[1]):
-        index = int(whole[0, position])
-        earlier = [before for before in text if before < position]
-        others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
-        activations = logits[seen, index].double()
-        behind = logits[seen][:, whole[0, others]].T.double()
-        _, _, cleaned = cleaned_map(activations, behind, logits[others, index].double())
-        maps.append(rank_filter(scaled_map(cleaned, logits[earlier, index].double()).view(rows, columns)))
+    texts = _texts(tokenizer, whole[0].tolist())
+    maps = _maps(logits, whole[0], seen, ids.shape[1], texts, (rows, columns))
     notes = () if stopped else (f"The answer was cut after {len(answer)} tokens.",)
     written = str(tokenizer.decode(answer)) if tokenizer is not None else " ".join(map(str, answer))
-    return TokenActivationMaps(written, tuple(texts[ids.shape[1] :]), torch.stack(maps).float().cpu(), notes)
+    return TokenActivationMaps(written, tuple(texts[ids.shape[1] :]), maps, notes)
+
+
+def _texts(tokenizer: Any, ids: list[int]) -> list[str]:
+    return [str(index) if tokenizer is None else str(tokenizer.decode([index])) for index in ids]
+
+
+def _maps(logits: Tensor, ids: Tensor, seen: Tensor, start: int, texts: list[str], grid: tuple[int, int]) -> Tensor:
+    """The maps (tokens, rows, columns) of the tokens from ``start`` on.
+
+    ``logits`` (S, V), none below 0, and ``ids`` (S,) of all tokens, ``seen`` (N,) those of the picture.
+    """
+    of_picture = set(seen.tolist())
+    text = [position for position in range(int(seen[0]), len(ids)) if position not in of_picture]
+    maps = []
+    for position in range(start, len(ids)):
+        index = int(ids[position])
+        earlier = [before for before in text if before < position]
+        others = [before for before in earlier if texts[before].strip() != texts[position].strip()]
+        behind = logits[seen][:, ids[others]].T.double()
+        _, _, cleaned = cleaned_map(logits[seen, index].double(), behind, logits[others, index].double())
+        maps.append(rank_filter(scaled_map(cleaned, logits[earlier, index].double()).view(grid)))
+    return torch.stack(maps).float().cpu()
 
 
 def cleaned_map(activations: Tensor, earlier: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -10,7 +10,7 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import events_of
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
-from server.schemas.generated_answers import AnswerTable, AnswerTableRequest
+from server.schemas.generated_answers import AnswerTable, AnswerTableRequest, TokenMaps, TokenMapsRequest
 from server.services import Use
 from server.studies import generated_answers as studies
 from server.studies.study import study
@@ -25,3 +25,9 @@ async def answer_table(explanation_id: ExplanationId, body: AnswerTableRequest, 
     """
     ask = partial(studies.answer_table, method=body.method)
     return await study(services, explanation_id, ask, request, kind="answer table", is_long=True)
+
+
+@router.post("/{id}/token-maps", response_model=TokenMaps, responses=events_of(study_events(TokenMaps)))
+async def token_maps(explanation_id: ExplanationId, body: TokenMapsRequest, request: Request, services: Use) -> Response:
+    """Where in the picture each token of the answer of a vision-language model was, from the logits of one forward pass (TAM)."""
+    return await study(services, explanation_id, studies.token_maps, request, kind="token maps")

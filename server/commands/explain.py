@@ -154,7 +154,7 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
 def the_input(args: argparse.Namespace) -> Input:
     """The image's path or the text; exactly one must be given."""
     inputs = [value for value in (args.image, args.text, args.text_file, args.molecule) if value is not None]
-    if args.image is not None and len(inputs) == 2 and args.molecule is None and args.text_pair is None:
+    if args.image is not None and args.model is not None and len(inputs) == 2 and args.molecule is None and args.text_pair is None:
         return picture_prompt(args)
     if len(inputs) != 1:
         problem = "more than one thing to explain" if inputs else "nothing to explain"
@@ -187,8 +187,6 @@ def the_input(args: argparse.Namespace) -> Input:
 
 def picture_prompt(args: argparse.Namespace) -> Input:
     """A picture and what a vision-language model is asked about it."""
-    if args.model is None:
-        raise CommandError("an image and a text are for a model that writes about pictures: give --model with one")
     if not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
     from explainers import PicturePrompt

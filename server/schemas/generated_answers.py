@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from server.schemas.base import Schema
+from server.schemas.base import Grid, Schema
 from server.schemas.studies import Study
+
+
+class TokenMapsRequest(Schema):
+    """Nothing is chosen."""
+
+
+class TokenMaps(Study):
+    """Where in the picture each token of the answer was, from logits alone."""
+
+    answer: str
+    tokens: list[str] = Field(description="Of the answer.")
+    places: list[str] = Field(description="Of each token, what the field `at` of POST /api/explanations takes.")
+    grid: Grid
+    maps: list[list[float]] = Field(description="Of each token, a number from 0 to 1 for each patch, in raster order.")
 
 
 class AnswerTableRequest(Schema):

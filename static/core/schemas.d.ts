@@ -2207,6 +2207,13 @@ export interface StudyDone_SimilarityDecomposition_ {
   data: Blob;
 }
 
+export interface StudyDone_TokenMaps_ {
+  /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
+  id?: string;
+  event: "done";
+  data: Blob;
+}
+
 export interface StudyDone_Union_DeletionCurves__EditedAnswer__ {
   /** Its place in the story, where it has one: the header Last-Event-ID takes it. */
   id?: string;
@@ -2390,6 +2397,26 @@ export interface Token {
   special: boolean;
   /** Of a pair of texts, 1 in the second. */
   part?: number;
+}
+
+/** Where in the picture each token of the answer was, from logits alone. */
+export interface TokenMaps {
+  /** Of the explanation. */
+  id: string;
+  /** What a person should know. */
+  notes: string[];
+  answer: string;
+  /** Of the answer. */
+  tokens: string[];
+  /** Of each token, what the field `at` of POST /api/explanations takes. */
+  places: string[];
+  grid: [number, number];
+  /** Of each token, a number from 0 to 1 for each patch, in raster order. */
+  maps: number[][];
+}
+
+/** Nothing is chosen. */
+export interface TokenMapsRequest {
 }
 
 /** A group of atoms that is known to make molecules mutagenic. */

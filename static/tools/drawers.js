@@ -47,6 +47,14 @@ const DRAWERS = [
     load: () => import("./answertable.js"),
   },
   {
+    id: "tokenmaps",
+    kinds: ["text"],
+    tasks: ["image-text-to-text"],
+    title: "Where in the picture each token was",
+    says: "A map for each token of the answer, from logits alone (TAM).",
+    load: () => import("./tokenmaps.js"),
+  },
+  {
     id: "wordtable",
     kinds: ["text"],
     title: "All words in a table",

@@ -65,5 +65,21 @@ def test_a_picture_is_asked_about(desk: Visit, tmp_path: Path) -> None:
     desk.next_maps(before)
     assert desk.document()["place"] == again["places"][1]
     expect(opened(desk, "answertable").locator("thead th").nth(1)).to_have_text("(picture)")
+
+
+def test_each_token_has_a_map_of_the_picture(desk: Visit) -> None:
+    first = desk.explained(png(size=(64, 48)), model="reviews-bert", text="a good film", methods=["input_x_gradient:libra", "random"])
+    page = desk.open(f"/text?id={first['id']}")
+    answer = page.request.post(f"{desk.address}/api/explanations/{desk.id}/token-maps", data={}).json()
+    maps = page.locator("#drawer-tokenmaps")
+    maps.locator("summary").click()
+    figures = maps.locator("figure")
+    expect(figures.locator("button")).to_have_text([token.strip() for token in answer["tokens"]])
+    expect(figures.first.locator(".map-canvas")).to_have_attribute("data-drawn", "true")
+    before = desk.id
+    figures.locator("button").last.click()
+    desk.next_maps(before)
+    assert desk.document()["place"]["tokens"] == [len(first["input"]["tokens"]) - 1] * 2
+    no_violation(page)
     desk.open(f"/embed/{desk.id}", maps=False)
-    expect(plate.locator(".map-canvas")).to_have_attribute("data-drawn", "true")
+    expect(page.locator(".plate").first.locator(".map-canvas")).to_have_attribute("data-drawn", "true")

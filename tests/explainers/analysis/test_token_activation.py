@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 import explainers
 from explainers import ExplainerError
 from explainers.analysis.token_activation import cleaned_map, rank_filter, scaled_map
+from tests.support.task_models import picture_writer, writer
 
 # isort: split
 from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
@@ -58,6 +60,19 @@ def test_maps_are_made_of_the_models_own_logits(llava: Any, tensors: dict[str, T
     assert found.notes == (f"The answer was cut after {WRITTEN} tokens.",)
     assert len(found.figure().axes) == WRITTEN
     assert found.to_json()["tokens"] == list(found.tokens)
+
+
+def test_a_picture_and_a_prompt_give_the_maps_of_their_tensors() -> None:
+    model = picture_writer()
+    asked = explainers.PicturePrompt(Image.new("RGB", (40, 40), (200, 30, 30)), "a good <image> film")
+    found = explainers.token_activation_maps(model, asked)
+    tokenizer = model.task.tokenizer  # type: ignore[union-attr]
+    alone = explainers.token_activation_maps(model.module, model.tensors(asked), tokenizer=tokenizer, tokens=WRITTEN)
+    torch.testing.assert_close(found.maps, alone.maps)
+    assert (found.tokens, found.answer.strip()) == (alone.tokens, alone.answer.strip())
+    assert explainers.explain(model, asked, methods="random", at=found.places[1]).place.tokens[0] == int(found.places[1].partition(":")[2])
+    with pytest.raises(ExplainerError, match="writes nothing about pictures"):
+        explainers.token_activation_maps(writer(), "a good film")
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.server.conftest import Site, png
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
 from tests.server.support.tiny_models import KINDS, TEXT, make_tiny, tiny_site
 from tests.support.made_up_run import texts, write_run
-from tests.support.task_models import writer
+from tests.support.task_models import picture_writer, writer
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
 METHODS = [
@@ -39,12 +39,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home = tmp_path_factory.mktemp("home")
     write_run(home / "runs" / "pictures")
     write_run(home / "runs" / "words", of=texts())
-    with tiny_site(home, load, {**KINDS, "writer": "text"}) as one:
+    with tiny_site(home, load, {**KINDS, "writer": "text", "picture-writer": "text"}) as one:
         yield one
 
 
 def load(name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
-    return writer() if name == "writer" else make_tiny(name, device)
+    own = {"writer": writer, "picture-writer": picture_writer}
+    return own[name]() if name in own else make_tiny(name, device)
 
 
 def asked(site: Site, *arguments: Any, **fields: Any) -> Any:
@@ -65,6 +66,14 @@ def ask_about_prompts(site: Site, of: str) -> None:
     posted(site, f"{of}/faithful-interactions", budget=16, parts=2)
     posted(site, f"{of}/similarity")
     posted(site, f"{of}/without-head", block=0, head=0)
+
+
+def ask_about_answers(site: Site) -> None:
+    """Ask all that is asked of what a model wrote alone."""
+    written = asked(site, model="writer", text="a good film", methods=["random"])
+    posted(site, f"/api/explanations/{written['id']}/answer-table")
+    about = asked(site, png(), model="picture-writer", text="a good film", methods=["random"])
+    posted(site, f"/api/explanations/{about['id']}/token-maps")
 
 
 def measure(site: Site) -> None:
@@ -129,8 +138,7 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     ask_about_prompts(site, root[prompts["id"]])
     posted(site, f"{of}/registers")
     posted(site, f"{of}/patch-similarity", patch=3)
-    written = asked(site, model="writer", text="a good film", methods=["random"])
-    posted(site, f"/api/explanations/{written['id']}/answer-table")
+    ask_about_answers(site)
     for path in ("deletion-test", "perturbations"):
         posted(site, f"{of}/{path}", fractions=[0, 0.5, 1])
     posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})
