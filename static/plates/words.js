@@ -26,7 +26,6 @@ import { enlarge, plateName } from "./plate.js";
  * @import { TextWindow, Token } from "../core/schemas.js"
  * @import { Focus, ScoreMap, Unit, Variant, View } from "../core/types.js"
  * @import { TextBase } from "../maps/types.js"
- * @import { PromptPicture } from "./promptpicture.js"
  * @import { PlateStores } from "./types.js"
  */
 
@@ -174,8 +173,8 @@ export class WordPlate {
     /** @type {number[]} */
     this.order = [];
     this.ends = [0, 0];
-    /** @type {PromptPicture | null} */
-    this.picture = null; // that stands among the words
+    /** @type {any} */
+    this.picture = null;
     this.valueTag = new ValueTag();
     this.reading = el("div", {
       class: "reading",

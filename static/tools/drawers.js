@@ -43,7 +43,7 @@ const DRAWERS = [
     kinds: ["text"],
     tasks: ["text-generation", "image-text-to-text"],
     title: "Words of the answer by words of the prompt",
-    says: "What each word of the prompt did for each that the model wrote.",
+    says: "What each word did for each that the model wrote.",
     load: () => import("./answertable.js"),
   },
   {
@@ -51,7 +51,7 @@ const DRAWERS = [
     kinds: ["text"],
     tasks: ["image-text-to-text"],
     title: "Where in the picture each token was",
-    says: "A map for each token of the answer, from logits alone (TAM).",
+    says: "From logits alone (TAM).",
     load: () => import("./tokenmaps.js"),
   },
   {

@@ -57,7 +57,12 @@ export class ClassPage {
         this.compare.offer();
         page.changed?.(detail);
       },
-      lacks: (detail, input) => Boolean(page.lacks?.(detail, input)),
+      examine: async ({ model, detail }, input) => {
+        if (!page.lacks?.(detail, input)) return;
+        workbench.pend(false);
+        void workbench.ask({ input: /** @type {any} */ (null), model: model.name }); // nothing, until more is given
+        throw new DOMException("", "AbortError");
+      },
       giving: (input, model) => page.giving?.(input, model),
       refused: () => {
         this.classes.restore();

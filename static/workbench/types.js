@@ -46,7 +46,8 @@
  * @property {(input: Input) => void} [carry] how it begins with the picture of another page
  * @property {(wanted: {count: number, side: string}) => unknown} [load] the modules for so many targets of that side
  * @property {(model: Model, detail: ModelDetail) => void} changed
- * @property {(detail: ModelDetail, input: Input) => boolean} [lacks] whether such a model needs more than this input
+ * @property {(modelInfo: ModelInfo, input: Input) => Promise<void>} [examine] rejects with an AbortError where the model
+ *   needs more than this input
  * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
  * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps are wanted before all others
  * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
@@ -57,9 +58,9 @@
 
 /**
  * What a page of classes does at each step.
- * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "refused" | "started" | "lacks"> &
- *   {receive?: (map: Map) => void, changed?: (detail: ModelDetail) => void,
- *   openSample: (sample: Sample) => void}} ClassSteps
+ * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "refused" | "started"> &
+ *   {lacks?: (detail: ModelDetail, input: Input) => boolean, receive?: (map: Map) => void,
+ *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void}} ClassSteps
  */
 
 /**

@@ -277,11 +277,7 @@ export class Workbench {
     if (listed && listed !== question.model && !targets.target?.every((label) => labels.includes(label)))
       modelInfo = await this.modelInfoOf(listed, side);
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
-    if (this.page.lacks?.(modelInfo.detail, input)) {
-      this.pend(false);
-      await this.#turn((this.question = { ...question, input: null })); // nothing is asked until that is given
-      throw new DOMException("", "AbortError");
-    }
+    await this.page.examine?.(modelInfo, input);
     const inputFields = await input.fields();
     const plates = modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual);
     /** @param {Variant} variant */
