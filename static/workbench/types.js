@@ -46,8 +46,8 @@
  * @property {(input: Input) => void} [carry] how it begins with the picture of another page
  * @property {(wanted: {count: number, side: string}) => unknown} [load] the modules for so many targets of that side
  * @property {(model: Model, detail: ModelDetail) => void} changed
- * @property {(modelInfo: ModelInfo, input: Input) => Promise<void>} [examine] rejects with an AbortError where the model
- *   needs more than this input
+ * @property {(modelInfo: ModelInfo, input: Input) => Promise<void>} [examine] rejects with an AbortError where the
+ *   model needs more than this input
  * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
  * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps are wanted before all others
  * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
