@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 from fastapi import FastAPI
@@ -46,18 +45,19 @@ from server.jobs.host_thread import HostThread
 from server.jobs.measurable import Measurable
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.model_source import ModelSource
+from server.jobs.model_source import ModelSource, ways_of
 from server.jobs.own_models import OwnModels
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
 from server.jobs.sent_data import SentData
-from server.jobs.store import open_store
+from server.jobs.store import Store, open_store
 from server.jobs.worker import MakeHost, Worker
+from server.jobs.worker_interface import WorkerInterface
 from server.log import set_up_log
 from server.pages.routes import add_pages
 from server.samples import read_samples, sample_folders
 from server.services import Services
-from server.settings import Settings
+from server.settings import Settings, environment_name
 
 API = (
     explanations,
@@ -75,6 +75,8 @@ API = (
     runs,
     probes,
 )
+#: The store and what makes explanations, for the registry of models of one process.
+OpenWork = Callable[[ModelRegistry], tuple[Store, WorkerInterface]]
 _DECODERS = 2  # uploads decoded at once
 
 
@@ -83,6 +85,7 @@ def create_app(
     source: ModelSource | None = None,
     samples: Iterable[Path] | None = None,
     make_model_host: Callable[[Settings], ModelHost] | None = None,
+    open_work: OpenWork | None = None,
 ) -> FastAPI:
     """The application. ``source`` says where models come from, None for ``explainers``; ``samples`` are the folders of the inputs to try,
     None for those that ship.
@@ -90,7 +93,8 @@ def create_app(
     The embedded models and ``settings.models`` load in the background once it runs, that for photos first, and one that is asked for
     before the rest; /readyz says when the first is there. They live in a process of their own, which can be ended, in the
     :class:`ModelHost` that ``make_model_host`` makes there (it can be pickled); with a ``source`` of one's own, and without that, they
-    live in a thread of this process.
+    live in a thread of this process. With ``open_work`` the models are elsewhere, as on a cluster: it gives the store, and what makes the
+    explanations, for the registry of models of this process.
 
     Raises ExplainerError where ``settings.device`` is not there or ``settings.path_prefix`` is taken, and StoreError where
     ``settings.home`` or ``settings.database`` cannot be used.
@@ -98,27 +102,22 @@ def create_app(
     if source is None and make_model_host is None:
         make_model_host = own_model_host
     source = ModelSource() if source is None else source
-    device = device_named(None if settings.device == "auto" else settings.device)
-    open_store(settings).close()  # what is wrong with it is said before anything runs
     visitor_secrets = VisitorSecrets(settings.home) if are_apart(settings) or settings.token else None
     access = Access(settings.token, visitor_secrets) if settings.token and visitor_secrets is not None else None
     metrics = Metrics()
     known_samples = read_samples(sample_folders() if samples is None else samples)
-    hosts = 1
-    make_host: MakeHost = lambda _: HostThread(ModelHost(source.load, settings))  # noqa: E731
-    if make_model_host is not None:
-        process = partial(make_model_host, settings)
-        make_host = lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)  # noqa: E731
-        hosts = settings.workers if device.type == "cpu" else 1
+    if open_work is None:
+        device = device_named(None if settings.device == "auto" else settings.device)
+        open_store(settings).close()  # what is wrong with it is said before anything runs
+        hosts = settings.workers if make_model_host is not None and device.type == "cpu" else 1
+        open_work = partial(_open_work_here, settings, source, metrics, make_model_host, hosts)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         forbid_bombs()
         set_up_log(settings.log_level, settings.log_format)
-        store = open_store(settings)
-        may_load = settings.allow_models or not is_reached_by_others(settings)
-        registry = ModelRegistry(source.catalogue, settings.max_hub_models, may_load)
-        worker = Worker(source, registry, store, settings, metrics, make_host, hosts)
+        registry = _registry(settings, source)
+        store, worker = open_work(registry)
         decoders = anyio.CapacityLimiter(_DECODERS)
         run_controller, sent_data = _runs_of(settings, registry, worker)
         own_models = OwnModels(settings.home, settings.max_model_bytes)
@@ -131,8 +130,9 @@ def create_app(
             for entry in sorted(embedded, key=lambda entry: not entry.photos):  # that of the first page first
                 registry.ask(entry.name, worker.load, trusted=True)
             for name in settings.models:
-                registry.ask(name, worker.load, trusted=True, ways=_ways_of(name, settings))
-            await run_in_threadpool(resume_unfinished, store, registry, worker)
+                registry.ask(name, worker.load, trusted=True, ways=ways_of(name, settings))
+            if isinstance(worker, Worker):  # processes of a cluster look after each other
+                await run_in_threadpool(resume_unfinished, store, registry, worker)
             await run_in_threadpool(sent_data.sweep)
             await run_in_threadpool(run_controller.measurable.catalogue.check)
             yield
@@ -165,7 +165,7 @@ def _check_prefix(app: FastAPI, settings: Settings) -> None:
         raise ExplainerError(f"path_prefix is {settings.path_prefix!r}, which is a path of the server's own; choose another, as /vitrine")
 
 
-def _runs_of(settings: Settings, registry: ModelRegistry, worker: Worker) -> tuple[RunController, SentData]:
+def _runs_of(settings: Settings, registry: ModelRegistry, worker: WorkerInterface) -> tuple[RunController, SentData]:
     """What begins runs, and the data sets that are sent for them, which know of each other."""
     sent_data = SentData(settings.home, settings)
     catalogue = DataCatalogue(settings.dataset_folders, sent_data.find)
@@ -175,11 +175,32 @@ def _runs_of(settings: Settings, registry: ModelRegistry, worker: Worker) -> tup
     return run_controller, sent_data
 
 
-def _ways_of(name: str, settings: Settings) -> dict[str, Any]:
-    """How a model that the settings name is opened: what they say besides is about those that are files or folders."""
-    if not Path(name).expanduser().exists():
-        return {}
-    return {way: value for way, value in (("architecture", settings.architecture), ("labels", settings.labels)) if value}
+def host_maker(settings: Settings, source: ModelSource, make_model_host: Callable[[Settings], ModelHost] | None) -> MakeHost:
+    """Makes a process of models, by ``make_model_host`` there; None: a thread of this process has those of ``source``."""
+    if make_model_host is None:
+        return lambda _: HostThread(ModelHost(source.load, settings))
+    process = partial(make_model_host, settings)
+    return lambda on_end: HostProcess(process, (settings.log_level, settings.log_format), on_end)
+
+
+def _open_work_here(
+    settings: Settings,
+    source: ModelSource,
+    metrics: Metrics,
+    make_model_host: Callable[[Settings], ModelHost] | None,
+    hosts: int,
+    registry: ModelRegistry,
+) -> tuple[Store, WorkerInterface]:
+    """The store, and processes of this machine."""
+    store = open_store(settings)
+    return store, Worker(source, registry, store, settings, metrics, host_maker(settings, source, make_model_host), hosts)
+
+
+def _registry(settings: Settings, source: ModelSource) -> ModelRegistry:
+    """The models by name; on a cluster each process knows those of the catalogue and of the settings, and no others."""
+    if settings.engine == "local":
+        return ModelRegistry(source.catalogue, settings.max_hub_models, settings.allow_models or not is_reached_by_others(settings))
+    return ModelRegistry(source.catalogue, settings.max_hub_models, False, f"{environment_name('models')} names those of a cluster")
 
 
 def own_model_host(settings: Settings) -> ModelHost:

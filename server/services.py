@@ -15,7 +15,7 @@ from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
 from server.jobs.sent_data import SentData
 from server.jobs.store import Store
-from server.jobs.worker import Worker
+from server.jobs.worker_interface import WorkerInterface
 from server.samples import SampleInput
 from server.settings import Settings
 
@@ -27,7 +27,7 @@ class Services:
     settings: Settings
     registry: ModelRegistry
     store: Store
-    worker: Worker
+    worker: WorkerInterface
     metrics: Metrics
     samples: dict[str, SampleInput]
     decoders: anyio.CapacityLimiter

@@ -23,6 +23,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*", re.ASCII)
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.*-]+(:[0-9]+)?", re.ASCII)
 POSTGRESQL = "postgresql://"
 OWN_MODELS = ("local", "uploads", "all", "off")
+ENGINES = ("local", "ray")
 VISITORS = ("auto", "apart", "together")
 _TOKEN = re.compile(r"[!-~]{12,200}")  # as a header can carry it
 _HEADER = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
@@ -30,7 +31,7 @@ _SWITCH = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("lines", "json")
 #: What a setting may be, of those that are one of a few words.
-_CHOICES = {"own_models": OWN_MODELS, "visitors": VISITORS, "log_level": LOG_LEVELS, "log_format": LOG_FORMATS}
+_CHOICES = {"own_models": OWN_MODELS, "visitors": VISITORS, "engine": ENGINES, "log_level": LOG_LEVELS, "log_format": LOG_FORMATS}
 
 
 def _setting(default: Any, text: str, minimum: float | None = None, maximum: float | None = None) -> Any:
@@ -55,6 +56,16 @@ class Settings:
         "",
         "Where explanations are stored, if not in a file of `VITRINE_HOME`: a database of PostgreSQL, as `postgresql://name:word@host/vitrine`.",
     )
+    engine: str = _setting(
+        "local", "What makes explanations: `local`, processes of this machine; `ray`, a cluster of Ray, which needs VITRINE_DATABASE."
+    )
+    ray_address: str = _setting("", "Head of the cluster, as `10.0.0.5:6379`; without it RAY_ADDRESS, or a cluster of this machine alone.")
+    min_replicas: int = _setting(1, "Fewest processes of a cluster that hold models; it has more while they are asked more.", 1)
+    max_replicas: int = _setting(1, "Most processes of a cluster that hold models.", 1)
+    replica_threads: int = _setting(1, "CPUs, and threads (OMP_NUM_THREADS), of each process of a cluster that holds models.", 1)
+    replica_gpus: float = _setting(0.0, "GPUs of each of these, such as 0.5 where two share one.", 0)
+    replica_models: int = _setting(8, "Models that each of these keeps in memory; the one unused for longest makes room.", 1)
+    web_replicas: int = _setting(1, "Processes of a cluster that answer requests.", 1)
     models: tuple[str, ...] = _setting((), "Models to load at the start besides the embedded ones, separated by commas.")
     architecture: str = _setting(
         "", "Of files of weights among the models, their architecture: `timm/<name>`, `hf/<organisation>/<name>`, `openclip/<model>`, ..."
@@ -150,11 +161,10 @@ class Settings:
                     raise ValueError(f"{setting.name} has {text!r}, which cannot be encoded as UTF-8; rename it")
         if not _PATH.fullmatch(self.path_prefix):
             raise ValueError(f"path_prefix is {self.path_prefix!r}; it must be a path such as /vitrine, with no slash at its end")
-        if self.database and not self.database.startswith(POSTGRESQL):
-            raise ValueError(f"database is not shown here, as it may hold a password; it must begin with {POSTGRESQL}")
         for name, choices in _CHOICES.items():
             if (value := getattr(self, name)) not in choices:
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+        self._check_cluster()
         self._check_who_comes_in()
         self.dataset_folders  # noqa: B018  (which says what is wrong with them)
 
@@ -165,6 +175,14 @@ class Settings:
                 raise ValueError(f"{setting.name} is {value}; it must be at least {low}")
             if high is not None and not value <= high:
                 raise ValueError(f"{setting.name} is {value}; it must be at most {high}")
+
+    def _check_cluster(self) -> None:
+        if self.database and not self.database.startswith(POSTGRESQL):
+            raise ValueError(f"database is not shown here, as it may hold a password; it must begin with {POSTGRESQL}")
+        if self.engine == "ray" and not self.database:
+            raise ValueError("engine is ray, whose machines share a store; set database to one of PostgreSQL")
+        if self.min_replicas > self.max_replicas:
+            raise ValueError(f"min_replicas is {self.min_replicas}; it must be at most max_replicas, {self.max_replicas}")
 
     def _check_who_comes_in(self) -> None:
         if self.token and not _TOKEN.fullmatch(self.token):

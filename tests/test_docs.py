@@ -82,7 +82,7 @@ def test_commands_can_be_typed(command: str) -> None:
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    targets = set(re.findall(r"(?:^|`)make (\w+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"(?:^|`)make ([\w-]+)", README + (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE))
     assert {"serve", "test", "install"} <= targets
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 

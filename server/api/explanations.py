@@ -134,8 +134,9 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
     """Wait for the end of ``job``; whoever hangs up meanwhile cancels it."""
 
     async def end() -> None:
-        async for _ in job.feed.follow():
-            pass
+        if (following := services.worker.events(job.id)) is not None:
+            async for _ in following:
+                pass
 
     if not await ends_before_hang_up(request, end()):
         await run_in_threadpool(services.worker.cancel, job.id)
@@ -144,8 +145,7 @@ async def _until_done(job: Job, request: Request, services: Services) -> None:
 @router.get("/{id}", response_model=Explanation)
 def read(explanation_id: ExplanationId, services: Use, visitor: Who) -> DocumentResponse:
     """The explanation as JSON; while it is made, with the maps that are there."""
-    if (job := services.worker.find(explanation_id)) is not None:
-        job.feed.asked_about()
+    services.worker.asked_about(explanation_id)
     document = find_document(explanation_id, services)
     return DocumentResponse(document if is_theirs(explanation_id, visitor, services) else {**document, "shared": True})
 
@@ -181,9 +181,7 @@ def put_first(explanation_id: ExplanationId, order: MethodOrder, services: Use, 
     specs = read_specs(order.methods, services.settings)
     find_document(explanation_id, services)
     check_theirs(explanation_id, visitor, services)
-    job = services.worker.find(explanation_id)
-    if job is not None:
-        job.put_first(specs)
+    services.worker.put_first(explanation_id, specs)
     return Response(status_code=204)
 
 
@@ -210,20 +208,24 @@ async def events(
     explanation_id: ExplanationId, services: Use, last_event_id: Annotated[str | None, Header()] = None
 ) -> EventSourceResponse:
     """Server-sent events from the first one (or after ``Last-Event-ID``) to the end of the explanation."""
-    job = services.worker.find(explanation_id)
-    if job is not None:
-        feed = job.feed
-    else:
+    after = _number(last_event_id)
+    await run_in_threadpool(find_document, explanation_id, services)  # which says where there is none
+    following = services.worker.events(explanation_id, after)
+    if following is None:
         feed = Feed()
         feed.publish(*documents.story(await run_in_threadpool(find_document, explanation_id, services)))
         feed.close()
-    return stream(feed, last_event_id)
+        following = feed.follow(after)
+    return EventSourceResponse(_messages(following), sep="\n")
 
 
 def stream(feed: Feed, last_event_id: str | None) -> EventSourceResponse:
     """``feed`` as server-sent events, those up to ``last_event_id`` left out; all where it is no id of an event."""
-    named = last_event_id if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id) else "-1"
-    return EventSourceResponse(_messages(feed.follow(int(named))), sep="\n")
+    return EventSourceResponse(_messages(feed.follow(_number(last_event_id))), sep="\n")
+
+
+def _number(event_id: str | None) -> int:
+    return int(event_id) if event_id is not None and _EVENT_ID.fullmatch(event_id) else -1
 
 
 async def _messages(following: AsyncIterator[Event]) -> AsyncIterator[ServerSentEvent]:

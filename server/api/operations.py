@@ -11,7 +11,7 @@ from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.metrics import MEDIA_TYPE
 from server.http.problems import Problem
-from server.jobs.worker import Worker
+from server.jobs.worker_interface import WorkerInterface
 from server.schemas.operations import Health, Limits, Readiness
 from server.services import Use
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["operations"], route_class=BodyRoute)
 @router.get("/healthz", response_model=Health)
 async def healthz(request: Request) -> Response:
     """Requests are answered, and work moves; 503 where a model hangs that nothing can end: the server has to be started anew."""
-    worker: Worker = request.app.state.services.worker  # no thread is asked for it, as all may be busy
+    worker: WorkerInterface = request.app.state.services.worker  # no thread is asked for it, as all may be busy
     if not worker.healthy:
         return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
     return DocumentResponse({"status": "ok"})

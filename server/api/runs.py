@@ -26,13 +26,15 @@ router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=BodyRou
 
 def _may_run(services: Services) -> bool:
     settings = services.settings
-    return (settings.allow_runs or not is_reached_by_others(settings)) and not settings.read_only
+    return settings.engine == "local" and (settings.allow_runs or not is_reached_by_others(settings)) and not settings.read_only
 
 
 def _check_may_run(services: Services) -> None:
     """Raise Problem 403 where people may begin and stop no runs."""
     if not _may_run(services):
         detail = f"This server measures nothing for others; {environment_name('allow_runs')} allows it."
+        if services.settings.engine != "local":
+            detail = "A cluster measures nothing from the page."
         raise Problem(403, "runs-not-allowed", detail, send="Measure with vitrine evaluate on a machine of your own.")
 
 

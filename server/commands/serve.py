@@ -53,6 +53,12 @@ def run(args: argparse.Namespace) -> None:
             file=sys.stderr,
             flush=True,
         )
+    if settings.engine == "ray":
+        from server.cluster.serving import serve
+
+        _say("Vitrine is starting on a cluster of Ray ...", settings)
+        serve(settings, lambda place: _say(f"Vitrine is at {place} (Ctrl+C stops it)", settings))
+        return
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
         _say("Vitrine is starting ...", settings)
         server = the_server(settings)

@@ -39,10 +39,10 @@ def ended(document: Mapping[str, Any]) -> Event:
 
 
 def story(document: Mapping[str, Any]) -> list[Event]:
-    """Every event of a finished explanation, as they came when it was made."""
+    """Every event of an explanation so far, as they came when it was made."""
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started(document))
         maps = document["maps"]
         events += [method(maps[place], index) for index, place in enumerate(document.get("made", range(len(maps))))]
-    return [*events, ended(document)]
+    return [*events, ended(document)] if document["state"] in FINAL else events

@@ -84,11 +84,11 @@ class ModelEntry:
 class ModelRegistry:
     """The models by name. Web threads read it and ask for loads; runners fill it in.
 
-    may_load  whether people may have models of the hub loaded
+    may_load  whether people may have models of the hub loaded; ``allowed_by`` says by what they may
     """
 
-    def __init__(self, catalogue: Sequence[Any], max_hub_models: int, may_load: bool = True) -> None:
-        self.may_load = may_load
+    def __init__(self, catalogue: Sequence[Any], max_hub_models: int, may_load: bool = True, allowed_by: str = "") -> None:
+        self.may_load, self._allowed_by = may_load, allowed_by or f"{environment_name('allow_models')} allows it"
         self._lock = threading.RLock()
         self._max_hub_models = max_hub_models
         self._entries: dict[str, ModelEntry] = {}
@@ -161,7 +161,7 @@ class ModelRegistry:
     def check_may_load(self) -> None:
         """Raise Problem 403 where people may not have models of the hub loaded."""
         if not self.may_load:
-            detail = f"This server loads no models of the hub for others; {environment_name('allow_models')} allows it."
+            detail = f"This server loads no models of the hub for others; {self._allowed_by}."
             raise Problem(403, "models-not-allowed", detail, send="Take one that is loaded: GET /api/models lists them.")
 
     def free_name(self, wanted: str) -> str:
@@ -218,6 +218,13 @@ class ModelRegistry:
             entry.state, entry.problem, entry.facts = "failed", problem, None
             self.tell(entry, "failed", {"problem": problem.to_json()})
             entry.feed.close()
+
+    def release(self, name: str) -> None:
+        """Let a loaded model make room; it is loaded again where somebody asks it."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is not None and entry.state == "loaded":
+                entry.facts, entry.state = None, "available"
 
     def use(self, entry: ModelEntry) -> ModelFacts:
         """What is known of a loaded entry, noted as used now. Raises the Problem with which it failed to load."""

@@ -13,6 +13,7 @@ from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.loading import fetch
 from explainers.models.threads import Threads
 from explainers.self_check.opening import check_model
+from server.settings import Settings
 
 
 def load_model(name: str | Path, device: str | None, /, **ways: Any) -> explainers.Model:
@@ -25,6 +26,13 @@ def load_model(name: str | Path, device: str | None, /, **ways: Any) -> explaine
     model = explainers.open(name, device=device, check="none", **ways)
     Threads().fit(model)
     return check_model(model)
+
+
+def ways_of(name: str, settings: Settings) -> dict[str, Any]:
+    """How a model that the settings name is opened: what they say besides is about those that are files or folders."""
+    if not Path(name).expanduser().exists():
+        return {}
+    return {way: value for way, value in (("architecture", settings.architecture), ("labels", settings.labels)) if value}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from server.http.problems import Problem
 from server.http.visitors import Visitor
@@ -20,16 +22,26 @@ log = logging.getLogger(__name__)
 RESUMED = "resumed"
 
 
+def job_of(document: Mapping[str, Any], store: Store, registry: ModelRegistry) -> Job:
+    """An explanation as it was asked, from its ``document`` and what is stored beside it. Raises Problem for a model that is not known, and
+    ValueError or TypeError where its question was not kept, or cannot be read.
+    """
+    explanation_id = document["id"]
+    question_json = store.file(explanation_id, QUESTION)
+    if question_json is None:
+        raise ValueError("its question was not kept")
+    question = question_of(question_json.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
+    owner = store.owner(explanation_id) or ""
+    return Job(question, registry.find(question.model), {}, Visitor(owner, owner), stored=document)
+
+
 def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Scheduler) -> None:
     """Queue what is unfinished. What a second server ended over, and what cannot be asked again, has failed: it may be why they ended."""
     for document, state in store.unfinished():
         explanation_id = document["id"]
-        question_json = store.file(explanation_id, QUESTION)
         try:
-            if question_json is not None and (state == "queued" or store.file(explanation_id, RESUMED) is None):
-                question = question_of(question_json.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
-                owner = store.owner(explanation_id) or ""
-                job = Job(question, registry.find(question.model), {}, Visitor(owner, owner), stored=document)
+            if state == "queued" or store.file(explanation_id, RESUMED) is None:
+                job = job_of(document, store, registry)
                 if state == "running":
                     with suppress(Problem):  # a full disk
                         store.put_file(explanation_id, RESUMED, b"")

@@ -25,7 +25,7 @@ from server.jobs.measuring import check, evaluate
 from server.jobs.model_registry import ModelEntry
 from server.jobs.run_state import RunState, run_from_record
 from server.jobs.tasks import BACKGROUND, Study, TellAnswers
-from server.jobs.worker import Worker
+from server.jobs.worker_interface import WorkerInterface
 from server.schemas.runs import RunRequest
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class RunController:
     """
 
     measurable: Measurable
-    worker: Worker
+    worker: WorkerInterface
     home: Path
     forget_data: Callable[[str], None]
     _lock: threading.RLock = field(default_factory=threading.RLock)

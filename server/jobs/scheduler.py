@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from server.http.limits import limits
@@ -14,6 +15,7 @@ from server.http.metrics import Metrics
 from server.http.problems import Problem
 from server.http.visitors import Visitor
 from server.jobs.costs import Costs
+from server.jobs.feed import Event
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelRegistry
 from server.jobs.store import Store
@@ -134,6 +136,26 @@ class Scheduler:
             self._queue.jobs.remove(job)
             self._tell_positions()
         self.finish(job, *cut_short(job), seconds=job.used)
+
+    def live(self) -> list[Job]:
+        """The jobs that have not gone to the store."""
+        with self.change:
+            return list(self._live.values())
+
+    def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
+        """Those of the job with this id above ``after``, past ones first, to its end; None where it has gone to the store."""
+        job = self.find(explanation_id)
+        return None if job is None else job.feed.follow(after)
+
+    def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
+        """The maps of these methods are wanted before those of the others; of a job that is not there any more nothing changes."""
+        if (job := self.find(explanation_id)) is not None:
+            job.put_first(specs)
+
+    def asked_about(self, explanation_id: str) -> None:
+        """Somebody wants a job, also where nobody follows it."""
+        if (job := self.find(explanation_id)) is not None:
+            job.feed.asked_about()
 
     def forget(self, explanation_id: str) -> bool:
         """Drop a finished job that the store would not take."""

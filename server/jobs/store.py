@@ -202,7 +202,7 @@ class Store:
     def rename(self, explanation_id: str, title: str | None) -> dict[str, Any] | None:
         """Give a stored explanation a title, or take it away; the explanation, or None where there is none."""
         with self._writing() as db:
-            document = _document_of(explanation_id, db.execute(_DOCUMENT.with_for_update(), {"one": explanation_id}).scalar())
+            document = document_of(explanation_id, db.execute(_DOCUMENT.with_for_update(), {"one": explanation_id}).scalar())
             if document is None:
                 return None
             document.pop("title", None)
@@ -217,7 +217,7 @@ class Store:
 
     def document(self, explanation_id: str) -> dict[str, Any] | None:
         """The stored explanation, or None. Raises Problem 500 where what is stored cannot be read."""
-        return _document_of(explanation_id, self._value(_DOCUMENT, one=explanation_id))
+        return document_of(explanation_id, self._value(_DOCUMENT, one=explanation_id))
 
     def file(self, explanation_id: str, name: str) -> bytes | None:
         """What was stored with an explanation (``input.png``, ``original.jpg``, those of ``stored_files``), or None."""
@@ -304,7 +304,7 @@ def created(stored: bytes | None) -> str | None:
         return None
 
 
-def _document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | None:
+def document_of(explanation_id: str, stored: bytes | None) -> dict[str, Any] | None:
     """A document as it was stored, None for none; raises Problem 500 where it cannot be read."""
     if stored is None:
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Column, Double, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-SCHEMA_VERSION = 4  # the newest revision in ``migrations``
+SCHEMA_VERSION = 5  # the newest revision in ``migrations``
 METADATA = MetaData()
+_UNFINISHED = text("state IN ('queued', 'running')")
 
 #: The files that people sent, each once however many explanations it has, gone with the last of them.
 UPLOADS = Table(
@@ -29,9 +30,15 @@ EXPLANATIONS = Table(
     Column("document", Text, nullable=False),  # the explanation as JSON
     Column("upload", Text, ForeignKey("uploads.digest")),
     Column("owner", Text, nullable=False, server_default=""),  # of a visitor, see server.http.visitors; '' is nobody
+    # of a cluster alone, see ``server.jobs.shared_store``:
+    Column("claimed_by", Text),  # the process that works at it
+    Column("claimed_until", Double),  # when others may take it, in seconds of the database's clock since 1970
+    Column("attempts", Integer, nullable=False, server_default="0"),  # how many processes have begun with it
+    Column("wish", Text),  # what people want of the process that works at it, as JSON
     Index("explanations_number", "number"),
     Index("explanations_key", "content_key", "state"),
     Index("explanations_upload", "upload"),
+    Index("explanations_unfinished", "claimed_until", sqlite_where=_UNFINISHED, postgresql_where=_UNFINISHED),
 )
 
 #: What is kept beside an explanation: input.png, original.jpg, tensors.safetensors, ...
@@ -59,3 +66,20 @@ def _utf8_of_sqlite(element: Utf8, compiler: Any, **options: Any) -> str:
 @compiles(Utf8, "postgresql")
 def _utf8_of_postgresql(element: Utf8, compiler: Any, **options: Any) -> str:
     return f"convert_to({compiler.process(element.clauses, **options)}, 'UTF8')"
+
+
+class Now(FunctionElement[float]):
+    """The clock of the database, in seconds since 1970: machines of a cluster need not agree on theirs."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(Now, "sqlite")
+def _now_of_sqlite(element: Now, compiler: Any, **options: Any) -> str:
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(Now, "postgresql")
+def _now_of_postgresql(element: Now, compiler: Any, **options: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"

@@ -37,6 +37,10 @@ def test_overrides_win_over_the_environment() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
+        ("engine", "spark", "one of local, ray"),
+        ("engine", "ray", "set database"),
+        ("database", "mysql://x:secret@y/z", "begin with postgresql://"),
+        ("min_replicas", "3", "at most max_replicas"),
         ("port", "many", "a whole number"),
         ("port", "70000", "at most 65535"),
         ("max_upload_mb", "nan", "at least"),

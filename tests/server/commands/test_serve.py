@@ -51,6 +51,12 @@ def test_a_server_for_every_machine_warns_that_it_has_no_name(
     assert len(served) == 1
 
 
+def test_a_cluster_without_ray_says_what_to_install(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["serve", "--engine", "ray", "--database", "postgresql://127.0.0.1:1/none"]) == 2
+    assert "pip install -e '.[ray,postgresql]'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["json", "lines"])
 def test_the_server_says_where_it_is_and_stops(tmp_path: Path, form: str) -> None:
     """``vitrine serve`` on a free port: it prints its address, in a log of JSON as JSON, answers there, and ends when interrupted."""

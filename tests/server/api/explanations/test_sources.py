@@ -106,8 +106,9 @@ def old(sites: Sites) -> str:
     with sqlite3.connect(sites.home / "vitrine.sqlite", isolation_level=None) as store:
         store.execute("DROP TABLE alembic_version")
         store.execute("DROP INDEX explanations_upload")
-        store.execute("ALTER TABLE explanations DROP COLUMN upload")
-        store.execute("ALTER TABLE explanations DROP COLUMN owner")
+        store.execute("DROP INDEX explanations_unfinished")
+        for column in ("upload", "owner", "claimed_by", "claimed_until", "attempts", "wish"):
+            store.execute(f"ALTER TABLE explanations DROP COLUMN {column}")
         store.execute("DROP TABLE uploads")
         store.execute("PRAGMA user_version=1")
     return one

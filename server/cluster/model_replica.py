@@ -1,0 +1,160 @@
+"""One of several processes that make explanations of a shared store: this machine's worker, which is sent the ids of explanations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+from server.http.metrics import Metrics
+from server.http.problems import Problem
+from server.http.visitors import Visitor
+from server.jobs.job import Job
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_registry import ModelEntry, ModelRegistry
+from server.jobs.model_source import ModelSource, ways_of
+from server.jobs.recovery import job_of
+from server.jobs.shared_store import MOST_ATTEMPTS, SharedStore
+from server.jobs.tasks import Study, Work, interrupted
+from server.jobs.worker import MakeHost, Worker
+from server.settings import Settings
+
+log = logging.getLogger(__name__)
+BEAT = 2.0  # seconds between two claims of what is worked at
+_NO_LIMIT = 2**31  # which models make room is decided outside
+
+
+class ModelReplica:
+    """Makes explanations and answers studies. What it makes of an explanation is in the store map by map. Its coroutines may run side by
+    side; the worker does one thing at a time.
+    """
+
+    def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
+        self._settings, self._store = settings, store
+        self._registry = ModelRegistry(source.catalogue, _NO_LIMIT)
+        self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host)
+        self._unwanted: set[str] = set()  # models that make room once nothing asks them
+        self._ended = threading.Event()
+        self._beat = threading.Thread(target=self._beat_until_end, name="claims", daemon=True)
+        self.worker.start()
+        self._beat.start()
+
+    # --- models ------------------------------------------------------------------------------------------------------------
+
+    async def bring(self, name: str) -> ModelEntry:
+        """Load a model, unless it is there. Raises the Problem that there is with it."""
+        self._unwanted.discard(name)
+        entry = self._registry.ask(name, self.worker.load, trusted=True, ways=ways_of(name, self._settings))
+        async for _ in entry.feed.follow():
+            pass
+        if entry.state == "failed" and entry.problem is not None:
+            raise entry.problem
+        return entry
+
+    def drop(self, name: str) -> None:
+        """Let a model make room, once nothing asks it any more."""
+        self._unwanted.add(name)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        in_use = {job.entry.name for job in self.worker.live()}
+        for name in list(self._unwanted):
+            if name not in in_use:
+                self._unwanted.discard(name)
+                self._registry.release(name)
+
+    async def facts(self, name: str) -> ModelFacts:
+        """What is known of a model. Raises the Problem that there is with it."""
+        return self._registry.use(await self.bring(name))
+
+    # --- explanations ------------------------------------------------------------------------------------------------------
+
+    async def explain(self, explanation_id: str) -> None:
+        """Make an explanation, from what the store has of it to its end in the store; nothing where another process has it."""
+        attempts = await asyncio.to_thread(self._store.claim, explanation_id)
+        if attempts is None:
+            return
+        job = await asyncio.to_thread(self._begin, explanation_id, attempts)
+        if job is None:
+            return
+        kept, count = set(job.images), -1
+        async for event in job.feed.follow():
+            document = job.document()
+            if event.name in ("started", "method") and len(document["maps"]) > count and not job.final:
+                count, files = len(document["maps"]), dict(job.images)
+                with suppress(Problem):  # a store that is away: at its end it is tried again until it is stored
+                    new = {name: data for name, data in files.items() if name not in kept}
+                    await asyncio.to_thread(self._store.save, document, new, job.key)
+                    kept.update(new)
+
+    def _begin(self, explanation_id: str, attempts: int) -> Job | None:
+        """Queue it; None where that cannot be, which is stored."""
+        document = self._store.document(explanation_id)
+        if document is None:
+            return None
+        try:
+            if attempts <= MOST_ATTEMPTS:
+                job = job_of(document, self._store, self._registry)
+                self.worker.resume(job)
+                return job
+            log.warning("explanation %s was begun %d times, and may be why: it has failed", explanation_id, MOST_ATTEMPTS)
+        except (Problem, ValueError, TypeError) as error:
+            log.warning("explanation %s cannot be made: %s", explanation_id, error)
+        self._store.save({**document, "state": "failed", "problem": interrupted().to_json()})
+        return None
+
+    def _beat_until_end(self) -> None:
+        while not self._ended.wait(BEAT):
+            try:
+                live = self.worker.live()  # before it is asked what is claimed: of these each is
+                self._heed(live, self._store.renew())
+                self._make_room()
+            except Exception as error:  # whatever it is: the next beat tries again, and without a claim others take what is here
+                log.error("what is worked at could not be claimed anew", exc_info=error)
+
+    def _heed(self, live: list[Job], wishes: dict[str, dict[str, Any]]) -> None:
+        """Do what people want of the explanations that are claimed; what is not among these any more is another's, or deleted."""
+        for job in live:
+            wish = wishes.get(job.id, {"end": "cancel"})
+            if "order" in wish:
+                job.put_first(wish["order"])
+            if wish.get("end") == "cancel":
+                self.worker.cancel(job.id)
+            elif wish.get("end") == "stop":
+                self.worker.stop_early(job.id)
+
+    # --- studies -----------------------------------------------------------------------------------------------------------
+
+    async def answer(self, name: str, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+        """Answer a study: events as those of :class:`Study`, ``done`` with the answer and ``failed`` with the Problem. It is cancelled
+        where nobody takes them any more. Raises Problem 429 where too many wait.
+        """
+        study = Study(await self.bring(name), work, is_long, weight, kind, Visitor(owner, owner))
+        self.worker.study(study)
+        try:
+            async for event in study.feed.follow():
+                if event.name not in ("done", "failed"):
+                    yield event.name, json.loads(event.data)
+            problem = study.future.exception()
+            yield ("done", study.future.result()) if problem is None else ("failed", problem)
+        finally:
+            study.cancel()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether work moves."""
+        return self.worker.healthy and self._beat.is_alive()
+
+    def stop(self) -> None:
+        """End after the current pass, and leave what is unfinished to others."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self.worker.stop()
+        self._beat.join()
+        with suppress(Problem):  # else the claims end by themselves
+            self._store.release()

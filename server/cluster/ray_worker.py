@@ -1,0 +1,246 @@
+"""What the web side asks for explanations on a cluster: it stores what is asked, sends ids to the replicas, and reads the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
+
+from server.http.limits import limits
+from server.http.problems import Problem
+from server.http.visitors import Visitor
+from server.jobs import documents
+from server.jobs.feed import Event, event
+from server.jobs.job import Job
+from server.jobs.model_facts import ModelFacts
+from server.jobs.model_registry import ModelEntry, ModelRegistry
+from server.jobs.shared_store import SharedStore
+from server.jobs.tasks import Study, Work, interrupted
+from server.settings import Settings
+
+log = logging.getLogger(__name__)
+BEAT = 2.0  # seconds between two looks for what is abandoned
+_POLL = 0.25  # seconds between two looks of a follower at the store
+_TIDY_SECONDS = 60.0
+_STUCK_SECONDS = 60.0
+_RETRY_AFTER = {"Retry-After": "5"}
+
+
+class Replicas(Protocol):
+    """The replicas of the models, one of which answers each call: that has the model, or has room for it. Each raises Problem, and other
+    errors where its replica has ended.
+    """
+
+    async def explain(self, model: str, explanation_id: str) -> None:
+        """As :meth:`server.cluster.model_replica.ModelReplica.explain`."""
+
+    async def facts(self, model: str) -> ModelFacts:
+        """As :meth:`server.cluster.model_replica.ModelReplica.facts`."""
+
+    def answer(self, model: str, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+        """As :meth:`server.cluster.model_replica.ModelReplica.answer`."""
+
+
+class RayWorker:
+    """See :class:`server.jobs.worker_interface.WorkerInterface`. Any process that has one answers for any explanation."""
+
+    def __init__(self, replicas: Replicas, registry: ModelRegistry, store: SharedStore, settings: Settings) -> None:
+        self.stopping = False
+        self._replicas, self._registry, self._store, self._settings = replicas, registry, store, settings
+        self._sent: set[str] = set()  # explanations that wait here for a replica, or that one makes
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beaten = self._tidied = time.monotonic()
+
+    def start(self) -> None:
+        """Begin to look after explanations, in the loop that runs."""
+        self._loop = asyncio.get_running_loop()
+        self._begin(self._look_after)
+
+    def stop(self) -> None:
+        """Look after nothing any more: others do."""
+        self.stopping = True
+        for task in list(self._tasks):
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Begin something that goes on whatever becomes of the request that asked for it: Ray Serve knows by the context."""
+
+        def begin() -> None:
+            task = self._loop.create_task(work(*arguments))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(begin, context=contextvars.Context())
+
+    # --- explanations ------------------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Store an explanation and send it to a replica; raises Problem 429 where too many wait, all over the cluster."""
+        if self.stopping:
+            raise interrupted()
+        self._check_room(job.visitor)
+        self._store.add(job.document(), job.images, job.question.image, job.visitor.owner)
+        self._begin(self._send, job.id, job.entry.name)
+
+    def _check_room(self, visitor: Visitor) -> None:
+        share = limits(self._settings)["queue_share"]
+        refusal = None
+        if (count := self._store.waiting()) >= self._settings.queue_size:
+            refusal = Problem(429, "queue-full", f"{count} explanations are waiting already.", send=share.send)
+        elif (mine := self._store.waiting(visitor.owner)) >= share.most:
+            refusal = share.problem(mine, "explanations")
+        if refusal is not None:
+            refusal.headers.update(_RETRY_AFTER)
+            raise refusal
+
+    async def _send(self, explanation_id: str, model: str) -> None:
+        if explanation_id in self._sent:
+            return
+        self._sent.add(explanation_id)
+        try:
+            await self._replicas.explain(model, explanation_id)
+        except Exception as error:  # it is in the store, and is sent again once nobody has it
+            log.warning("explanation %s is sent again: %s", explanation_id, str(error).partition("\n")[0])
+        finally:
+            self._sent.discard(explanation_id)
+
+    async def _look_after(self) -> None:
+        """Hold what waits here, and send what nobody has any more, until this process ends."""
+        while not self.stopping:
+            try:
+                await asyncio.to_thread(self._store.hold, list(self._sent))
+                for explanation_id, document in await asyncio.to_thread(self._store.abandoned):
+                    if "model" in document:
+                        self._begin(self._send, explanation_id, document["model"])
+                    else:
+                        await asyncio.to_thread(self._store.end_waiting, explanation_id, "failed", interrupted().to_json())
+                if time.monotonic() - self._tidied > _TIDY_SECONDS:
+                    self._tidied = time.monotonic()
+                    await asyncio.to_thread(self._store.forget_old)
+            except Exception as error:  # a store that is away: the next look tries again
+                log.error("what is abandoned could not be looked for", exc_info=error)
+            self._beaten = time.monotonic()
+            await asyncio.sleep(BEAT)
+
+    def cancel(self, explanation_id: str) -> bool:
+        """See the interface."""
+        return self._store.end_waiting(explanation_id, "cancelled") or self._store.ask(explanation_id, end="cancel")
+
+    def stop_early(self, explanation_id: str) -> None:
+        """See the interface."""
+        if not self._store.end_waiting(explanation_id, "cancelled"):
+            self._store.ask(explanation_id, end="stop")
+
+    def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
+        """See the interface."""
+        self._store.ask(explanation_id, order=list(specs))
+
+    async def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event]:
+        """See the interface."""
+        seen, position = None, None
+        while True:
+            stamp = await asyncio.to_thread(self._store.stamp, explanation_id)
+            if stamp is None:
+                return
+            if after < 0 and (stamp[0] == "queued" or position is None):
+                before = await asyncio.to_thread(self._store.before, explanation_id) if stamp[0] == "queued" else 0
+                if before != position:
+                    position = before
+                    yield event(0, "queued", {"position": before})
+            if stamp != seen:
+                seen = stamp
+                document = await asyncio.to_thread(self._store.document, explanation_id)
+                if document is None:
+                    return
+                for entry in documents.story(document):
+                    if entry.id > max(after, 0):
+                        after = entry.id
+                        yield entry
+                if document["state"] in documents.FINAL:
+                    return
+            await asyncio.sleep(_POLL)
+
+    def find(self, explanation_id: str) -> Job | None:
+        """None: the store has all there is."""
+        return None
+
+    def asked_about(self, explanation_id: str) -> None:
+        """Nothing depends on it: what nobody follows is made all the same."""
+
+    def forget(self, explanation_id: str) -> bool:
+        """False: nothing is kept here."""
+        return False
+
+    # --- models and studies ------------------------------------------------------------------------------------------------
+
+    def load(self, entry: ModelEntry) -> None:
+        """See the interface."""
+        self._begin(self._load, entry)
+
+    async def _load(self, entry: ModelEntry) -> None:
+        self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        try:
+            facts = await self._replicas.facts(entry.name)
+        except Problem as problem:
+            self._registry.failed(entry, problem)
+        except Exception as error:
+            log.error("%s could not be loaded", entry.name, exc_info=error)
+            ended = Problem(503, "worker-ended", f"The replica that loaded {entry.name} has ended.", send="Try again.")
+            self._registry.failed(entry, ended)
+        else:
+            self._registry.loaded(entry, facts)
+
+    def study(self, study: Study) -> None:
+        """See the interface; that too many wait is told in its place."""
+        if self.stopping:
+            raise interrupted()
+        self._begin(self._answer, study)
+
+    async def _answer(self, study: Study) -> None:
+        if not study.future.set_running_or_notify_cancel():
+            return
+        asking = asyncio.ensure_future(self._ask(study))
+        while not asking.done():
+            await asyncio.wait((asking,), timeout=_POLL)
+            if study.cancelled.is_set():
+                asking.cancel()
+        with suppress(asyncio.CancelledError):
+            outcome = asking.exception()
+            if outcome is None and not study.future.done():
+                outcome = interrupted()
+            if outcome is not None and not study.future.done():
+                study.future.set_exception(outcome)
+            return
+        study.future.set_exception(Problem(409, "cancelled", "Nobody wants this any more.", send="Ask again."))
+
+    async def _ask(self, study: Study) -> None:
+        answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor.owner)
+        async with aclosing(answers) as events:  # type: ignore[type-var]
+            async for name, data in events:
+                if name == "progress":
+                    study.tell(data["asked"], data["total"])
+                elif name == "expected":
+                    study.expect(data["seconds"])
+                elif name == "done":
+                    study.future.set_result(data)
+                else:
+                    study.future.set_exception(data)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether what is abandoned was looked for lately."""
+        return time.monotonic() - self._beaten < _STUCK_SECONDS
+
+    @property
+    def depth(self) -> int:
+        """How many explanations wait, all over the cluster."""
+        return self._store.waiting()
+
+    @property
+    def memory(self) -> int:
+        """0: the replicas are Ray's."""
+        return 0

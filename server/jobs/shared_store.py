@@ -1,0 +1,155 @@
+"""A store that the processes of a cluster share: each explanation is made by one of them at a time, and by another where that one is gone.
+
+A process claims an explanation for some seconds, and claims it anew while it works at it. What it stores of it is taken for as long as the
+claim is its own, so that two never write the same. What waits at a process that takes requests is kept from the others alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Text, bindparam, func, null, or_, select, update
+
+from server.jobs.database import Database, open_database
+from server.jobs.store import Store, document_of
+from server.jobs.tables import EXPLANATIONS, Now, Utf8
+from server.json_text import json_text
+from server.settings import Settings
+
+#: Seconds for which a claim holds that is not made anew: so long an explanation waits whose process is gone.
+CLAIM_SECONDS = 10.0
+#: How many processes may end over an explanation: it may be why they ended.
+MOST_ATTEMPTS = 2
+_ROW = EXPLANATIONS.c
+_IS_IT = _ROW.id == bindparam("one")
+_IS_UNFINISHED = _ROW.state.in_(("queued", "running"))
+_IS_MINE = (_ROW.claimed_by == bindparam("me")) & _IS_UNFINISHED
+_IS_FREE = _IS_UNFINISHED & or_(_ROW.claimed_until.is_(None), _ROW.claimed_until < Now())
+_UNTIL = Now() + CLAIM_SECONDS
+_CLAIM = (
+    update(EXPLANATIONS)
+    .where(_IS_IT, _IS_UNFINISHED, or_(_ROW.claimed_by.is_(None), _ROW.claimed_until < Now()))
+    .values(claimed_by=bindparam("me"), claimed_until=_UNTIL, attempts=_ROW.attempts + 1)
+    .returning(_ROW.attempts)
+)
+_RENEW = update(EXPLANATIONS).where(_IS_MINE).values(claimed_until=_UNTIL).returning(_ROW.id, _ROW.wish)
+_RELEASE = update(EXPLANATIONS).where(_IS_MINE).values(state="queued", claimed_by=null(), claimed_until=null(), attempts=_ROW.attempts - 1)
+_SAVE = (
+    update(EXPLANATIONS)
+    .where(_IS_IT, _IS_MINE)
+    .values(state=bindparam("now"), document=bindparam("text"), content_key=func.coalesce(bindparam("key", type_=Text), _ROW.content_key))
+)
+_LOCKED = select(Utf8(_ROW.document), _ROW.claimed_by, _ROW.wish, _ROW.state).where(_IS_IT).with_for_update()
+_STAMP = select(_ROW.state, func.length(_ROW.document)).where(_IS_IT)
+
+
+class SharedStore(Store):
+    """As :class:`Store`, for one process of several; ``name`` tells it from the others."""
+
+    def __init__(self, database: Database, name: str, keep: int, keep_age: timedelta = timedelta(0), keep_bytes: int = 0) -> None:
+        super().__init__(database, keep, keep_age, keep_bytes)
+        self.name = name
+
+    # --- for those that make explanations ----------------------------------------------------------------------------------
+
+    def claim(self, explanation_id: str) -> int | None:
+        """Take an explanation that no other process has; the number of processes that have begun with it so far, None where it cannot be
+        had.
+        """
+        with self._writing() as db:
+            attempts = db.execute(_CLAIM, {"one": explanation_id, "me": self.name}).scalar()
+        return None if attempts is None else int(attempts)
+
+    def renew(self) -> dict[str, dict[str, Any]]:
+        """Claim anew what this process works at: the ids, each with what people want of it, see :meth:`ask`."""
+        with self._writing() as db:
+            rows = db.execute(_RENEW, {"me": self.name}).all()
+        return {explanation_id: _wish(wish) for explanation_id, wish in rows}
+
+    def release(self) -> None:
+        """Leave what this process has to others, as if it had not begun."""
+        with self._writing() as db:
+            db.execute(_RELEASE, {"me": self.name})
+
+    def save(self, document: Mapping[str, Any], images: Mapping[str, bytes] | None = None, key: str | None = None) -> None:
+        """As :meth:`Store.save`, of an explanation that this process has; nothing happens where it has not. The title that it has in the
+        store stays: people name it there.
+        """
+        with self._writing() as db:
+            row = db.execute(_LOCKED, {"one": document["id"]}).first()
+            if row is None:
+                return
+            named = (document_of(document["id"], row[0]) or {}).get("title")
+            stored = {name: value for name, value in document.items() if name != "title"} | ({} if named is None else {"title": named})
+            values = {"one": document["id"], "now": document["state"], "text": json_text(stored), "key": key, "me": self.name}
+            if db.execute(_SAVE, values).rowcount:
+                self._put(db, document["id"], images or {})
+
+    # --- for those that take requests --------------------------------------------------------------------------------------
+
+    def waiting(self, owner: str | None = None) -> int:
+        """How many explanations wait; of this owner, where one is given."""
+        query = select(func.count()).select_from(EXPLANATIONS).where(_ROW.state == "queued", _ROW.claimed_by.is_(None))
+        return int(self._value(query if owner is None else query.where(_ROW.owner == owner)))
+
+    def before(self, explanation_id: str) -> int:
+        """How many explanations that wait came before this one."""
+        mine = select(_ROW.number).where(_ROW.id == explanation_id).scalar_subquery()
+        query = select(func.count()).select_from(EXPLANATIONS)
+        return int(self._value(query.where(_ROW.state == "queued", _ROW.claimed_by.is_(None), _ROW.number < mine)))
+
+    def stamp(self, explanation_id: str) -> tuple[str, int] | None:
+        """What is another whenever something of an explanation is new: its state, and how long its document is; None where it is gone."""
+        with self._reading() as db:
+            row = db.execute(_STAMP, {"one": explanation_id}).first()
+        return None if row is None else (str(row[0]), int(row[1]))
+
+    def hold(self, ids: Iterable[str]) -> None:
+        """Keep what waits here for a process that makes it from being sent a second time by others."""
+        if held := list(ids):
+            with self._writing() as db:
+                is_held = _ROW.id.in_(held) & _IS_UNFINISHED & _ROW.claimed_by.is_(None)
+                db.execute(update(EXPLANATIONS).where(is_held).values(claimed_until=_UNTIL))
+
+    def abandoned(self) -> list[tuple[str, dict[str, Any]]]:
+        """The unfinished explanations that nobody has, oldest first, with their documents: what had them is gone."""
+        with self._reading() as db:
+            rows = db.execute(select(_ROW.id, Utf8(_ROW.document)).where(_IS_FREE).order_by(_ROW.number)).all()
+        return [(explanation_id, self._readable(explanation_id, stored)) for explanation_id, stored in rows]
+
+    def end_waiting(self, explanation_id: str, state: str, problem: Mapping[str, Any] | None = None) -> bool:
+        """End an explanation that no process works at; False where one does, or where it has ended."""
+        with self._writing() as db:
+            row = db.execute(_LOCKED, {"one": explanation_id}).first()
+            if row is None or row.state not in ("queued", "running"):
+                return False
+            document = {**(document_of(explanation_id, row[0]) or {}), "state": state, **({} if problem is None else {"problem": problem})}
+            is_free = or_(_ROW.claimed_by.is_(None), _ROW.claimed_until < Now())
+            ended = update(EXPLANATIONS).where(_IS_IT, _IS_UNFINISHED, is_free).values(state=state, document=json_text(document))
+            return db.execute(ended, {"one": explanation_id}).rowcount > 0
+
+    def ask(self, explanation_id: str, **wish: Any) -> bool:
+        """Tell the process that works at an explanation what people want: ``end`` is "cancel" or "stop", ``order`` has the methods that
+        come first. False where it has ended, or is not there.
+        """
+        with self._writing() as db:
+            row = db.execute(_LOCKED, {"one": explanation_id}).first()
+            if row is None or row.state not in ("queued", "running"):
+                return False
+            text = json_text({**_wish(row.wish), **wish})
+            db.execute(update(EXPLANATIONS).where(_IS_IT).values(wish=text), {"one": explanation_id})
+            return True
+
+
+def open_shared_store(settings: Settings, name: str) -> SharedStore:
+    """That of the settings. Raises StoreError, see :func:`server.jobs.database.open_database`."""
+    database = open_database(settings, is_shared=True)
+    return SharedStore(database, name, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
+
+
+def _wish(text: str | None) -> dict[str, Any]:
+    wish = json.loads(text or "{}")
+    return wish if isinstance(wish, dict) else {}

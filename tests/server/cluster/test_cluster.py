@@ -1,0 +1,210 @@
+"""Processes that share a store, without Ray: calls reach the replicas of a test directly, over HTTP all is as on one machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from server.app import create_app, host_maker
+from server.cluster import model_replica, ray_worker
+from server.cluster.model_replica import ModelReplica
+from server.cluster.ray_worker import RayWorker
+from server.jobs.database import SqliteDatabase
+from server.jobs.model_facts import ModelFacts
+from server.jobs.shared_store import SharedStore
+from server.settings import load_settings
+from tests.server.conftest import EMBEDDED, Check, Site, Sites, png, without_seconds
+from tests.server.support.checked_client import CheckedClient
+from tests.server.support.gated_models import SLOW_STEP, STEPS, GatedModels
+from tests.server.support.hostile import until
+
+
+@dataclass
+class Direct:
+    """Calls the replicas of this process, each explanation the next of those that are there."""
+
+    replicas: list[ModelReplica] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
+
+    async def explain(self, model: str, explanation_id: str) -> None:
+        self.sent.append(explanation_id)
+        await self.replicas[len(self.sent) % len(self.replicas)].explain(explanation_id)
+
+    async def facts(self, model: str) -> ModelFacts:
+        known = [await replica.facts(model) for replica in self.replicas]
+        return known[0]
+
+    def answer(self, model: str, *arguments: Any) -> AsyncIterator[tuple[str, Any]]:
+        return self.replicas[0].answer(model, *arguments)
+
+
+@dataclass
+class Cluster:
+    """Two replicas, and sites at which their explanations are asked for."""
+
+    home: Path
+    models: GatedModels
+    direct: Direct
+    database: SqliteDatabase
+    sites: list[Site] = field(default_factory=list)
+
+    def gone(self, replica: ModelReplica) -> None:
+        """Let its process be as if it were gone: it claims nothing any more, and its claims have ended."""
+        replica._ended.set()
+        replica._beat.join()
+        self.direct.replicas.remove(replica)
+        with self.database.begin(writes=True) as db:
+            db.execute(text("UPDATE explanations SET claimed_until = 0 WHERE claimed_by = :name"), {"name": replica._store.name})
+
+
+class Unclosed(SqliteDatabase):
+    """One file for all stores of a test, each of which may let go of it."""
+
+    def close(self) -> None:
+        """It is closed with the test."""
+
+
+Begin = Callable[..., Cluster]
+
+
+@pytest.fixture
+def cluster(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
+    monkeypatch.setattr(model_replica, "BEAT", 0.05)
+    monkeypatch.setattr(ray_worker, "BEAT", 0.05)
+    with ExitStack() as stack:
+
+        @contextmanager
+        def begun(**changed: Any) -> Iterator[Cluster]:
+            settings = load_settings({"home": sites.home, "engine": "ray", "database": "postgresql://none", **changed})
+            with GatedModels().in_registry() as models:
+                database, direct = Unclosed(sites.home), Direct()
+                for name in ("one", "other"):
+                    store, source = SharedStore(database, name, 100), models.source()
+                    direct.replicas.append(ModelReplica(settings, store, source, host_maker(settings, source, None)))
+                one = Cluster(sites.home, models, direct, database)
+                every = list(direct.replicas)
+                try:
+                    with ExitStack() as opened:
+                        for name in ("web", "web 2"):
+                            work = SharedStore(database, name, 100)
+
+                            def open_work(registry: Any, work: SharedStore = work) -> tuple[SharedStore, RayWorker]:
+                                return work, RayWorker(direct, registry, work, settings)
+
+                            app = create_app(settings, models.source(), [], open_work=open_work)
+                            site = Site(opened.enter_context(CheckedClient(app, raise_server_exceptions=False)), models)
+                            site.wait_for_models(*EMBEDDED)
+                            one.sites.append(site)
+                        yield one
+                        models.open_all()
+                finally:
+                    models.open_all()
+                    for replica in every:
+                        replica.stop()
+                    SqliteDatabase.close(database)
+
+        yield lambda **changed: stack.enter_context(begun(**changed))
+
+
+def test_any_process_answers_for_any_explanation_as_one_server_does(cluster: Begin, sites: Sites, tmp_path: Path) -> None:
+    questions: list[dict[str, Any]] = [
+        {"image": png(1), "target": ["dog", "zebra"], "methods": ["random", "rollout"], "crop": "2,3,30,31"},
+        {"model": "clip", "image": png(2), "prompt": ["a dog", "a cat"]},
+        {"model": "reviews-bert", "text": "a dull film", "long_texts": "cut"},
+    ]
+    begun = cluster()
+    here, there = begun.sites
+    made = [here.ask(**question).json()["id"] for question in questions]
+    stories = [there.events(f"/api/explanations/{one}/events") for one in made]
+    documents = [there.get(f"/api/explanations/{one}") for one in made]
+    assert [there.ask(**question).json()["id"] for question in questions] == made  # what one has made, all know
+    assert here.ask(png(9), wait=True).json()["state"] == "done"
+    for one, document, story in zip(made, documents, stories, strict=True):
+        names = [name for _, name, _ in story]
+        assert names[names.index("started") :] == ["started", *["method"] * len(document["maps"]), "done"]
+        told = [data for _, name, data in story if name == "method"]
+        assert [document["maps"][place] for place in document.get("made", range(len(told)))] == told
+        after = there.events(f"/api/explanations/{one}/events", last_event_id=1)
+        assert after == [entry for entry in story if entry[0] > 1]
+    study = there.client.post(f"/api/explanations/{made[0]}/layers", json={"target": "dog"})
+    assert study.status_code == 200, study.text
+    wrong = there.client.post(f"/api/explanations/{made[0]}/layers", json={"target": "cow"})
+    assert wrong.status_code in (404, 422), wrong.text
+    single = Sites(tmp_path / "single")
+    with single() as site:
+        alone = [site.ask(**question, wait=True).json() for question in questions]
+    assert [without_seconds(document) for document in documents] == [without_seconds(document) for document in alone]
+
+
+def test_what_a_process_had_that_is_gone_is_made_by_another_once(cluster: Begin) -> None:
+    begun = cluster()
+    here, there = begun.sites
+    gate = begun.models.gate("forward 0")
+    one = here.ask(png(1), methods=STEPS[:2]).json()["id"]
+    gate.wait()
+    with begun.database.begin(writes=False) as db:
+        name = db.execute(text("SELECT claimed_by FROM explanations")).scalar_one()
+    lost = next(replica for replica in begun.direct.replicas if replica._store.name == name)
+    begun.gone(lost)
+    document = there.finish(one)
+    assert (document["state"], len(document["maps"])) == ("done", 2)
+    gate.open()  # the first one was only held up, and writes what it has made
+    until(lambda: not lost.worker.live(), "it has finished")
+    assert there.get(f"/api/explanations/{one}") == document
+    with begun.database.begin(writes=False) as db:
+        assert db.execute(text("SELECT attempts, claimed_by != :name FROM explanations"), {"name": name}).one() == (2, True)
+
+
+def test_it_is_cancelled_stopped_and_put_in_order_from_anywhere(cluster: Begin, refused: Check) -> None:
+    begun = cluster()
+    here, there = begun.sites
+    gate = begun.models.gate(STEPS[0])
+    stopped = here.ask(png(1), methods=STEPS[:3]).json()["id"]
+    gate.wait()
+    assert there.client.put(f"/api/explanations/{stopped}/order", json={"methods": [STEPS[2]]}).status_code == 204
+    job = next(job for replica in begun.direct.replicas for job in replica.worker.live() if job.id == stopped)
+    until(lambda: job.next_of(STEPS[:3]) == STEPS[2], "the order is known")
+    assert there.client.post(f"/api/explanations/{stopped}/stop").status_code == 204
+    until(job.stopped.is_set, "the wish is known")
+    gate.open()
+    assert [entry["method"] for entry in here.finish(stopped)["maps"]] == STEPS[:1]
+    held = begun.models.gate("pass 0")
+    cancelled = here.ask(png(2), methods=[SLOW_STEP]).json()["id"]
+    held.wait()
+    assert there.client.patch(f"/api/explanations/{cancelled}", json={"title": "mine"}).status_code == 200
+    assert there.client.delete(f"/api/explanations/{cancelled}").status_code == 204
+    until(lambda: any(job.cancelled.is_set() for replica in begun.direct.replicas for job in replica.worker.live()), "it is known")
+    held.open()
+    document = there.finish(cancelled)
+    assert (document["state"], document["title"]) == ("cancelled", "mine")
+    refused(there.client.get("/api/explanations/none/events"), 404, "no-such-explanation")
+
+
+def test_a_full_queue_is_that_of_all(cluster: Begin, refused: Check) -> None:
+    begun = cluster(queue_size=2)
+    here, there = begun.sites
+    gate = begun.models.gate("forward")
+    here.ask(png(1))
+    gate.wait()
+    for replica in begun.direct.replicas:  # nobody takes anything
+        replica._store.claim = lambda _: None  # type: ignore[method-assign]
+    here.ask(png(2))
+    there.ask(png(3))
+    answer = there.ask(png(4))
+    assert int(answer.headers["Retry-After"]) > 0
+    assert "2 explanations are waiting" in refused(answer, 429, "queue-full")["detail"]
+    assert "vitrine_queue_depth 2.0" in here.client.get("/metrics").text
+
+
+def test_what_a_cluster_does_not_do_is_said(cluster: Begin, refused: Check) -> None:
+    (here, _) = cluster().sites
+    detail = refused(here.client.post("/api/models", json={"name": "timm/some"}), 403, "models-not-allowed")["detail"]
+    assert "VITRINE_MODELS" in detail
+    run = {"model": "scenes-vit", "dataset": "scenes", "methods": ["rollout"], "metrics": ["mif"], "limit": 2}
+    assert "cluster" in refused(here.client.post("/api/runs", json=run), 403, "runs-not-allowed")["detail"]
