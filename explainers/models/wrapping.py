@@ -208,6 +208,7 @@ def wrap(
             "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
             "library": library,
             **({} if the_task is None else {"task": the_task.name, "place_control": the_task.control, "places_are": the_task.places_are}),
+            **({} if the_task is None or the_task.texts is None else {"texts": the_task.texts}),
             "source": title,
             **_similarity(module, kind),
         },

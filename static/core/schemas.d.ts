@@ -1059,6 +1059,8 @@ export interface ModelDetails {
   place_control?: "words" | "patches" | "boxes" | "region" | "list";
   /** What may be sent as at. */
   places_are?: string;
+  /** What the two texts are called that it reads together: send text and text_pair. */
+  texts?: [string, string];
   source?: string;
   /** Of a CLIP model: logit = logit_scale * cosine + logit_bias. */
   logit_scale?: number;

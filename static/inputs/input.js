@@ -6,6 +6,7 @@
  * @property {Blob | Blob[] | null} [image]
  * @property {(() => Promise<Blob>) | null} [fetch]
  * @property {string | null} [text]
+ * @property {string | null} [second] of two texts that are read together
  * @property {string | null} [prompt]
  * @property {string | null} [source]
  * @property {number[] | null} [crop]
@@ -34,6 +35,7 @@ export class Input {
     image = null,
     fetch = null,
     text = null,
+    second = null,
     prompt = null,
     source = null,
     crop = undefined,
@@ -44,6 +46,7 @@ export class Input {
     this.image = image;
     this.fetch = fetch;
     this.text = text;
+    this.second = second;
     this.prompt = prompt;
     this.source = source;
     this.crop = crop;
@@ -67,10 +70,10 @@ export class Input {
 
   /**
    * The input itself; null where this page never had it.
-   * @returns {Promise<{text?: string | null, image?: Blob | Blob[]} | null>}
+   * @returns {Promise<{text?: string | null, text_pair?: string | null, image?: Blob | Blob[]} | null>}
    */
   async sent() {
-    if (this.text !== null) return { text: this.text };
+    if (this.text !== null) return { text: this.text, text_pair: this.second };
     this.image ??= (await (this.#fetching ??= this.fetch?.())) ?? null;
     return this.image && { image: this.image, text: this.prompt };
   }

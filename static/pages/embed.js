@@ -11,7 +11,7 @@ import { spoken, spokenAll, sureness } from "../core/targets.js";
 import { greyBase } from "../maps/heatmap.js";
 import { seenPicture, sheetOf } from "../maps/patches.js";
 import { colourAll, Plate } from "../plates/plate.js";
-import { unitsOf, WordPlate } from "../plates/words.js";
+import { unitsOf, wholeText, WordPlate } from "../plates/words.js";
 import { askingLine } from "../workbench/overview.js";
 
 /**
@@ -39,7 +39,7 @@ async function basesOf({ input, prompts, windows }) {
   /** @param {TextInput | undefined} read */
   const laid = (read) =>
     read && {
-      text: read.text,
+      text: wholeText(read),
       units: unitsOf(read, read.molecule ? "words" : address.view.grain),
       windows,
       molecule: read.molecule,

@@ -3,7 +3,7 @@
 import { wordControls } from "../core/controls.js";
 import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
-import { unitsOf, WordPlate } from "../plates/words.js";
+import { unitsOf, wholeText, WordPlate } from "../plates/words.js";
 import { ClassPage } from "../workbench/classpage.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 
@@ -13,6 +13,7 @@ import { Unsubmitted } from "../workbench/unsubmitted.js";
  * @import { LongText } from "../plates/longtext.js"
  * @import { PlateMaker } from "../plates/types.js"
  * @import { PicturePrompts } from "../workbench/pictureprompts.js"
+ * @import { SecondText } from "../workbench/secondtext.js"
  * @import { ClassSteps } from "../workbench/types.js"
  */
 
@@ -27,6 +28,8 @@ let isWritten = false; // since a text was last filled in or asked about: nothin
 let started = null;
 /** @type {PicturePrompts | null} */
 let pictures = null; // once a model reads a picture with the text
+/** @type {SecondText | null} */
+let second = null; // once a model reads two texts together
 
 /**
  * A text in the chosen grain.
@@ -35,7 +38,7 @@ let pictures = null; // once a model reads a picture with the text
 function laidOut({ input, windows }) {
   const text = /** @type {TextInput} */ (input);
   return {
-    text: text.text ?? "",
+    text: wholeText(text),
     units: unitsOf(text, workbench.view.value.grain),
     windows,
     picture: pictures?.picture,
@@ -83,6 +86,11 @@ async function loadPictures() {
   return (pictures ??= new PicturePrompts(workbench, () => unsubmitted.look()));
 }
 
+async function loadSecond() {
+  const { SecondText } = await import("../workbench/secondtext.js");
+  return (second ??= new SecondText(() => unsubmitted.look()));
+}
+
 /**
  * Put a text that the page brings into the field, unless the person was faster.
  * @param {string | undefined} text
@@ -104,8 +112,13 @@ function openSample(sample, labels = null, isOwn = true) {
 
 /** @type {ClassSteps} */
 const pageSteps = {
-  changed: async ({ details }) => (pictures || details?.picture_grid) && (await loadPictures()).offer(details),
-  lacks: ({ details }, input) => Boolean(details?.picture_grid) && !pictures?.suffices(input),
+  async changed({ details }) {
+    if (pictures || details?.picture_grid) (await loadPictures()).offer(details);
+    if (second || details?.texts) (await loadSecond()).offer(details);
+  },
+  lacks: ({ details }, input) =>
+    (Boolean(details?.picture_grid) && !pictures?.suffices(input)) ||
+    (Boolean(details?.texts) && input.text !== null && input.second === null),
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
   },
@@ -116,10 +129,11 @@ const pageSteps = {
     openSample(sample, workbench.address.targets, false);
   },
   async started(info, job, isNew) {
-    const { text, words, picture } = /** @type {TextInput} */ (info.input);
+    const { text, text_pair, words, picture } = /** @type {TextInput} */ (info.input);
     if (picture || pictures) await (await loadPictures()).started(job.id, picture, isNew);
     if (workbench.shown !== job) return; // another came in between
     started = info;
+    if (text_pair) void loadSecond().then((fields) => fields.fill(text_pair));
     if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
     tellWindows(info.windows ?? [], words);
     unsubmitted.look();
@@ -148,15 +162,20 @@ byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   isWritten = false;
   submitted = field.value;
-  page.explain(pictures?.given(field.value) ?? new Input({ text: field.value }), null);
+  const given = pictures?.given(field.value) ?? second?.given(field.value);
+  page.explain(given ?? new Input({ text: field.value }), null);
 });
 const unsubmitted = new Unsubmitted(
   byId("writing"),
   () =>
     started !== null &&
     (pictures?.isGiven ||
-      ![plain(workbench.question.input?.text ?? laidOut(started).text), submitted].includes(field.value)),
-  "The answer and the maps belong to the text before your change: ask for this one with “Explain this review”.",
+      second?.isChanged ||
+      ![
+        plain(workbench.question.input?.text ?? /** @type {TextInput} */ (started.input).text ?? ""),
+        submitted,
+      ].includes(field.value)),
+  "The answer and the maps belong to the text before your change: ask for this one with the button below it.",
 );
 field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();

@@ -23,7 +23,7 @@ import { enlarge, plateName } from "./plate.js";
 
 /**
  * @import { Ends } from "../core/colour.js"
- * @import { TextWindow, Token } from "../core/schemas.js"
+ * @import { TextInput, TextWindow } from "../core/schemas.js"
  * @import { Focus, ScoreMap, Unit, Variant, View } from "../core/types.js"
  * @import { TextBase } from "../maps/types.js"
  * @import { PlateStores } from "./types.js"
@@ -74,14 +74,28 @@ function joined(pieces, piece) {
   return pieces;
 }
 
+const BETWEEN = "\n\n"; // the two texts of a pair, where they are shown
+
+/**
+ * A text as it is shown: the second of a pair below the first.
+ * @param {Pick<TextInput, "text" | "text_pair">} input
+ * @returns {string}
+ */
+export const wholeText = ({ text, text_pair: second }) => (text ?? "") + (second === undefined ? "" : BETWEEN + second);
+
 /**
  * The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores.
- * @param {{text: string | null, tokens: Token[], words: Unit[]}} input
+ * @param {Pick<TextInput, "text" | "text_pair" | "tokens" | "words">} input
  * @param {string} grain
  * @returns {Unit[]}
  */
-export function unitsOf({ text: read, tokens, words }, grain) {
-  const text = read ?? "";
+export function unitsOf(input, grain) {
+  const text = wholeText(input);
+  const isPair = input.text_pair !== undefined;
+  const before = isPair ? (input.text ?? "").length + BETWEEN.length : 0; // the second text
+  const [tokens, words] = isPair
+    ? [moved(input.tokens, before), moved(input.words, before)]
+    : [input.tokens, input.words];
   if (grain === "words") return words;
   if (grain === "pieces")
     return tokens
@@ -93,14 +107,24 @@ export function unitsOf({ text: read, tokens, words }, grain) {
   let open = false;
   for (const word of words) {
     const last = sentences.at(-1);
-    if (open && last && !leftOut(text, last.end, word.start))
+    if (open && last && (last.part ?? 0) === (word.part ?? 0) && !leftOut(text, last.end, word.start))
       Object.assign(last, { end: word.end, tokens: [...last.tokens, ...word.tokens] });
-    else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens] });
+    else sentences.push({ start: word.start, end: word.end, tokens: [...word.tokens], part: word.part });
     // a full stop ends a sentence where white space or the end of the text comes next, so "4.5" stays whole
     open = !(/[.!?…]["'”’)]*$/.test(text.slice(word.start, word.end)) && /^["'”’)]*(\s|$)/.test(text.slice(word.end)));
   }
   return sentences;
 }
+
+/**
+ * The parts of a pair of texts, those of the second moved `by` so many characters.
+ * @template {{start: number, end: number, part?: number}} Part
+ * @param {Part[]} parts
+ * @param {number} by
+ * @returns {Part[]}
+ */
+const moved = (parts, by) =>
+  parts.map((one) => (one.part === 1 ? { ...one, start: one.start + by, end: one.end + by } : one));
 
 /**
  * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks

@@ -25,6 +25,7 @@ class QuestionAnswering(Task):
     """
 
     name = "question-answering"
+    texts = ("question", "text that answers it")
     places_are = f"start, end, answer (the span that the model finds best) or another span of the context, {SPELLING}"
 
     @classmethod

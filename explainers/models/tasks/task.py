@@ -100,6 +100,7 @@ class Task(ABC):
     name     as the pipelines of transformers call it
     places_are  what ``at`` takes, in words
     control  how a page lets one choose a place
+    texts    what the two texts are called that a model of it reads together; None for one that reads one
     output   what its numbers mean, where no place says otherwise
     tokenizer  of a model of texts, its tokenizer, which ``wrap`` sets; None where there is none
     first_row  whether its numbers are made behind further rows of blocks, or of what several stages give: the blocks are then the first row
@@ -111,6 +112,7 @@ class Task(ABC):
     name: ClassVar[str]
     places_are: ClassVar[str]
     control: ClassVar[Control] = "list"
+    texts: ClassVar[tuple[str, str] | None] = None
     output: ClassVar[Output] = "softmax"
     first_row: ClassVar[bool] = False
     general: ClassVar[bool] = False

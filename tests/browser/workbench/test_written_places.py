@@ -12,7 +12,7 @@ from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
-from tests.support.task_models import masked, writer
+from tests.support.task_models import masked, question_answerer, writer
 
 
 @pytest.fixture
@@ -45,3 +45,30 @@ def test_a_word_for_a_mask_is_typed(desk: Visit) -> None:
     desk.next_maps(before)
     document = desk.document()
     assert ([target["label"] for target in document["targets"]], document["at"]) == (["movie"], first["at"])
+
+
+@pytest.mark.parametrize("desk", [question_answerer], indirect=True)
+def test_a_question_and_its_text_have_a_field_each(desk: Visit) -> None:
+    page = desk.open("/text?model=reviews-bert&methods=attcat:libra&methods=random", maps=False)
+    first = desk.explained(model="reviews-bert", text="bad film?", text_pair="the good film", methods=["attcat:libra", "random"])
+    desk.open(f"/text?id={first['id']}")
+    question, context = page.get_by_label("The question"), page.get_by_label("The text that answers it")
+    expect(question).to_have_value("bad film?")
+    expect(context).to_have_value("the good film")
+    question.fill("good film?")
+    context.fill("the good movie, not the bad film")
+    expect(page.locator("p.unsubmitted")).to_contain_text("ask for this one")
+    before = desk.id
+    page.get_by_role("button", name="Explain the answer").click()
+    desk.next_maps(before)
+    document = desk.document()
+    assert (document["input"]["text"], document["input"]["text_pair"]) == ("good film?", "the good movie, not the bad film")
+    words = page.locator(".plate").first.locator(".reading span")
+    expect(words).to_have_text([word["text"] for word in document["input"]["words"]])  # of both texts
+    choice = page.locator("#place")
+    expect(choice.locator(".places button")).to_have_count(3)
+    before = desk.id
+    choice.get_by_role("button", name="end of the answer").click()
+    desk.next_maps(before)
+    assert desk.document()["at"] == "end"
+    no_violation(page)

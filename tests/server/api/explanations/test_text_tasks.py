@@ -9,14 +9,15 @@ import pytest
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.task_models import masked, picture_writer, writer
+from tests.support.task_models import masked, picture_writer, question_answerer, writer
 
 PROMPT = "a good film, not a bad movie"
 
 
 @pytest.fixture
 def site(sites: Sites) -> Iterator[Site]:
-    with sites(GatedModels(makes={**MAKES, "reviews-bert": masked, "timm/other": writer, "timm/listed": picture_writer})) as one:
+    models = {"reviews-bert": masked, "timm/other": writer, "timm/listed": picture_writer, "scenes-vit": question_answerer}
+    with sites(GatedModels(makes={**MAKES, **models})) as one:
         yield one
 
 
@@ -100,3 +101,19 @@ def test_an_answer_about_a_picture(site: Site, refused: Check) -> None:
 def test_a_picture_and_a_text_are_for_who_reads_both(site: Site, refused: Check, model: str, fields: dict[str, str], kind: str) -> None:
     image = () if fields and model == "timm/listed" else (png(),)
     refused(site.ask(*image, wait=True, model=model, methods=["random"], **fields), 422, kind)
+
+
+def test_a_question_and_its_text_are_sent_together(site: Site, refused: Check) -> None:
+    pair = {"text": "good film?", "text_pair": "the good movie, not the bad film"}
+    document = site.ask(wait=True, methods=["fullgrad:libra"], at="start", target="movie", **pair).json()
+    expected = explainers.explain(question_answerer(), explainers.TextPair(*pair.values()), "movie", "fullgrad:libra", at="start")
+    assert (document["task"], document["at"], document["input"]["text_pair"]) == ("question-answering", "start", pair["text_pair"])
+    assert document["targets"][0]["logit"] == pytest.approx(expected.target.logit, abs=1e-5)
+    assert document["maps"][0]["scores"] == pytest.approx(expected.maps[0].scores.tolist(), rel=1e-3, abs=1e-6)
+    assert [place["at"] for place in document["places"]] == ["answer", "start", "end"]
+    span = site.ask(wait=True, source=document["id"], methods=["random"], at="good movie").json()
+    assert (span["place"]["label"], span["output"]) == ("good movie", "regression")
+    test = site.client.post(f"/api/explanations/{span['id']}/deletion-test", json={"fractions": [0, 1]}).json()
+    assert test["curves"][0]["value"][0] == pytest.approx(span["targets"][0]["logit"], abs=1e-5)
+    assert site.get("/api/models/scenes-vit")["details"]["texts"] == ["question", "text that answers it"]
+    refused(site.ask(wait=True, text="good film?", methods="random"), 422, "cannot-explain")
