@@ -19,7 +19,7 @@ import {
   PlateActions,
   warnings,
 } from "../maps/caption.js";
-import { LevelSwitch, pixelsOf } from "../maps/pixels.js";
+import { LevelSwitch } from "../maps/pixels.js";
 import { MapSentence, pictureInWords, showSentences } from "../maps/summary.js";
 import { PlateGroups } from "./plategroups.js";
 
@@ -207,7 +207,9 @@ export class Plate {
   async #refine() {
     const { map } = this;
     if (!map?.pixels || this.look.level !== "pixels" || this.mapCanvas.pixels || !this.actions.id) return;
-    const pixels = await pixelsOf(map, this.actions.id).catch(() => null); // without them the patches stay
+    const { id } = this.actions;
+    const { pixelsOf } = await import("../maps/pixelvalues.js");
+    const pixels = await pixelsOf(map, id).catch(() => null); // without them the patches stay
     if (!pixels || this.map !== map || this.mapCanvas.pixels) return;
     this.mapCanvas.pixels = pixels;
     this.recolour();

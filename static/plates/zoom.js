@@ -5,7 +5,7 @@ import { limits } from "../core/colour.js";
 import { el, styled } from "../core/dom.js";
 import { coverPatches, paperColour, strikeWords } from "../maps/tokenremoval.js";
 import { largeBase } from "../maps/largebase.js";
-import { withoutPixels } from "../maps/pixels.js";
+import { withoutPixels } from "../maps/pixelvalues.js";
 
 /**
  * @import { Focus } from "../core/types.js"
