@@ -101,7 +101,9 @@ def test_what_ships_says_in_words_what_its_figures_say() -> None:
     """On photos, by SRG: the first three methods of the run, each above the random map, and no method named twice."""
     ranking = method_rankings()["photos-vit"]
     said, figures = in_words(ranking), ranking.run.report["results"]["srg"]
-    assert [entry["spec"] for entry in said["trust"]] == ["gradcam_plus:libra", "xgradcam_plus:libra", "input_x_gradient:libra"]
+    assert [entry["spec"] for entry in said["trust"]] == ["pytorch_grad_cam", "gradcam_plus:libra", "xgradcam_plus:libra"]
     assert all(figures[entry["spec"]]["low"] > figures[CONTROL]["high"] for entry in said["trust"])
-    assert all(figures[entry["spec"]]["high"] < figures[CONTROL]["low"] for entry in said["worse"])
-    assert {entry["spec"] for entry in said["worse"]} == {"attcat", "input_x_gradient", "fullgrad_plus", "fullgrad"}
+    empty = {"refinecam", "refinecam:libra"}  # maps of zeros, near the random map: the paired test alone tells them apart
+    worse = {entry["spec"] for entry in said["worse"]}
+    assert worse == {"attcat", "input_x_gradient", "fullgrad_plus", "fullgrad"} | empty
+    assert all(figures[spec]["high"] < figures[CONTROL]["low"] for spec in worse - empty)
