@@ -16,7 +16,7 @@ from server.commands.evaluate import command, with_experiment
 from server.commands.experiment import read_options
 from tests.conftest import ROOT
 
-RUNS = sorted(path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir())
+RUNS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.toml"))
 
 
