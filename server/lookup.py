@@ -91,12 +91,20 @@ def input_of(explanation_id: str, visitor: Visitor, services: Services) -> Quest
     if source.get("kind") == "text":
         kept = services.store.file(explanation_id, QUESTION)
         reference_text = None if kept is None else question_of(kept.decode(), None).reference_text
-        return QuestionInput(text=source["text"], text_pair=source.get("text_pair"), reference_text=reference_text)
+        chat = document.get("chat", False)
+        return QuestionInput(text=source["text"], text_pair=source.get("text_pair"), reference_text=reference_text, chat=chat)
     if (upload := services.store.upload(explanation_id)) is not None:
         window = source.get("window", {})
         levels = (window["level"], window["width"]) if window.get("source") == "set" else None
         reference = services.store.file(explanation_id, REFERENCE)
-        return QuestionInput(upload, text, crop=tuple(source["frame"]) if "frame" in source else None, window=levels, reference=reference)
+        return QuestionInput(
+            upload,
+            text,
+            crop=tuple(source["frame"]) if "frame" in source else None,
+            window=levels,
+            reference=reference,
+            chat=document.get("chat", False),
+        )
     if (copy := services.store.file(explanation_id, COPY)) is not None:
         return QuestionInput(copy, text, note=ONLY_A_COPY)
     send = "Send the image or the text itself."

@@ -16,7 +16,7 @@ from explainers.models.inputs.types import PicturePromptInput, TextInput
 from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
 from explainers.pipeline.explain import explain
-from explainers.pipeline.places import ask_at
+from explainers.pipeline.places import ask_at, in_chat
 from explainers.records.result import Attribution
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
@@ -103,7 +103,7 @@ class AnswerTable:
 
 
 def answer_table(
-    model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, cancelled: Callable[[], bool] | None = None
+    model: Any, prompt: Any, method: str = TABLE_METHOD, *, seed: int = 0, chat: bool = False, cancelled: Callable[[], bool] | None = None
 ) -> AnswerTable:
     """A language model's greedy answer to ``prompt``, and what each word of the prompt did for each of its words by ``method``.
 
@@ -112,14 +112,14 @@ def answer_table(
     sum over the tokens of a prompt's word where scores are signed, else the largest; a picture (:class:`explainers.PicturePrompt`) is one
     column, likewise of its patches.
 
-    ``prompt`` is a text, or a picture with one. ``cancelled`` is as that of :func:`explainers.explain`.
+    ``prompt`` is a text, or a picture with one. ``chat`` and ``cancelled`` are as those of :func:`explainers.explain`.
 
     Raises ExplainerError for a model that writes no answer, and for tensors that are not the tokens of a text.
     """
     opened = model_of(model)
     if not isinstance(opened.task, GeneratedAnswer):
         raise ExplainerError(f"{opened.name} writes no answer: pass a language model (transformers' ...ForCausalLM).")
-    placed, prepared = ask_at(opened, prompt, "words")
+    placed, prepared = ask_at(opened, in_chat(opened, prompt) if chat else prompt, "words")
     record = prepared.inputs[0]
     assert isinstance(record, TextInput)
     if not record.words:

@@ -101,6 +101,7 @@ class Model:
     view: Callable[[], AbstractContextManager[None]] | None = field(default=None, repr=False)
     report: Report | None = None
     made_by: tuple[Callable[..., Model], Mapping[str, Any]] | None = field(default=None, repr=False)
+    chat_input: Callable[[Any], Prepared] | None = field(default=None, repr=False)  # texts: with the tokenizer's chat template around them
     details: dict[str, Any] = field(default_factory=dict)  # heads, width, input size, token limit, source: for pages and reports
     cache: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)  # what was made for the inputs that were asked last
 
@@ -233,12 +234,16 @@ class Model:
         """The floating-point type of the weights."""
         return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.get_default_dtype())
 
-    def prepare(self, inputs: Input) -> Prepared:
+    def prepare(self, inputs: Input, chat: bool = False) -> Prepared:
         """Preprocess ``inputs`` as the model expects; see :class:`Prepared`. Raises ExplainerError for what cannot be read.
+
+        ``chat``: one prompt for a model that writes, with its tokenizer's chat template around it.
 
         A language model writes its answer behind the text; one that is asked about a place of an answer puts that one there.
         """
-        prepared = self.prepare_input(inputs)
+        if chat and self.chat_input is None:
+            raise ExplainerError(f"{self.name} has no chat template, or writes nothing: leave chat= out.")
+        prepared = self.chat_input(inputs) if chat and self.chat_input is not None else self.prepare_input(inputs)
         if self.reading is not None:
             return self.reading.complete(prepared)
         return prepared if self.task is None else self.task.complete(prepared, self.module)

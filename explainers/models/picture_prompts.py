@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.chat_prompts import read_chat
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader
@@ -40,12 +41,16 @@ class PicturePromptReader:
         """How many tokens a picture has."""
         return math.prod(self.grid)
 
-    def read(self, prompt: PicturePrompt, device: torch.device) -> Prepared:
-        """The tensors of a picture and its prompt. Raises ExplainerError for more than one picture in the text."""
+    def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
+        """The tensors of a picture and its prompt, with the tokenizer's chat template around them where it is a ``chat``. Raises
+        ExplainerError for more than one picture in the text.
+        """
         if self.recipe is None:
             raise ExplainerError("how this model's images are prepared is not known; pass preprocess= to wrap, or send tensors")
         pixels, picture = self.recipe.of(prompt.picture)
-        read = self.words.read([prompt.text], device)
+        written = None if self.words.tokenizer is None else self.words.tokenizer.convert_ids_to_tokens(self.token)
+        beside = [] if written and written in prompt.text else [{"type": "image"}]
+        read = read_chat(self.words, prompt.text, device, beside) if chat else self.words.read([prompt.text], device)
         record = read.inputs[0]
         assert isinstance(record, TextInput)
         ids = read.tensors["input_ids"][0].tolist()
@@ -65,13 +70,10 @@ class PicturePromptReader:
         }
         notes = [*self.notes, *read.notes[0]]
         if not taken:
-            notes.append(f"The prompt does not say where the picture stands: it is read before it. {self._how_to_say()}")
+            how = f" Write {written} where it shall be." if written else ""
+            notes.append(f"The prompt does not say where the picture stands: it is read before it.{how}")
         laid = self._laid(record, picture, place, taken)
         return Prepared({**tensors, "pixel_values": pixels[None]}, (laid,), (tuple(notes),))
-
-    def _how_to_say(self) -> str:
-        written = None if self.words.tokenizer is None else self.words.tokenizer.convert_ids_to_tokens(self.token)
-        return f"Write {written} where it shall be." if written else ""
 
     def _laid(self, record: TextInput, picture: ImageInput, place: int, taken: int) -> PicturePromptInput:
         """The record of the text with the tokens of the picture at a place, where ``taken`` tokens stood for them."""
@@ -156,7 +158,7 @@ def picture_reader(
     return PicturePromptReader(words, recipe, notes, token, (side, side)), {**laid, "pixel_values": sample["pixel_values"]}
 
 
-def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any) -> Prepared:
+def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
     """One picture with its prompt, or the tensors of them."""
     if isinstance(inputs, Mapping):
         prepared = reader.read_tensors(inputs)
@@ -167,6 +169,6 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
                 f"{type(module).__name__} reads a picture and a prompt: send explainers.PicturePrompt(picture, 'What is this?'), one "
                 "at a time"
             )
-        prepared = reader.read(several[0], device_of(module))
+        prepared = reader.read(several[0], device_of(module), chat)
     prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
     return replace(prepared, tensors=moved(prepared.tensors, module))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
+from explainers.models.chat_prompts import has_chat_template, read_chat
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import MoleculeReader, reader_named
@@ -32,7 +33,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
-from explainers.models.picture_prompts import picture_reader, prepare_picture_prompts
+from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import (
     Prompts,
     prepare_clips,
@@ -44,7 +45,7 @@ from explainers.models.preparing import (
 )
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
-from explainers.models.tasks import Task, task_of
+from explainers.models.tasks import GeneratedAnswer, Task, task_of
 from explainers.models.tasks.features import without_reference
 from explainers.models.tasks.several_heads import SeveralHeads
 
@@ -175,6 +176,7 @@ def wrap(
         else _preparer(module, kind, recipe, notes, words, counted),
         forward=run,
         layout_of=layout_of,
+        chat_input=_chat_reader(module, the_task, words, pictures),
         block_kind=structure.block_kind,
         class_blocks=structure.class_blocks,
         output=meaning,
@@ -209,6 +211,7 @@ def wrap(
             "library": library,
             **({} if the_task is None else {"task": the_task.name, "place_control": the_task.control, "places_are": the_task.places_are}),
             **({} if the_task is None or the_task.texts is None else {"texts": the_task.texts}),
+            "chat_template": words is not None and _chat_reader(module, the_task, words, pictures) is not None,
             "source": title,
             **_similarity(module, kind),
         },
@@ -216,7 +219,16 @@ def wrap(
 
 
 def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
-    """The task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says."""
+    """The task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says.
+
+    Raises ExplainerError for an encoder-decoder that writes.
+    """
+    config = getattr(module, "config", None)
+    if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
+        raise ExplainerError(
+            f"{type(module).__name__} is an encoder-decoder: what it writes is made by a second row of blocks, which looks at the tokens "
+            "of the first, and scores go back through one row. Wrap its encoder for features, or a decoder alone (...ForCausalLM)."
+        )
     first = {key: tensor[:1] for key, tensor in sample.items()}
     try:
         with torch.no_grad(), evaluating(module):
@@ -226,6 +238,17 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
             raise
         return None
     return task_of(module, library, output, name)
+
+
+def _chat_reader(
+    module: nn.Module, task: Task | None, words: TextReader | None, pictures: PicturePromptReader | None
+) -> Callable[[Any], Prepared] | None:
+    """What reads a prompt with its chat template; None where the model writes nothing, or has none."""
+    if words is None or not isinstance(task, GeneratedAnswer) or not has_chat_template(words.tokenizer):
+        return None
+    if pictures is not None:
+        return partial(prepare_picture_prompts, module, pictures, chat=True)
+    return lambda text: read_chat(words, text, lib.device_of(module))
 
 
 def _without_reference(forward: lib.RawForward) -> lib.RawForward:

@@ -28,7 +28,7 @@ from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
-from explainers.pipeline.places import ask_at, notes_of_place, singles_of
+from explainers.pipeline.places import ask_at, in_chat, notes_of_place, singles_of
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
@@ -77,6 +77,7 @@ def explain(
     side: Side | None = None,
     at: str | None = None,
     reference: Any = None,
+    chat: bool = False,
     prompts: Sequence[str] | None = None,
     seed: int = 0,
     long_texts: LongTexts = "windows",
@@ -102,6 +103,8 @@ def explain(
     at        models with a task only (:data:`explainers.TASKS`): which place of the output is asked about, such as a word, a box or a
               patch, as docs/tasks.md lists them; None: the one that the model is surest of. Each of several inputs is then explained alone
     reference features without a head only: a second input of the same kind, which the first is compared with
+    chat      language models that write only: lay the tokenizer's chat template around the prompt. Its tokens get scores, but are told
+              apart (their ``part`` is ``TEMPLATE``), always stay, and no map lies on them
     prompts   CLIP only: what else the image is compared with, for the probabilities; None: what the targets name
     seed      for methods that draw at random; each input's draw depends on its place in the batch alone
     long_texts  what is done with a text that is longer than the model takes: ``windows`` reads all of it in overlapping windows (the answer
@@ -136,6 +139,8 @@ def explain(
         }
 
         def ask(given: Any) -> Any:
+            if chat:
+                given = in_chat(side_model, given)
             is_placed = side_model.task is None or side_model.reading is not None
             if is_placed and at is None and reference is None:
                 return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)

@@ -29,6 +29,15 @@ def singles_of(model: Model, inputs: Any) -> list[Any]:
     return [inputs]
 
 
+def in_chat(model: Model, given: Any) -> Any:
+    """A prompt, or several, with the tokenizer's chat template around each; what was prepared stays as it is. Raises ExplainerError where
+    the model has none.
+    """
+    if isinstance(given, Prepared):
+        return given
+    return [model.prepare(prompt, chat=True) for prompt in given] if isinstance(given, list | tuple) else model.prepare(given, chat=True)
+
+
 def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: Any = None) -> tuple[Model, Prepared]:
     """The model asked about a place of one input, and that input as it is given.
 

@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="the text that the model goes on with")
     parser.add_argument("--image", metavar="FILE", type=Path, help="of a model that writes about pictures, the picture")
     add_model(parser, "a language model: a name of the hub, or a folder (default: %(default)s)", "hf/openai-community/gpt2")
+    parser.add_argument("--chat", action="store_true", help="lay the model's chat template around the prompt")
     parser.add_argument("--method", metavar="SPEC", help="whose maps are the rows (default: input_x_gradient:attnlrp)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the methods that draw random numbers (default 0)")
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
             f"{model.name} {'writes about a picture: give --image FILE' if model.reads_pictures else 'reads no picture: leave --image out'}"
         )
     prompt = args.prompt if args.image is None else explainers.PicturePrompt(args.image, args.prompt)
-    table = explainers.answer_table(model, prompt, args.method or TABLE_METHOD, seed=args.seed)
+    table = explainers.answer_table(model, prompt, args.method or TABLE_METHOD, seed=args.seed, chat=args.chat)
     print(json.dumps(table.to_json(), ensure_ascii=False) if args.json else table)
     if args.out is not None:
         table.save(args.out)

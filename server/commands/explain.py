@@ -79,6 +79,7 @@ def add_question(parser: argparse.ArgumentParser, takes_texts: bool = True) -> N
         help="of a model with a task, which place of its output is asked about: a word, tokens:5-7, patch:3,4, ...; 'vitrine models' names "
         "the task, docs/tasks.md the places (default: where the model is surest)",
     )
+    parser.add_argument("--chat", action="store_true", help="of a language model that writes: lay its chat template around the prompt")
     parser.add_argument("--reference", metavar="INPUT", help="features without a head: an image file, or a text, to compare with")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--against", metavar="CLASS", help="explain how much more than this class, or prompt, the target scores")
@@ -145,7 +146,7 @@ def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
     model = opened(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
-        options = ("side", "seed", "long_texts", "precision", "at", "reference", "outlier_tokens")
+        options = ("side", "seed", "long_texts", "precision", "at", "reference", "chat", "outlier_tokens")
         how = {name: getattr(args, name) for name in options}
         result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
     return model, result

@@ -33,6 +33,7 @@ class QuestionInput:
 
     note  what was lost since it was sent
     crop  the part of the image that the model is shown, in pixels of the upright original; None for what it takes by itself
+    chat  whether the chat template of the model is laid around the text
     reference, reference_text  what the image, or the text, is compared with
     window  level and width of the values that are shown as black to white, of greys of more than 8 bits; None for those of the file
     """
@@ -45,6 +46,7 @@ class QuestionInput:
     window: GreyLevels | None = None
     reference: bytes | None = None
     reference_text: str | None = None
+    chat: bool = False
 
 
 def input_asked(question: Question) -> QuestionInput:
@@ -117,13 +119,14 @@ async def _read_input(form: QuestionForm, settings: Settings, input_of: Callable
         raise _bad("one-input", f"The form has {which}.", send)
     if form.text_pair is not None and form.text is None:
         raise _bad("one-input", "The form has text_pair without text.", "Send text too: text_pair is the second of two texts.")
-    given = QuestionInput(image, form.text, form.text_pair)
+    given = QuestionInput(image, form.text, form.text_pair, chat=form.chat)
     if form.source is not None:
         given = await run_in_threadpool(input_of, form.source)
         if form.text is not None and (given.image is None or given.text is None):
             send = "Send text beside the source of a picture that was explained with a text, or leave one of them out."
             raise _bad("one-input", "The form has a text and a source.", send)
-        given = given if form.text is None else replace(given, text=form.text)  # the same picture with another prompt
+        # the same picture with another prompt, or the same of both
+        given = replace(given, chat=given.chat or form.chat) if form.text is None else replace(given, text=form.text, chat=form.chat)
     if form.reference is not None or form.reference_text is not None:
         given = replace(given, reference=await form.reference.read() if form.reference else None, reference_text=form.reference_text)
     if (given.reference is not None and given.image is None) or (given.reference_text is not None and given.text is None):

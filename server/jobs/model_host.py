@@ -16,7 +16,7 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
-from explainers.pipeline.places import ask_at, runnable
+from explainers.pipeline.places import ask_at, in_chat, runnable
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
 from server.http.uploads import encoded, open_clip, open_picture
@@ -123,6 +123,7 @@ class ModelHost:
             how["reference"] = reference_of(question, self.settings)
             if model.task is not None and not question.methods:  # the place is looked for once, for what can run there and for its maps
                 view = view_of(model, how.pop("outlier_tokens"))
+                source = in_chat(view, source) if how.pop("chat") else source
                 place_model, source = ask_at(view, source, how.pop("at"), how.pop("reference"))
                 specs, note = runnable(specs, place_model, source)
             explain(

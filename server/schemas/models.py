@@ -60,6 +60,7 @@ class ModelDetails(Schema):
     place_control: Control = absent("How a page lets one choose a place of its output.")
     places_are: str = absent("What may be sent as at.")
     texts: tuple[str, str] = absent("What the two texts are called that it reads together: send text and text_pair.")
+    chat_template: bool = absent("Whether a chat template can be laid around its prompts.")
     source: str = absent()
     logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
     logit_bias: float = absent()

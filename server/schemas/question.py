@@ -108,6 +108,12 @@ class ExplainOptions(Schema):
         "or patch:3,4; places of an answer lists them. None: the one that the model is surest of.",
     )
 
+    chat: bool = Field(
+        False,
+        description="Of a language model that writes: lay its tokenizer's chat template around the prompt (chat_template of a model says "
+        "whether there is one). Its tokens have part 4, always stay, and no map lies on them.",
+    )
+
     outlier_tokens: Annotated[
         OutlierTokens,
         _one_of(

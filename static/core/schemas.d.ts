@@ -374,6 +374,8 @@ export interface Explanation {
   precision?: "auto" | "double";
   /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
   at?: string | null;
+  /** Of a language model that writes: lay its tokenizer's chat template around the prompt (chat_template of a model says whether there is one). Its tokens have part 4, always stay, and no map lies on them. */
+  chat?: boolean;
   /** Of images: move explains the model without outlier tokens (test-time registers), move_published as the published code does it; its register neurons must be known, as POST /api/explanations/{id}/registers finds them. */
   outlier_tokens?: "keep" | "move" | "move_published";
   /** The person's name for it. */
@@ -1061,6 +1063,8 @@ export interface ModelDetails {
   places_are?: string;
   /** What the two texts are called that it reads together: send text and text_pair. */
   texts?: [string, string];
+  /** Whether a chat template can be laid around its prompts. */
+  chat_template?: boolean;
   source?: string;
   /** Of a CLIP model: logit = logit_scale * cosine + logit_bias. */
   logit_scale?: number;
@@ -1472,6 +1476,8 @@ export interface QuestionForm {
   precision?: "auto" | "double";
   /** Of a model with a task, such as token classification: which place of its output is asked about, a word, tokens:5-7 or patch:3,4; places of an answer lists them. None: the one that the model is surest of. */
   at?: string | null;
+  /** Of a language model that writes: lay its tokenizer's chat template around the prompt (chat_template of a model says whether there is one). Its tokens have part 4, always stay, and no map lies on them. */
+  chat?: boolean;
   /** Of images: move explains the model without outlier tokens (test-time registers), move_published as the published code does it; its register neurons must be known, as POST /api/explanations/{id}/registers finds them. */
   outlier_tokens?: "keep" | "move" | "move_published";
   /** A name from /api/models. */

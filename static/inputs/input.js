@@ -1,13 +1,13 @@
 // What a question is about: a picture, a text, or the input of an explanation that the server keeps.
 
 /**
- * One of a file, a way to get it, a text and the id of an explanation; what is known of it; a `prompt` about a picture.
+ * One of a file, a way to get it, a text and the id of an explanation; and what is known of it.
  * @typedef {object} GivenInput
  * @property {Blob | Blob[] | null} [image]
  * @property {(() => Promise<Blob>) | null} [fetch]
  * @property {string | null} [text]
  * @property {string | null} [second] of two texts that are read together
- * @property {string | null} [prompt]
+ * @property {object} [more] sent too
  * @property {string | null} [source]
  * @property {number[] | null} [crop]
  * @property {string} [window]
@@ -36,7 +36,7 @@ export class Input {
     fetch = null,
     text = null,
     second = null,
-    prompt = null,
+    more = {},
     source = null,
     crop = undefined,
     window = undefined,
@@ -47,7 +47,7 @@ export class Input {
     this.fetch = fetch;
     this.text = text;
     this.second = second;
-    this.prompt = prompt;
+    this.more = more;
     this.source = source;
     this.crop = crop;
     this.window = window;
@@ -64,7 +64,7 @@ export class Input {
       ...(this.crop === undefined ? {} : { crop: this.crop?.join(",") ?? "" }),
       ...(this.window === undefined ? {} : { window: this.window }),
     };
-    if (this.source) return { source: this.source, text: this.prompt, ...part };
+    if (this.source) return { source: this.source, ...this.more, ...part };
     return (await this.sent()) ?? {};
   }
 
@@ -73,8 +73,8 @@ export class Input {
    * @returns {Promise<{text?: string | null, text_pair?: string | null, image?: Blob | Blob[]} | null>}
    */
   async sent() {
-    if (this.text !== null) return { text: this.text, text_pair: this.second };
+    if (this.text !== null) return { text: this.text, text_pair: this.second, ...this.more };
     this.image ??= (await (this.#fetching ??= this.fetch?.())) ?? null;
-    return this.image && { image: this.image, text: this.prompt };
+    return this.image && { image: this.image, ...this.more };
   }
 }

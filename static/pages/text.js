@@ -113,7 +113,7 @@ function openSample(sample, labels = null, isOwn = true) {
 /** @type {ClassSteps} */
 const pageSteps = {
   async changed({ details }) {
-    if (pictures || details?.picture_grid) (await loadPictures()).offer(details);
+    if (pictures || details?.picture_grid || details?.chat_template) (await loadPictures()).offer(details);
     if (second || details?.texts) (await loadSecond()).offer(details);
   },
   lacks: ({ details }, input) =>

@@ -43,7 +43,7 @@ const DRAWERS = [
     kinds: ["text"],
     tasks: ["text-generation", "image-text-to-text"],
     title: "Words of the answer by words of the prompt",
-    says: "What each word did for each that the model wrote.",
+    says: "What each word did for each word written.",
     load: () => import("./answertable.js"),
   },
   {
@@ -51,7 +51,7 @@ const DRAWERS = [
     kinds: ["text"],
     tasks: ["image-text-to-text"],
     title: "Where in the picture each token was",
-    says: "From logits alone (TAM).",
+    says: "From logits alone.",
     load: () => import("./tokenmaps.js"),
   },
   {

@@ -1,7 +1,7 @@
-// A picture beside the text of the Text page, for models that write about pictures. Fetched where such a model is
-// chosen for the first time.
+// What a prompt of the Text page has besides its text: a picture, for models that write about pictures, and a chat
+// template. Fetched where such a model is chosen for the first time.
 
-import { byId, styled } from "../core/dom.js";
+import { byId, el, styled } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { Input } from "../inputs/input.js";
 import { PromptPictureField } from "../inputs/promptpicture.js";
@@ -26,6 +26,13 @@ export class PicturePrompts {
     this.workbench = workbench;
     this.focus = new Store({ at: -1, locked: false }); // of patches
     this.styled = styled("workbench/promptpicture.css");
+    this.chat = el("input", { type: "checkbox", id: "chat-template" });
+    this.template = el(
+      "p",
+      { hidden: true },
+      el("label", { for: this.chat.id }, this.chat, " with the model’s chat template around it"),
+    );
+    byId("text").after(this.template);
     this.field = new PromptPictureField(byId("prompt-picture"), onGive);
   }
 
@@ -35,6 +42,7 @@ export class PicturePrompts {
    */
   offer(details) {
     this.#isRead = Boolean(details?.picture_grid);
+    this.template.hidden = !details?.chat_template;
     byId("prompt-picture").hidden = !this.#isRead;
     byId("writing").querySelector("[type=submit]").textContent = this.#isRead
       ? "Ask about this picture"
@@ -56,13 +64,15 @@ export class PicturePrompts {
   }
 
   /**
-   * What to ask about: the picture that was given, else that on show, with this text; null where there is none.
-   * @param {string} prompt
+   * What to ask about: this text with the picture that was given, else that on show, where the model reads one, or with
+   * the template; null for the text alone.
+   * @param {string} text
    */
-  given(prompt) {
+  given(text) {
     const { file } = this.field;
-    if (!this.#isRead || !(file || this.picture)) return null;
-    return new Input({ image: file, source: file ? null : this.workbench.id, prompt });
+    const more = this.template.hidden || !this.chat.checked ? {} : { chat: true };
+    if (!this.#isRead || !(file || this.picture)) return "chat" in more ? new Input({ text, more }) : null;
+    return new Input({ image: file, source: file ? null : this.workbench.id, more: { text, ...more } });
   }
 
   /**

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -140,3 +141,14 @@ def clip_classifier() -> explainers.Model:
     config = VideoMAEConfig(intermediate_size=64, image_size=64, patch_size=16, num_frames=8, tubelet_size=2, id2label=labels, **SIZE)
     module = VideoMAEForVideoClassification(config).eval()
     return explainers.wrap(module, name="clips", preprocess=Preprocessing(resize=(64, 64), fit="squash"), device="cpu")
+
+
+#: A chat template in words that the tiny tokenizers know.
+TEMPLATE = "{% for m in messages %}the {{ m['content'] }} is{% endfor %}{% if add_generation_prompt %} a{% endif %}"
+
+
+def chatting(model: explainers.Model, template: str = TEMPLATE) -> explainers.Model:
+    """A copy of a model that writes, whose tokenizer has a chat template."""
+    twin = copy.deepcopy(model)
+    twin.task.tokenizer.chat_template = template  # type: ignore[union-attr]
+    return twin.made_anew()

@@ -92,8 +92,9 @@ class ImageInput:
     window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
 
 
-#: The ``part`` of tokens that the model wrote itself, and of those that a picture became among those of a text.
-ANSWER, PICTURE = 2, 3
+#: The ``part`` of tokens that the model wrote itself, of those that a picture became among those of a text, and of those that a chat
+#: template laid around it.
+ANSWER, PICTURE, TEMPLATE = 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class Token:
     """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
 
     ``part`` is 1 for a token of the second text of a pair, into which its offsets then point, and :data:`ANSWER` for one of the model's own
-    answer. Those are special: they count as given, always stay, and no map lies on them. Those of a picture have the part :data:`PICTURE`.
+    answer. Those are special: they count as given, always stay, and no map lies on them. Those of a picture have the part :data:`PICTURE`,
+    and those of a chat template :data:`TEMPLATE`: they too are special.
     """
 
     text: str

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from explainers.models.inputs.types import ANSWER, TextInput
+from explainers.models.inputs.types import ANSWER, PICTURE, TextInput
 from explainers.models.tasks.task import Place
 
 SPELLING = "such as Paris, Paris#2 for the second one, or tokens:5-7"
@@ -55,7 +55,7 @@ def words_of(record: TextInput, first: int, last: int) -> str:
     """The text of some tokens, special ones by their own names."""
     tokens = record.tokens[first : last + 1]
     parts = {token.part for token in tokens}
-    if record.text is None or any(token.special and token.part != ANSWER for token in tokens) or len(parts) > 1:
+    if record.text is None or any(token.special and token.part != ANSWER for token in tokens) or len(parts) > 1 or PICTURE in parts:
         return " ".join(token.text for token in tokens)
     source = (record.text, record.pair, record.answer)[parts.pop()] or ""
     return source[tokens[0].start : tokens[-1].end].strip()

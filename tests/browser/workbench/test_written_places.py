@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.task_model import TaskModel
 from tests.browser.support.visit import Visit, visit
-from tests.support.task_models import masked, question_answerer, writer
+from tests.support.task_models import chatting, masked, question_answerer, writer
 
 
 @pytest.fixture
@@ -31,6 +32,21 @@ def test_a_word_of_the_answer_is_asked_about(desk: Visit) -> None:
     choice.locator(".places button").nth(1).click()
     desk.next_maps(before)
     assert desk.document()["place"] == first["places"][1]
+    no_violation(page)
+
+
+@pytest.mark.parametrize("desk", [partial(chatting, writer())], indirect=True)
+def test_a_chat_template_is_laid_around_the_prompt(desk: Visit) -> None:
+    page = desk.open("/text?model=reviews-bert&methods=random", maps=False)
+    template = page.get_by_label("with the model’s chat template around it")
+    template.check()
+    page.locator("#text").fill("good film")
+    before = desk.id
+    page.locator("#writing [type=submit]").click()
+    desk.next_maps(before)
+    document = desk.document()
+    assert (document["chat"], document["input"]["text"]) == (True, "good film")
+    assert page.locator(".plate").first.locator(".reading [data-w]").all_inner_texts() == ["good", "film"]
     no_violation(page)
 
 

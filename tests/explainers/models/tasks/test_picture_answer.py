@@ -115,6 +115,11 @@ def test_one_token_is_asked_against_the_vocabulary(asked: explainers.PictureProm
     assert placed.completeness("libra", 1) < 1e-4
 
 
+def test_a_patch_is_no_part_of_the_answer(asked: explainers.PicturePrompt) -> None:
+    with pytest.raises(ExplainerError, match="is no part of the answer"):
+        explainers.explain(picture_writer(), asked, methods="random", at="token:5")
+
+
 def test_what_is_removed_gets_no_attention(result: Any) -> None:
     test = explainers.deletion_test(picture_writer(), result, fractions=(0.0, 1.0))
     assert (test.how, test.explains, test.tokens) == ("removed", "value", int(result.maps[0].content.sum()))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 import explainers
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import MAKES, GatedModels
-from tests.support.task_models import masked, picture_writer, question_answerer, writer
+from tests.support.task_models import chatting, masked, picture_writer, question_answerer, writer
 
 PROMPT = "a good film, not a bad movie"
 
@@ -49,6 +50,21 @@ def test_an_answer_is_kept_and_asked_about_again(site: Site) -> None:
     assert table["places"] == [place["at"] for place in document["places"][1:-1]]
     assert sum(table["logits"]) == pytest.approx(document["targets"][0]["logit"], abs=1e-3)
     assert table["scores"][0] == pytest.approx(explainers.answer_table(writer(), PROMPT, "attcat:libra").scores[0].tolist(), abs=1e-4)
+
+
+def test_a_chat_template_is_laid_around_a_prompt_and_kept(sites: Sites, refused: Check) -> None:
+    with sites(GatedModels(makes={**MAKES, "reviews-bert": partial(chatting, writer()), "timm/other": masked})) as site:
+        assert site.get("/api/models/reviews-bert")["details"]["chat_template"] is True
+        document = site.ask(wait=True, model="reviews-bert", text="good film", methods=["random"], chat=True).json()
+        parts = [token["part"] for token in document["input"]["tokens"]]
+        assert (document["chat"], document["input"]["text"], parts[0]) == (True, "good film", 4)
+        word = document["places"][1]["at"]
+        again = site.ask(wait=True, model="reviews-bert", source=document["id"], methods=["random"], at=word).json()
+        assert (again["chat"], again["input"]) == (True, document["input"])
+        plain = site.ask(wait=True, model="reviews-bert", text="good film", methods=["random"]).json()
+        assert plain["id"] != document["id"]
+        assert "chat=True," in site.get(f"/api/explanations/{document['id']}/code")["python"]
+        refused(site.ask(wait=True, model="timm/other", text="the [MASK] film", methods=["random"], chat=True), 422, "cannot-explain")
 
 
 def test_a_model_that_writes_nothing_has_no_table(site: Site, refused: Check) -> None:
