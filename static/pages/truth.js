@@ -11,8 +11,22 @@ const ABOUT =
 /** @type {{[kind: string]: string}} */
 const KINDS = { image: "pictures", text: "sentences" };
 
-/** @param {TruthOfKind | TruthInWorld | null} figure */
-const cell = (figure) => el("td", {}, figure ? truthInWords(figure) : "–");
+/**
+ * @param {TruthOfKind | TruthInWorld | null} figure
+ * @param {string} [title]
+ */
+const cell = (figure, title) => el("td", { title: title ?? null }, figure ? truthInWords(figure) : "–");
+
+/**
+ * Which method a metric puts first in a world, and where that stands by truth.
+ * @param {TruthInWorld | null} figure
+ * @param {TruthWorld} world
+ */
+function choiceOf(figure, { methods }) {
+  if (!figure) return "Not measured here, or too few methods have a value";
+  const title = methods.find(({ spec }) => spec === figure.first)?.title ?? figure.first;
+  return `It puts ${title} first, whose place by truth is ${figure.first_place} of ${methods.length}`;
+}
 
 /**
  * A metric with its agreement on each kind of input and in each world.
@@ -26,7 +40,7 @@ const row = (metric, kinds, worlds) =>
     { data: { metric: metric.name } },
     el("th", { scope: "row" }, metric.title, metric.reads_marks ? el("span", { class: "quiet" }, " is told it") : null),
     kinds.map((kind) => cell(metric.kinds[kind])),
-    worlds.map(({ name }) => cell(metric.worlds[name])),
+    worlds.map((world) => cell(metric.worlds[world.name], choiceOf(metric.worlds[world.name], world))),
   );
 
 /**

@@ -91,6 +91,9 @@ def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Vi
     expect(section.get_by_role("listitem")).to_have_text(document["truth"]["sentences"])
     mif = section.locator("tr[data-metric=mif]")
     expect(mif).to_contain_text(f"{truth['mif']['tau']:.2f} ({truth['mif']['low']:.2f} to {truth['mif']['high']:.2f})")
+    (world, *_) = document["truth"]["worlds"]
+    of_world = next(metric for metric in document["truth"]["metrics"] if metric["name"] == "mif")["worlds"][world["name"]]
+    expect(mif.get_by_title(f"whose place by truth is {of_world['first_place']} of {len(world['methods'])}").first).to_be_visible()
 
 
 def test_what_cannot_be_told_from_the_best_is_marked(desk: Visit) -> None:
