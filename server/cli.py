@@ -9,6 +9,7 @@ before it runs, so ``vitrine --help`` answers at once. What a person got wrong i
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -80,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupted.
     """
     args = build_parser().parse_args(arguments)
+    # Threads of one operator wait for each other at its end: asleep, since turning they take the core of the one that they wait for where
+    # other processes want cores too. Torch's OpenMP reads it when it is loaded, here and in the processes that are started.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         args.run(args)
     except KeyboardInterrupt:

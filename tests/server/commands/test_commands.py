@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 from pathlib import Path
 
 import pytest
@@ -142,3 +144,16 @@ def test_regions_offer_no_texts(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "--prompt" in shown
     assert not any(option in shown for option in ("--text", "--side", "--long-texts"))
+
+
+@pytest.mark.parametrize(("told", "waiting"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_wait_asleep_unless_the_environment_says_otherwise(told: str | None, waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", told or "")  # so that it is as it was afterwards
+    if told is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    seen: list[str] = []
+    parser = argparse.ArgumentParser()
+    parser.set_defaults(run=lambda args: seen.append(os.environ["OMP_WAIT_POLICY"]))
+    monkeypatch.setattr("server.cli.build_parser", lambda: parser)
+    assert main([]) == 0
+    assert seen == [waiting]
