@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,11 @@ from explainers.models.inputs.types import PICTURE, ImageInput, PicturePrompt, P
 from explainers.models.libraries.recognition import device_of
 from explainers.models.libraries.vision_language import picture_tokens_of
 from explainers.models.preparing import moved
+
+_NO_TYPES = (
+    "This model can be told by token_type_ids which tokens are of the picture, and its own processor may tell it (Gemma 3 and PaliGemma "
+    "let some attend to those behind them): that is not done here, and every token attends to those before it alone."
+)
 
 
 @dataclass(frozen=True)
@@ -170,5 +176,7 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
                 "at a time"
             )
         prepared = reader.read(several[0], device_of(module), chat)
+        if "token_type_ids" in inspect.signature(module.forward).parameters and "token_type_ids" not in prepared.tensors:
+            prepared = replace(prepared, notes=((*prepared.notes[0], _NO_TYPES),))
     prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
     return replace(prepared, tensors=moved(prepared.tensors, module))

@@ -179,10 +179,11 @@ class GeneratedAnswer(VocabularyTask):
         keep = partial(self._joined, ids[self._answer(task_input).start :].tolist())
         note = "What the model wrote before the explained words counts as given: scores lie on the prompt alone."
         how: dict[str, Any] = {"moves": True, "complete": keep}
+        differs = self._differing(task_input)
         if place.at != "words" and first == last:
             labels = self.labels(self.logits(task_input.output).shape[-1])
             before = first - 1 - stop  # from the end, as words of the prompt may be gone
-            return Reading(place, lambda output: self.logits(output)[:, before], labels, token=first - 1, notes=(note,), **how)
+            return Reading(place, lambda output: self.logits(output)[:, before], labels, token=first - 1, notes=(note, *differs), **how)
         record = task_input.record
         assert isinstance(record, TextInput)
         words = self._words(task_input) if place.at == "words" else [(first, last)]
@@ -197,7 +198,21 @@ class GeneratedAnswer(VocabularyTask):
             ]
             return torch.stack(sums, -1)
 
-        return Reading(place, read, labels, "regression", notes=(summed, note), **how)
+        return Reading(place, read, labels, "regression", notes=(summed, note, *differs), **how)
+
+    def _differing(self, task_input: TaskInput) -> tuple[str, ...]:
+        """A note where one pass over prompt and answer does not find the answer likeliest that was written token by token: as where tokens
+        of the prompt attend to those behind them.
+        """
+        answer, ids = self._answer(task_input), task_input.tensors["input_ids"][0]
+        likeliest = self.logits(task_input.output)[0, answer.start - 1 : answer.stop - 1].argmax(-1)
+        count = int((likeliest != ids[answer.start : answer.stop]).sum())
+        if not count:
+            return ()
+        return (
+            f"Over prompt and answer in one pass, {count} of the {len(answer)} tokens of the answer are not the likeliest, as they were "
+            "when they were written one by one: the logits that are explained are those of the one pass.",
+        )
 
 
 def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tuple[list[int], bool]:

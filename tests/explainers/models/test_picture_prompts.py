@@ -14,7 +14,16 @@ from explainers.models.inputs.types import PicturePromptInput
 from tests.support.task_models import picture_writer
 
 # isort: split
-from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
+from transformers import (
+    CLIPVisionConfig,
+    GemmaConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    PaliGemmaConfig,
+    PaliGemmaForConditionalGeneration,
+    SiglipVisionConfig,
+)
 
 PICTURE = Image.new("RGB", (40, 40), (200, 30, 30))
 
@@ -48,6 +57,21 @@ def test_a_picture_stands_where_the_text_says_else_before_it() -> None:
 def test_what_is_no_picture_with_a_prompt(inputs: Any, message: str) -> None:
     with pytest.raises(ExplainerError, match=message):
         picture_writer().prepare(inputs)
+
+
+def test_a_model_that_reads_types_of_tokens_says_that_it_got_none() -> None:
+    size: Any = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = picture_writer()
+    image = model.module.config.image_token_id  # type: ignore[union-attr]
+    tokenizer = model.task.tokenizer  # type: ignore[union-attr]
+    text = GemmaConfig(vocab_size=len(tokenizer), num_key_value_heads=2, head_dim=16, eos_token_id=3, max_position_embeddings=64, **size)
+    vision = SiglipVisionConfig(image_size=32, patch_size=8, **size)
+    config = PaliGemmaConfig(vision_config=vision, text_config=text, image_token_id=image, projection_dim=32)
+    preprocess = explainers.Preprocessing(resize=(32, 32), fit="squash")
+    twin = explainers.wrap(PaliGemmaForConditionalGeneration(config).eval(), tokenizer=tokenizer, preprocess=preprocess)
+    asked = explainers.PicturePrompt(PICTURE, "a <image> film")
+    assert any("token_type_ids" in note for note in twin.prepare_input(asked).notes[0])
+    assert not any("token_type_ids" in note for note in model.prepare_input(asked).notes[0])
 
 
 def test_tokens_that_fill_no_grid_are_refused() -> None:

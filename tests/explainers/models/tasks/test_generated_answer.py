@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,6 +113,15 @@ def test_words_of_the_prompt_are_removed_and_the_answer_stays(model: Model) -> N
     left = result.tensors["input_ids"][:, [0, *range(start, start + WRITTEN)]]
     logits, ids = own(model, {"input_ids": left})
     assert test.curves[0].values["value"][-1] == pytest.approx(float(logits[1, ids[2]] + logits[2, ids[3]]), rel=1e-4)
+
+
+def test_an_answer_that_the_pass_does_not_find_likeliest_is_said(model: Model) -> None:
+    prepared = model.prepare(PROMPT)
+    assert not any("not the likeliest" in note for note in model.at(None, prepared).reading.notes)  # type: ignore[union-attr]
+    ids = prepared.tensors["input_ids"].clone()
+    ids[0, -1] = (ids[0, -1] + 1) % 20 + 4
+    other = replace(prepared, tensors={**prepared.tensors, "input_ids": ids})
+    assert any("1 of the 5 tokens" in note for note in model.at(None, other).reading.notes)  # type: ignore[union-attr]
 
 
 def test_places_are_written_as_words(model: Model) -> None:
