@@ -7,9 +7,11 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
+from tests.families import FAMILIES
 from tests.support.vocabularies import byte_level, wordpiece
 
 # isort: split
@@ -152,3 +154,25 @@ def chatting(model: explainers.Model, template: str = TEMPLATE) -> explainers.Mo
     twin = copy.deepcopy(model)
     twin.task.tokenizer.chat_template = template  # type: ignore[union-attr]
     return twin.made_anew()
+
+
+class Heads(nn.Module):
+    """A species and a weight of what is in a picture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.species, self.weight = FAMILIES["vit"].build(), nn.Linear(5, 3), nn.Linear(5, 1)
+
+    def forward(self, pixel_values: Tensor) -> dict[str, Tensor]:
+        """An output each."""
+        trunk = self.trunk(pixel_values)
+        return {"species": self.species(trunk), "weight": self.weight(trunk)}
+
+
+@cache
+def heads() -> explainers.Model:
+    """Says several things of a picture, one of them a value."""
+    torch.manual_seed(0)
+    labels = {"species": ["cat", "dog", "fox"], "weight": ["weight (kg)"]}
+    preprocess = Preprocessing(resize=(32, 24), fit="squash")
+    return explainers.wrap(Heads().eval(), name="heads", kind="image", preprocess=preprocess, labels=labels, device="cpu")

@@ -20,7 +20,7 @@ from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.support.tiny_models import make_tiny
-from tests.support.task_models import TEXT, backbone, detector, segmenter, token_classifier
+from tests.support.task_models import TEXT, backbone, detector, heads, segmenter, token_classifier
 
 MAKES = {
     "scenes-vit": ("image", backbone),
@@ -28,6 +28,7 @@ MAKES = {
     "clip": ("clip", partial(make_tiny, "clip")),
     "boxes": ("image", detector),
     "regions": ("image", segmenter),
+    "outputs": ("image", heads),
 }
 
 
@@ -150,3 +151,15 @@ def test_the_nearest_kinds_are_a_button(desk: Visit) -> None:
     page.get_by_role("button", name="against its nearest kinds").click()
     desk.next_maps(before)
     assert desk.document()["targets"][0]["label"] == "dog (against its nearest kinds)"
+
+
+def test_an_output_is_asked_about_by_its_name_in_its_unit(desk: Visit) -> None:
+    first = desk.explained(png(), model="outputs", methods=["fullgrad_plus:libra", "random"])
+    page = desk.open(f"/image?id={first['id']}")
+    assert first["at"] == "species"
+    before = desk.id
+    page.locator("#place .places button").get_by_text("weight").click()
+    desk.next_maps(before)
+    document = desk.document()
+    assert (document["at"], document["output"], document["targets"][0]["label"]) == ("weight", "regression", "weight (kg)")
+    expect(page.locator("#classes")).to_contain_text(f"{document['targets'][0]['logit']:.3g}"[:5].replace("-", "\u2212"))
