@@ -1,0 +1,197 @@
+"""The table of tasks in ``docs/models.md``, made by asking each model at each kind of place: ``python -m tools.tasks_table``.
+
+Models are tiny, of the families that people load from the hub, with random weights; what is measured is which methods run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import nn
+
+import explainers
+from explainers.methods import METHODS
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.model import Model
+from explainers.pipeline.places import ask_at, runnable
+from server.commands.listing import markdown_table
+from tests.support.task_models import TEXT, Heads, picture_writer
+from tests.support.vocabularies import byte_level, wordpiece
+
+# isort: split
+import transformers as hf
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
+HEADINGS = ("task", "model", "tokens", "methods that run, by place")
+_BLOCK = re.compile(r"(<!-- tasks -->\n).*?(<!-- end of tasks -->)", re.DOTALL)
+SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+DETR: dict[str, Any] = {
+    **{"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "num_queries": 5},
+    **{"encoder_attention_heads": 2, "decoder_attention_heads": 2},
+}
+VIT = {**SIZE, "image_size": 64, "patch_size": 16}
+CLIP = {**SIZE, "image_size": 64, "num_frames": 4}
+WORDS = {**SIZE, "max_position_embeddings": 66}
+PAIR = explainers.TextPair("good film?", TEXT)
+MASKED = "the [MASK] film"
+FRAMES = explainers.Clip([Image.effect_noise((64, 64), 40 + 10 * i).convert("RGB") for i in range(4)])
+PICTURE = Image.effect_noise((64, 64), 80).convert("RGB")
+
+
+def _trunk() -> dict[str, Any]:
+    trunk = hf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[1] * 4, layer_type="basic", out_features=["stage4"])
+    return {"backbone_config": trunk, "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
+
+
+def _made(name: str, config: Any, **settings: Any) -> Callable[[], nn.Module]:
+    return lambda: getattr(hf, name)(config(**settings))
+
+
+def _segformer() -> dict[str, Any]:
+    return {"hidden_sizes": [16, 16, 32, 32], "depths": [1] * 4, "num_attention_heads": [1, 1, 2, 2], "decoder_hidden_size": 16}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A model, what it is given, and the places that are asked about; None: it has none."""
+
+    name: str
+    make: Callable[[], nn.Module | Model]
+    given: Any
+    places: tuple[str | None, ...]
+    tokenizer: Callable[[int], Any] = wordpiece
+
+
+def _of_words(ending: str, given: Any, places: tuple[str, ...], families: Mapping[str, Any]) -> list[Asked]:
+    return [Asked(f"{name}{ending}", _made(f"{name}{ending}", config), given, places) for name, config in families.items()]
+
+
+def _words(name: str, **more: Any) -> Callable[[], Any]:
+    return lambda: getattr(hf, f"{name}Config")(vocab_size=len(wordpiece(60)), **WORDS, **more)
+
+
+BERTS = {
+    "Bert": _words("Bert"),
+    "Roberta": _words("Roberta", pad_token_id=0),
+    "XLMRoberta": _words("XLMRoberta", pad_token_id=0),
+    "DebertaV2": _words("DebertaV2", relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=16, share_att_key=True),
+    "ModernBert": _words("ModernBert", pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3),
+}
+BACKBONE = ("features", "mean", "patch:1,2", "component:1")
+ASKED = [
+    *_of_words("ForTokenClassification", TEXT, ("movie", "tokens:1-3"), BERTS),
+    *_of_words("ForQuestionAnswering", PAIR, ("start", "answer"), {name: make for name, make in BERTS.items() if name != "ModernBert"}),
+    *_of_words("ForMaskedLM", MASKED, ("mask",), BERTS),
+    Asked(
+        "GPT2LMHeadModel",
+        _made("GPT2LMHeadModel", hf.GPT2Config, vocab_size=len(byte_level(40)), n_positions=80, n_embd=32, n_layer=2, n_head=2),
+        TEXT,
+        ("answer",),
+        byte_level,
+    ),
+    Asked("LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)),
+    Asked("Dinov2Model", _made("Dinov2Model", hf.Dinov2Config, **{**VIT, "mlp_ratio": 2}), PICTURE, BACKBONE),
+    Asked("Dinov2WithRegistersModel", _made("Dinov2WithRegistersModel", hf.Dinov2WithRegistersConfig, **VIT), PICTURE, BACKBONE),
+    Asked("DINOv3ViTModel", _made("DINOv3ViTModel", hf.DINOv3ViTConfig, **VIT, num_register_tokens=4), PICTURE, BACKBONE),
+    Asked(
+        "SegformerForSemanticSegmentation",
+        _made("SegformerForSemanticSegmentation", hf.SegformerConfig, **_segformer()),
+        PICTURE,
+        ("region:0,0,0.5,1",),
+    ),
+    Asked(
+        "BeitForSemanticSegmentation",
+        _made("BeitForSemanticSegmentation", hf.BeitConfig, **{**VIT, "num_hidden_layers": 4}, out_indices=[1, 2, 3, 4]),
+        PICTURE,
+        ("region:0,0,0.5,1",),
+    ),
+    Asked(
+        "YolosForObjectDetection",
+        _made("YolosForObjectDetection", hf.YolosConfig, **{**VIT, "image_size": [64, 64]}, num_detection_tokens=5),
+        PICTURE,
+        ("box:0", "box:0/left"),
+    ),
+    *(
+        Asked(
+            f"{name}ForObjectDetection",
+            _made(f"{name}ForObjectDetection", getattr(hf, f"{name}Config"), **_trunk(), **DETR),
+            PICTURE,
+            ("box:0", "box:0/left"),
+        )
+        for name in ("Detr", "ConditionalDetr", "TableTransformer")
+    ),
+    Asked("a module of one's own with two outputs", Heads, PICTURE, ("species", "weight")),
+    Asked("VideoMAEForVideoClassification", _made("VideoMAEForVideoClassification", hf.VideoMAEConfig, **CLIP), FRAMES, (None,)),
+    Asked(
+        "VivitForVideoClassification",
+        _made("VivitForVideoClassification", hf.VivitConfig, **CLIP, tubelet_size=[2, 16, 16]),
+        FRAMES,
+        (None,),
+    ),
+    Asked(
+        "VJEPA2ForVideoClassification",
+        _made(
+            "VJEPA2ForVideoClassification",
+            hf.VJEPA2Config,
+            **{
+                **SIZE,
+                "crop_size": 64,
+                "frames_per_clip": 4,
+                "pred_hidden_size": 16,
+                "pred_num_attention_heads": 2,
+                "num_pooler_layers": 1,
+            },
+            pred_num_hidden_layers=1,
+        ),
+        FRAMES,
+        (None,),
+    ),
+]
+
+
+def wrapped(asked: Asked) -> Model:
+    """The model that is asked, with what it reads with."""
+    torch.manual_seed(0)
+    module = asked.make()
+    if isinstance(module, Model):
+        return module
+    module.eval()
+    if isinstance(asked.given, str | explainers.TextPair):
+        return explainers.wrap(module, name=asked.name, tokenizer=asked.tokenizer(40 if asked.tokenizer is byte_level else 60))
+    size = (32, 24) if isinstance(module, Heads) else (64, 64)
+    return explainers.wrap(module, name=asked.name, kind="image", preprocess=Preprocessing(resize=size, fit="squash"))
+
+
+def row_of(model: Model, asked: Asked) -> tuple[str, str, str, str]:
+    """One row of the table."""
+    shown = []
+    for at in asked.places:
+        placed, given = ask_at(model, asked.given, at, None)
+        specs, _ = runnable(list(METHODS), placed, given)
+        shown.append(f"{'' if at is None else f'`{at}` '}{len(specs)}")
+    grid, frames = model.details["grid"], model.details["frames"]
+    times = "" if frames is None else f" of {frames} frames"
+    pictures = model.details["picture_grid"]
+    beside = "" if pictures is None else f" and {pictures[0]} x {pictures[1]} patches"
+    tokens = f"word pieces{beside}" if grid is None else f"{grid[0]} x {grid[1]} patches{times}"
+    return model.task.name if model.task is not None else "video-classification", f"`{asked.name}`", tokens, ", ".join(shown)
+
+
+def markdown() -> str:
+    """The whole table."""
+    return markdown_table(HEADINGS, [row_of(wrapped(asked), asked) for asked in ASKED])
+
+
+def main() -> None:
+    """Write it."""
+    PAGE.write_text(_BLOCK.sub(lambda block: f"{block[1]}{markdown()}\n{block[2]}", PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
