@@ -141,7 +141,7 @@ screenshots: chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.screenshots --out docs/screenshots --only $(SHOTS)
 
 # What needs no download, and what needs data of its publisher: NAME:FOLDER is the run experiments/NAME.toml on DATA/FOLDER.
-RESULTS := scenes-vit-on-scenes scenes-vit-ablations-attention scenes-vit-ablations scenes-vit-ablations-black clip-on-scenes-pairs \
+RESULTS := scenes-vit-on-scenes scenes-vit-black-box scenes-vit-ablations-attention scenes-vit-ablations scenes-vit-ablations-black clip-on-scenes-pairs \
 	scenes-vit-sanity photos-vit-sanity reviews-bert-sanity clip-sanity \
 	scenes-vit-sanity-slow photos-vit-sanity-slow reviews-bert-sanity-slow clip-sanity-slow clip-sanity-forward-only
 RESULTS_DATA := photos-vit-on-coco:coco clip-on-coco-pairs:coco reviews-bert-on-sst-2:sst2 reviews-bert-on-imdb:imdb \
