@@ -121,9 +121,15 @@ def test_deep_taylor_relevance_sums_to_one_at_every_block(name: str, monkeypatch
     split = relevance.split_linear
 
     def counting(
-        x: Tensor, weight: Tensor, r: Tensor, forward: Callable[..., Tensor], backward: Callable[..., Tensor], inputs: relevance.Inputs
+        x: Tensor,
+        weight: Tensor,
+        r: Tensor,
+        forward: Callable[..., Tensor],
+        backward: Callable[..., Tensor],
+        inputs: relevance.Inputs,
+        product: Tensor | None,
     ) -> Tensor:
-        out = split(x, weight, r, forward, backward, inputs)
+        out = split(x, weight, r, forward, backward, inputs, product)
         lost[0] = lost[0] + r.reshape(2, -1).sum(1) - out.reshape(2, -1).sum(1)
         none = forward(x.clamp(min=0), weight.clamp(min=0)) + forward(x.clamp(max=0), weight.clamp(max=0)) == 0
         kept = (r * ~none).reshape(2, -1).sum(1)

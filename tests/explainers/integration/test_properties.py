@@ -100,8 +100,10 @@ def test_lrp_relevance_doubles_at_linear_maps_and_is_conserved_everywhere_else(w
     passed: list[tuple[Tensor, Tensor]] = []  # the sums that came to, and left, each linear map, from the head back
     split = relevance.split_linear
 
-    def counting(x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, inputs: relevance.Inputs) -> Tensor:
-        out = split(x, weight, r, forward, backward, inputs)
+    def counting(
+        x: Tensor, weight: Tensor, r: Tensor, forward: Any, backward: Any, inputs: relevance.Inputs, product: Tensor | None
+    ) -> Tensor:
+        out = split(x, weight, r, forward, backward, inputs, product)
         passed.append((r.sum(), out.sum()))
         kept = sum(float((r * (forward(x.clamp(*c), weight.clamp(*c)) > 0)).sum()) for c in ((0, None), (None, 0)))
         assert float(out.sum()) == pytest.approx(kept, rel=1e-4, abs=1e-4)
