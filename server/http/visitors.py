@@ -73,7 +73,8 @@ class VisitorSecrets:
     """Makes and reads the secrets of visitors: an unguessable id and its signature, by a key that lies in the server's home."""
 
     def __init__(self, home: Path) -> None:
-        """``home`` is there. Raises OSError where the key cannot be read or written."""
+        """``home`` is made where it is not there yet. Raises OSError where the key cannot be read or written."""
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._key = _key_of(home)
         self._signer = self.signer("visitor")
 
