@@ -62,7 +62,7 @@ def serve(settings: Settings, say: Callable[[str], None], make_model_host: MakeM
     with _cluster(ray, settings):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
-        options = ray.serve.config.HTTPOptions(host=settings.host, port=settings.port)
+        options = ray.serve.config.HTTPOptions(host=settings.host, port=settings.port, location="HeadOnly")
         ray.serve.start(http_options=options)
         ray.serve.run(application(settings, make_model_host), name=APPLICATION, route_prefix="/")
         say(f"http://{settings.host}:{settings.port}")
