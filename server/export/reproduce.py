@@ -141,6 +141,7 @@ def _python_target(document: Document) -> tuple[str, set[str]]:
 
 
 def _form_value(target: Mapping[str, Any]) -> str:
-    """A target as the field of a form: a prompt or a label, else the index of the class."""
+    """A target as the field of a form: a prompt, a label, or what a kind of target is written as, else the index of the class."""
     label = str(target.get("of", target["label"]))
-    return label if target.get("index") is None or target.get("prompt") is not None or label.isdigit() else str(target["index"])
+    is_whole = target.get("kind") is not None or target.get("prompt") is not None or label.isdigit()
+    return label if is_whole or target.get("index") is None else str(target["index"])

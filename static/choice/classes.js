@@ -17,6 +17,7 @@ import { WhyNot } from "./whynot.js";
 
 const ROWS = 5;
 const LINGER = 300; // milliseconds in which the click of a finger follows its press
+const OVER_LINE = "over:0.5"; // a target: every label over this probability
 /** What the numbers in the list are, where they are not shares of one whole. */
 /** @type {{[output: string]: string}} */
 const MEANS = {
@@ -51,6 +52,17 @@ export class Classes {
       () => this.explain(this.chosen, { against: null, read: "finer" }),
     );
     this.read = readChoice((read) => this.explain(this.chosen, { against: null, read }), true);
+    this.overLine = el(
+      "button",
+      {
+        type: "button",
+        class: "act plain",
+        title: "Side by side, the surest first",
+        on: { click: () => this.explain([OVER_LINE], { against: null, read: null }) },
+      },
+      "every label of at least 50 %",
+    );
+    this.overLine.hidden = true;
     this.list = el("ul", { class: "classes", "aria-label": "What the model says" });
     this.rows = new Map(); // label -> row
     this.#waitForPresses();
@@ -76,7 +88,7 @@ export class Classes {
       "Ask more",
       "Ask more",
       this.other.node,
-      el("div", { class: "asking" }, this.read.node),
+      el("div", { class: "asking" }, this.read.node, this.overLine),
     );
     this.box = box; // room for more to ask
     root.append(el("div", { class: "answers" }, columns, this.list, this.against), this.means, button, box);
@@ -107,6 +119,7 @@ export class Classes {
     this.means.textContent = MEANS[output] ?? "";
     this.means.hidden = !MEANS[output];
     this.read.node.hidden = output === "regression"; // a value has no probability
+    this.overLine.hidden = output !== "sigmoid"; // of shares of one whole one alone can be over it
     if (this.isOpen) this.other.node.hidden = top.length < 2;
     const others = targets
       .map((target) => ({ ...target, label: aloneOf(target) }))

@@ -237,6 +237,20 @@ def test_a_class_is_set_against_another_one(stage: Stage, kind: str, target: str
     assert stage.visit.document()["targets"][0]["label"] == target
 
 
+def test_a_class_is_set_against_its_nearest_kinds(stage: Stage) -> None:
+    before = stage.open("image", target="zebra")
+    page = stage.visit.page
+    page.get_by_text("Why not another class?").click()
+    page.get_by_role("button", name="against its nearest kinds").click()
+    stage.visit.next_maps(before["id"])
+    (target,) = stage.visit.document()["targets"]
+    assert (target["kind"], target["of"]) == ("finer", "finer:zebra")
+    expect(page.locator("#read")).to_have_value("finer")
+    own = before["targets"][0]["logit"]
+    others = sorted((row["logit"] for row in before["top"] if row["label"] != "zebra"), key=lambda logit: abs(logit - own))
+    assert target["logit"] == pytest.approx(own - 0.6 * sum(others[:3]) / 3, abs=1e-4)
+
+
 def test_a_contrast_opens_and_stays_one(stage: Stage) -> None:
     before = stage.open("image", target="zebra", against="elephant")
     page = stage.visit.page

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Browser, expect
 
 import explainers
@@ -37,6 +38,8 @@ class Declared:
             return Gated().load(name, device)
         square = Preprocessing(resize=(32, 24), crop=(32, 24))
         module: Any = FAMILIES["vit"].build()
+        if self.output == "sigmoid":
+            torch.nn.init.constant_(module.head.bias, 0.1)  # more than one label is likely
         if len(self.labels) != len(LABELS):
             module.reset_classifier(len(self.labels))
         return explainers.wrap(module, name=name, preprocess=square, device=device, labels=self.labels, output=self.output)
@@ -79,6 +82,17 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
         expect(overview).to_contain_text(f"The model's value for “{target['label']}” is {shown(target['logit'])}.")
     assert "NaN" not in page.locator("body").inner_text()
     assert "undefined" not in page.locator("body").inner_text()
+    every = page.get_by_role("button", name="every label of at least 50 %")
+    if output == "sigmoid":
+        every.click()
+        desk.next_maps(document["id"])
+        assert [target["label"] for target in desk.document()["targets"]] == [row["label"] for row in present]
+        assert len(present) > 1
+        several = desk.id
+        page.go_back()
+        desk.next_maps(several)
+    else:
+        expect(every).to_be_hidden()
 
     page.locator("#removed").fill("50")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)

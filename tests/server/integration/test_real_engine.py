@@ -157,12 +157,14 @@ def test_two_texts(site: Site) -> None:
         {"image": png(3), "target": ["any:insect", "any:pet"]},
         {"image": png(3), "target": ["any:insect", "hound"], "against": "any:pet"},
         {"image": png(3), "target": "any:insect", "read": "probability", "methods": ["input_x_gradient:libra"]},
+        {"image": png(3), "target": "finer:2"},
+        {"image": png(3), "target": "over:0.01"},
         {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"]},
         {"image": png(3), "model": "clip", "prompt": ["a good film", "the bad movie"], "side": "text"},
         {"model": "reviews-bert", "text": TEXT, "text_pair": 'a "bad"\nfilm'},
         {"model": "reviews-bert", "text": TEXT, "target": "for", "read": "probability", "methods": ["input_x_gradient:libra"]},
     ],
-    ids=["picture", "contrast", "groups", "group contrast", "group probability", "prompts", "words", "pair", "probability"],
+    ids=lambda fields: "-".join(str(value)[:20] for name, value in fields.items() if name not in ("image", "methods")),
 )
 def test_the_python_lines_give_the_same_scores(
     site: Site, fields: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
