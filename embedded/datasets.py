@@ -135,7 +135,7 @@ def _samples(folder: str) -> tuple[Path, list[dict[str, Any]]]:
 def sample_photos(data: Folder) -> Dataset:
     """The photos that the pages offer, each once. They are few: intervals are wide."""
     path, listed = _samples("photos")
-    names = list(dict.fromkeys(sample["image"] for sample in listed))
+    names = [sample["image"] for sample in listed if sample["kind"] == "image"]
 
     def read(number: int) -> Sample:
         with Image.open(path / names[number]) as photo:

@@ -13,7 +13,7 @@ from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
 from explainers.models.labels import imagenet_entries
 from explainers.models.model import Model
-from explainers.records.targets import AnyOf, Contrast
+from explainers.records.targets import AnyOf, Contrast, Probability, Target
 
 PROMPT = "a photo of a {}"
 _NUMBER = re.compile(r"\d+")
@@ -86,10 +86,13 @@ class ClassLookup:
         """The labels of an input for which the model has neither a class nor a group."""
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
-    def target_of(self, explained: ExplainedClass) -> int | str | AnyOf | Contrast:
-        """A class as ``explain`` takes it."""
+    def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
+        """A class as ``explain`` takes it: its logit, or with ``reads="probability"`` its probability; of two, the difference of logits."""
         if explained.against is not None:
-            return Contrast(self.target_of(replace(explained, against=None)), self.target_of(explained.against))
+            return Contrast(self._name_of(explained), self._name_of(explained.against))
+        return Probability(self._name_of(explained)) if reads == "probability" else self._name_of(explained)
+
+    def _name_of(self, explained: ExplainedClass) -> int | str | AnyOf:
         if explained.group is not None:
             return AnyOf(explained.group)
         return explained.indices[0] if self.prompts is None else self.prompts[explained.indices[0]]

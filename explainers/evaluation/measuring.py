@@ -33,7 +33,7 @@ from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation
 from explainers.records.session import checker
-from explainers.records.targets import Contrast, Probability, TargetLike
+from explainers.records.targets import TargetLike
 
 #: Curves that reports draw, by the name under which metrics take them.
 REPORT_CURVES = ("most", "left")
@@ -122,8 +122,7 @@ class EvaluationSetup:
 
     def target_of(self, explained_class: ExplainedClass) -> TargetLike:
         """A class as ``explain`` takes it: its logit, or its probability."""
-        named = self.classes.target_of(explained_class)
-        return Probability(named) if self.plan.explains == "probability" and not isinstance(named, Contrast) else named
+        return self.classes.target_of(explained_class, self.plan.explains)
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
         """One input as the model takes it, with the prompts that a CLIP model compares it with."""

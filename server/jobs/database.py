@@ -158,6 +158,8 @@ class SqliteDatabase:
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
         """See :class:`Database`."""
         with self._lock:
+            if self._connection.closed:  # by a server that ends, while a runner that would not stop still tidies
+                raise StoreFault("the store is closed")
             try:
                 with self._connection.begin():
                     yield self._connection

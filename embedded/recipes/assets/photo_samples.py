@@ -85,6 +85,8 @@ PHOTOS = {
     "dandelion": Photo("seeding_by_Clements_Engelhardt.jpg", "Clemens Engelhardt", CC0, LOMIRI),
 }
 
+#: What the Prompt page begins with: two things, of both of which the model is sure, each in its half of the picture.
+FIRST_WITH_PROMPTS = "photo-cat-coffee-prompts"
 SAMPLES = (
     PhotoSample("dogs", "Two dogs at a window", "Two of a kind: ask for any dog.", ("dogs",), ("a dog", "a window"), ("a cat", "a horse")),
     PhotoSample("cat", "Cat", "One animal that fills the picture: eyes, nose, or the stripes?", ("cat",), ("a cat",), ("a dog", "a fox")),
@@ -199,6 +201,7 @@ def main() -> None:
     for sample in SAMPLES:
         picture_of(folder, sample).save(OUT / f"{sample.name}.jpg", quality=QUALITY, optimize=True, progressive=True)
     rows = [row for sample in SAMPLES for row in entries(sample)]
+    rows.sort(key=lambda row: row["id"] != FIRST_WITH_PROMPTS)
     (OUT / "index.json").write_text(json.dumps({"samples": rows}, indent=1, ensure_ascii=False) + "\n", "utf-8")
     head = "The photos in this folder are not ours. Each is under the licence named here, the pictures made from it too."
     (OUT / "NOTICE").write_text("\n\n".join([head, *(notice(sample) for sample in SAMPLES)]) + "\n", "utf-8")

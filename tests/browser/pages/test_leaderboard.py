@@ -197,7 +197,7 @@ def test_no_name_of_the_plot_is_over_another_or_out_of_sight(browser: Browser, b
         for visitor in visit(browser, board, width):
             page = visitor.open("/leaderboard?run=photos-vit-on-coco&y=srg", maps=False)
             names = page.locator(".slope text.end")
-            expect(names).to_have_count(28)
+            expect(names).to_have_count(31)
             boxes = names.evaluate_all(
                 "(all) => all.map((node) => { const b = node.getBoundingClientRect(); return [b.top, b.bottom, b.left, b.right]; })"
             )
@@ -237,10 +237,10 @@ def test_a_column_in_which_random_numbers_are_among_the_best_is_grey_and_says_wh
     page = desk.open("/leaderboard?run=photos-vit-on-coco", maps=False)
     expect(page.locator("#undecided li")).to_have_count(1)
     expect(page.locator("#undecided")).to_contain_text(
-        "LIF accuracy, in grey: A map of random numbers does as well as the best, and 23 of 27 methods"
+        "LIF accuracy, in grey: A map of random numbers does as well as the best, and 24 of 30 methods"
     )
     cells = page.locator("#figures td[data-metric=lif]")
-    expect(cells).to_have_count(28)
+    expect(cells).to_have_count(31)
     assert set(cells.evaluate_all("(all) => all.map((cell) => cell.className)")) == {"muted"}
     assert not any("*" in text for text in cells.all_inner_texts())
     expect(page.locator('#figures tr[data-spec="random"] .star')).to_have_count(0)

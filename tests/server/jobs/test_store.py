@@ -138,6 +138,15 @@ def test_two_servers_do_not_share_it(opened: Open, store: Store) -> None:
         opened()
 
 
+def test_a_runner_that_goes_on_after_the_store_is_closed_is_told(tmp_path: Path) -> None:
+    """One that hangs while the server stops: it tidies nothing, and what it would keep is refused."""
+    store = Store(SqliteDatabase(tmp_path), 100)
+    store.close()
+    store.forget_old()
+    with pytest.raises(Problem, match="the store is closed"):
+        store.add(document(1), {})
+
+
 def test_the_tables_are_those_that_the_migrations_make(store: Store) -> None:
     with store.database.begin(writes=False) as db:
         context = MigrationContext.configure(db, opts={"compare_type": True})
