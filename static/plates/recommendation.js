@@ -82,7 +82,7 @@ export function lead(first) {
     title: `Look at ${best.title} first.`,
     says: `${asks}: ${measured} on ${inputs}, where a random map has ${figure(metric, random)}.${
       second && ties > 1 && rank === 1
-        ? ` Of the ${ties} methods that do as well, it is first by whether ${second.asks} (“${second.title}”).`
+        ? ` ${ties - 1} others cannot be told from it by that; more than in theirs, ${second.asks}.`
         : ""
     }`,
   };
