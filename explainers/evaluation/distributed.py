@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import socket
 import threading
@@ -22,7 +21,7 @@ from typing import Any
 import torch
 
 from explainers.datasets import Dataset, open_dataset
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup
 from explainers.evaluation.plan import Plan
 from explainers.evaluation.run_engines import Parts, RunEngine, Size, TellInputs, one_by_one
@@ -32,6 +31,7 @@ from explainers.models.loading import load
 from explainers.models.memory import free_memory
 from explainers.models.model import Model
 from explainers.pipeline.explain import versions
+from explainers.ray_library import cluster_address, load_ray
 from explainers.records.session import Cancelled
 
 __all__ = ["Sources", "ray_engine"]
@@ -75,7 +75,7 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     Raises ExplainerError without Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot
     open the model or the data set, or whose weights, calibration, inputs or versions are not those of the run.
     """
-    ray = _ray()
+    ray = load_ray("ray.data", need="The engine ray needs Ray", extras="evaluate,ray")
     if workers is not None and workers < 1:
         raise ExplainerError("There must be at least 1 worker.")
 
@@ -110,23 +110,13 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
     return engine
 
 
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody unless a person wants it
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise ExplainerError(not_installed("The engine ray needs Ray", "evaluate,ray")) from None
-    return ray
-
-
 @contextmanager
 def _cluster(ray: Any, address: str | None) -> Iterator[None]:
     """Be connected: to the cluster that this process already has, which stays, or to one for the time of a run."""
     if ray.is_initialized():
         yield
         return
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    address = cluster_address(address)
     before = signal.getsignal(signal.SIGTERM)
     options = {"include_dashboard": False, "object_store_memory": STORE} if address == "local" else {}
     try:

@@ -1,6 +1,6 @@
 """``vitrine serve --engine ray``: the application as an ingress of Ray Serve, the models as a deployment with several replicas.
 
-Nothing else imports Ray.
+Nothing else of the server imports Ray.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError
+from explainers.ray_library import cluster_address, load_ray
 from server.app import create_app, host_maker, own_model_host
 from server.cluster.model_replica import ModelReplica
 from server.cluster.ray_worker import RayWorker
@@ -208,21 +209,13 @@ def _process_name(kind: str) -> str:
 
 
 def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody unless a person wants it
-    try:
-        import ray
-        import ray.serve
-        import ray.serve.config
-        import ray.serve.exceptions
-    except ImportError:
-        raise ExplainerError(not_installed("The engine ray needs Ray Serve", "ray,postgresql")) from None
-    return ray
+    return load_ray("ray.serve", "ray.serve.config", "ray.serve.exceptions", need="The engine ray needs Ray Serve", extras="ray,postgresql")
 
 
 @contextmanager
 def _cluster(ray: Any, settings: Settings) -> Iterator[None]:
     """Be connected: to the cluster of the settings, or to one of this machine for as long as the server runs."""
-    address = settings.ray_address or os.environ.get("RAY_ADDRESS") or "local"
+    address = cluster_address(settings.ray_address)
     options = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address == "local" else {}
     try:
         ray.init(address=address, logging_level="warning", **options)
