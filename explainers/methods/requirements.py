@@ -23,11 +23,12 @@ def missing_requirements(model: Model) -> dict[str, str]:
     """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
     once, by one forward pass.
     """
-    if "missing_requirements" not in model.details:
+    # Copies of a model share its details, and the reasons name the model: each name has its own.
+    by_name: dict[str, dict[str, str]] = model.details.setdefault("missing_requirements", {})
+    if model.name not in by_name:
         with torch.no_grad():
-            model.details["missing_requirements"] = lacks_of(Recording(model, _plain_tensors(model), pixels=True))
-    missing: dict[str, str] = model.details["missing_requirements"]
-    return missing
+            by_name[model.name] = lacks_of(Recording(model, _plain_tensors(model), pixels=True))
+    return by_name[model.name]
 
 
 def _plain_tensors(model: Model) -> dict[str, Tensor]:

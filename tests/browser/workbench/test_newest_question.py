@@ -279,6 +279,7 @@ def test_the_newest_question_decides(desk: Visit, pair: str, stage_of_first: str
     if stage_of_first.startswith("begun"):
         let_go(delays.take())
         expect(page.locator("#answer")).to_have_text("”, “".join(first[1](shown).targets))
+        expect(page.locator("main.renewing")).to_have_count(0)  # the first answer may read as that before it did
         late = delays.take()
     second[0](page)
     delays.until("asked", 2 if stage_of_first == "sent" else 1)  # that of the first still waits, too

@@ -133,9 +133,9 @@ class GatedModels:
     def load(self, name: str, device: str | None = None, /, **ways: Any) -> explainers.Model:
         assert threading.current_thread().name == "worker"
         self.reach(f"load {name}")
-        model = self.makes.get(name, image_model)()
+        model = replace(self.makes.get(name, image_model)(), name=name)
         explainers.variants(model)  # the pass that finds out what it can be asked is made once for all, and is none of this one's
-        return replace(model, name=name, forward=partial(self._forward, model.forward))
+        return replace(model, forward=partial(self._forward, model.forward))
 
     def _forward(self, forward: Callable[[Mapping[str, Tensor]], Tensor], tensors: Mapping[str, Tensor]) -> Tensor:
         self.reach("forward")
