@@ -91,8 +91,8 @@ def measure(name: str, runs: int, wants: Callable[[str], bool], tell: Callable[[
 
 def stored_a_second(url: str, threads: int, count: int = 200) -> float:
     """How many explanations a second are stored whole, from the question to the last of ten maps, by so many threads."""
-    from server.jobs.database import PostgresDatabase
-    from server.jobs.shared_store import SharedStore
+    from server.store.database import PostgresDatabase
+    from server.store.shared_store import SharedStore
 
     def one(number: int) -> None:
         name = f"{time.time_ns():x}-{number}"

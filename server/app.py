@@ -50,7 +50,6 @@ from server.jobs.own_models import OwnModels
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
 from server.jobs.sent_data import SentData
-from server.jobs.store import Store, open_store
 from server.jobs.worker import MakeHost, Worker
 from server.jobs.worker_interface import WorkerInterface
 from server.log import set_up_log
@@ -58,6 +57,7 @@ from server.pages.routes import add_pages
 from server.samples import read_samples, sample_folders
 from server.services import Services
 from server.settings import Settings, environment_name
+from server.store.store import Store, open_store
 
 API = (
     explanations,

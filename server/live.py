@@ -17,9 +17,9 @@ from explainers.self_check.opening import model_of
 from server.app import create_app
 from server.commands import CommandError
 from server.commands.serve import address, listen
-from server.jobs.database import StoreError
 from server.jobs.model_source import ModelSource
 from server.settings import load_settings
+from server.store.database import StoreError
 from server.web_server import WebServer
 
 _PAGES = {"image": "image", "clip": "prompt", "text": "text", "molecule": "molecule"}

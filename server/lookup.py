@@ -10,10 +10,10 @@ from fastapi import Path
 from server.http.problems import Problem
 from server.http.visitors import Visitor, not_yours
 from server.jobs.intake import QuestionInput, input_asked
-from server.jobs.stored_files import QUESTION, REFERENCE
 from server.run_reports import RunReport, folders_of_runs, read_run_reports
 from server.schemas.question import Question, QuestionFields, QuestionForm, question_of
 from server.services import Services
+from server.store.stored_files import QUESTION, REFERENCE
 
 #: The path parameter of the calls about one explanation.
 ExplanationId = Annotated[str, Path(alias="id", description="The id of an explanation.")]

@@ -14,10 +14,10 @@ from server.jobs.model_registry import ModelRegistry
 from server.jobs.own_models import OwnModels
 from server.jobs.runs import RunController
 from server.jobs.sent_data import SentData
-from server.jobs.store import Store
 from server.jobs.worker_interface import WorkerInterface
 from server.samples import SampleInput
 from server.settings import Settings
+from server.store.store import Store
 
 
 @dataclass(frozen=True)

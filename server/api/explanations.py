@@ -36,6 +36,7 @@ from server.samples import is_sample
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
 from server.schemas.question import Question, QuestionForm
 from server.services import Services, Use
+from server.store.tables import FINAL
 from server.studies.study import ends_before_hang_up
 
 router = APIRouter(prefix="/api/explanations", tags=["explanations"], route_class=BodyRoute)
@@ -78,7 +79,7 @@ async def _explain(question: Question, request: Request, services: Services, vis
     document = await run_in_threadpool(find_document, explanation_id, services)
     if document["state"] == "cancelled":
         raise Problem(409, "cancelled", "The explanation was cancelled while it was made.", send="Ask for it again.")
-    if document["state"] not in documents.FINAL:  # the server stops, and the next one makes it
+    if document["state"] not in FINAL:  # the server stops, and the next one makes it
         raise interrupted(f"Read GET {url} once it is back: it is made then.")
     if "problem" in document:
         raise problems.from_json(document["problem"])

@@ -26,12 +26,12 @@ from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, encoded_clip, open_clip, open_picture
-from server.jobs.map_files import pixels_name, with_pixels
-from server.jobs.stored_files import TENSORS_FILE
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
 from server.schemas.explanations import ExplanationSummary, Map, PixelMap, ReproducingLines
 from server.services import Services, Use
+from server.store.map_files import pixels_name, with_pixels
+from server.store.stored_files import TENSORS_FILE
 
 router = APIRouter(prefix="/api/explanations", tags=["taking away"], route_class=BodyRoute)
 _At = Annotated[Literal["patches", "pixels"], Query(description="The scores of patches, or the map of the pixels where a method has one.")]

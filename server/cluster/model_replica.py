@@ -18,10 +18,10 @@ from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry, ModelRegistry
 from server.jobs.model_source import ModelSource, ways_of
 from server.jobs.recovery import job_of
-from server.jobs.shared_store import MOST_ATTEMPTS, SharedStore
 from server.jobs.tasks import Study, Work, interrupted
 from server.jobs.worker import MakeHost, Worker
 from server.settings import Settings
+from server.store.shared_store import MOST_ATTEMPTS, SharedStore
 
 log = logging.getLogger(__name__)
 BEAT = 2.0  # seconds between two claims of what is worked at

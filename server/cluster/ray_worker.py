@@ -18,9 +18,10 @@ from server.jobs.feed import Event, event
 from server.jobs.job import Job
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry, ModelRegistry
-from server.jobs.shared_store import SharedStore
 from server.jobs.tasks import Study, Work, interrupted
 from server.settings import Settings
+from server.store.shared_store import SharedStore
+from server.store.tables import FINAL
 
 log = logging.getLogger(__name__)
 BEAT = 2.0  # seconds between two looks for what is abandoned
@@ -160,7 +161,7 @@ class RayWorker:
                     if entry.id > max(after, 0):
                         after = entry.id
                         yield entry
-                if document["state"] in documents.FINAL:
+                if document["state"] in FINAL:
                     return
             await asyncio.sleep(_POLL)
 

@@ -27,15 +27,15 @@ from server.http.hosts import are_apart
 from server.http.limits import limits
 from server.http.problems import Problem
 from server.http.visitors import VisitorSecrets
-from server.jobs.database import open_database
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.model_source import ModelSource
-from server.jobs.shared_store import SharedStore, open_shared_store
 from server.jobs.tasks import Work
 from server.log import set_up_log
 from server.settings import Settings
+from server.store.database import open_database
+from server.store.shared_store import SharedStore, open_shared_store
 
 log = logging.getLogger(__name__)
 APPLICATION, MODELS, WEB = "vitrine", "models", "web"

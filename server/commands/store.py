@@ -49,7 +49,7 @@ def _home(args: argparse.Namespace) -> Path:
 
 def run_backup(args: argparse.Namespace) -> None:
     """Copy the store."""
-    from server.jobs.store_copies import back_up
+    from server.store.copies import back_up
 
     back_up(_home(args), args.folder)
     print(f"wrote {args.folder}")
@@ -57,7 +57,7 @@ def run_backup(args: argparse.Namespace) -> None:
 
 def run_restore(args: argparse.Namespace) -> None:
     """Put a backup in place."""
-    from server.jobs.store_copies import restore
+    from server.store.copies import restore
 
     before = restore(args.folder, _home(args))
     print(f"restored {args.folder}" + (f"; what was there is in {before}" if before else ""))
@@ -65,7 +65,7 @@ def run_restore(args: argparse.Namespace) -> None:
 
 def run_recover(args: argparse.Namespace) -> None:
     """Read a damaged store."""
-    from server.jobs.store_copies import recover
+    from server.store.copies import recover
 
     explanations, lost = recover(args.file, _settings(args))
     print(f"recovered {counted(explanations, 'explanation')}" + (f"; {counted(lost, 'row')} could not be read" if lost else ""))

@@ -18,8 +18,8 @@ from server.export.file_names import file_stem, folder_names
 from server.export.map_formats import MAP_FORMATS, scores_of
 from server.export.overlay import overlay
 from server.export.reproduce import CLIP, PICTURE, SEEN, WHOLE, curl_lines, python_lines
-from server.jobs.map_files import pixels_name
-from server.jobs.stored_files import TENSORS_FILE
+from server.store.map_files import pixels_name
+from server.store.stored_files import TENSORS_FILE
 
 Document = Mapping[str, Any]
 _SIDE = 448  # of the pictures of maps

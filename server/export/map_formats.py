@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server.jobs.map_files import npy
+from server.store.map_files import npy
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.records.targets import python_code, target_from_json
-from server.jobs.stored_files import TENSORS_FILE
 from server.schemas.question import ExplainOptions
+from server.store.stored_files import TENSORS_FILE
 
 #: Files of an explanation: a copy of the picture (of a clip, of its first frame), what the model saw of it, the picture with every pixel as
 #: it was sent, and all frames of a clip so.

@@ -1,1 +1,1 @@
-"""Work on its way: what was asked, whose turn it is, the processes that have the models, events, and the store of what is finished."""
+"""Work on its way: what was asked, whose turn it is, the processes that have the models, and events."""

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from server.jobs.feed import Event, event
 from server.schemas.explanations import Answer
-
-#: States in which nothing more will happen.
-FINAL = ("done", "failed", "cancelled")
-
-
-def new_identity() -> dict[str, str]:
-    """What tells an explanation from all others: an ``id`` that nobody guesses, and when it was ``created``."""
-    return {"id": secrets.token_hex(16), "created": datetime.now(UTC).isoformat(timespec="milliseconds")}
+from server.store.tables import FINAL
 
 
 def started(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:

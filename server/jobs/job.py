@@ -16,9 +16,10 @@ from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry
-from server.jobs.stored_files import QUESTION, REFERENCE
 from server.json_text import json_text
 from server.schemas.question import Question
+from server.store.stored_files import QUESTION, REFERENCE
+from server.store.tables import FINAL, new_identity
 
 #: Seconds after which what nobody follows any more ends with the maps that are there: a page that is loaded anew is back before.
 LEFT_SECONDS = 20.0
@@ -45,7 +46,7 @@ class Job:
         stored: Mapping[str, Any] | None = None,
     ) -> None:
         """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
-        identity = documents.new_identity() if stored is None else {"id": str(stored["id"])}
+        identity = new_identity() if stored is None else {"id": str(stored["id"])}
         self.id = identity["id"]
         self.question, self.entry, self.visitor = question, entry, visitor
         self.images = {**images, QUESTION: question.to_json().encode()}
@@ -72,7 +73,7 @@ class Job:
     @property
     def final(self) -> bool:
         """Whether nothing more will happen."""
-        return self._document["state"] in documents.FINAL
+        return self._document["state"] in FINAL
 
     def document(self) -> dict[str, Any]:
         """The explanation as it stands."""

@@ -20,13 +20,13 @@ from explainers.pipeline.places import ask_at, in_chat, runnable
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
 from server.http.uploads import encoded, open_clip, open_picture
-from server.jobs.map_files import npy
 from server.jobs.model_facts import ModelFacts, facts_of
-from server.jobs.stored_files import TENSORS_FILE
 from server.jobs.tasks import TellAnswers, Work, free_memory, load_problem, problem_of, run_with_memory_retry
 from server.json_text import json_text
 from server.schemas.question import ExplainOptions, Question
 from server.settings import Settings
+from server.store.map_files import npy
+from server.store.stored_files import TENSORS_FILE
 
 SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter text."
 

@@ -12,10 +12,10 @@ from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
-from server.jobs.store import Store
-from server.jobs.stored_files import QUESTION, REFERENCE
 from server.jobs.tasks import interrupted
 from server.schemas.question import question_of
+from server.store.store import Store
+from server.store.stored_files import QUESTION, REFERENCE
 
 log = logging.getLogger(__name__)
 #: A file of an explanation: a server has begun with it once more after another one ended over it.

@@ -18,11 +18,11 @@ from server.jobs.costs import Costs
 from server.jobs.feed import Event
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelRegistry
-from server.jobs.store import Store
 from server.jobs.task_queue import EVERYTHING, Task, TaskQueue
 from server.jobs.tasks import Study, interrupted
 from server.jobs.turn import is_slow, prepare
 from server.settings import Settings
+from server.store.store import Store
 
 log = logging.getLogger(__name__)
 _TIDY_SECONDS = 60.0  # between two looks for what is too old

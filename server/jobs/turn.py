@@ -13,10 +13,10 @@ from server.http.problems import Problem
 from server.jobs.costs import ANSWER, SLOW_SECONDS, Costs
 from server.jobs.intake import plan
 from server.jobs.job import Job
-from server.jobs.map_files import pixels_name
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import MadeMap, ModelAnswer, TurnCalls
 from server.settings import Settings
+from server.store.map_files import pixels_name
 
 
 class Turn:

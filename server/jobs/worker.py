@@ -15,9 +15,9 @@ from server.jobs.model_registry import ModelEntry, ModelRegistry
 from server.jobs.model_source import ModelSource
 from server.jobs.runner import Runner
 from server.jobs.scheduler import Scheduler
-from server.jobs.store import Store
 from server.jobs.tasks import load_problem
 from server.settings import Settings
+from server.store.store import Store
 
 log = logging.getLogger(__name__)
 _PATIENCE = 4.0  # seconds until a runner that does not stop is left alone

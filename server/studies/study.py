@@ -26,10 +26,10 @@ from explainers.records.targets import target_from_json
 from server.http.answers import DocumentResponse
 from server.http.problems import Problem
 from server.http.visitors import Visitor, visitor_of
-from server.jobs.stored_files import TENSORS_FILE
 from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
 from server.lookup import COPY, find_document, stored_file
 from server.services import Services
+from server.store.stored_files import TENSORS_FILE
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from server.jobs.database import SqliteDatabase
 from server.jobs.recovery import RESUMED
-from server.jobs.store import Store
 from server.jobs.worker import Worker
+from server.store.database import SqliteDatabase
+from server.store.store import Store
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png

@@ -15,10 +15,10 @@ from server.app import create_app, host_maker
 from server.cluster import model_replica, ray_worker
 from server.cluster.model_replica import ModelReplica
 from server.cluster.ray_worker import RayWorker
-from server.jobs.database import SqliteDatabase
 from server.jobs.model_facts import ModelFacts
-from server.jobs.shared_store import SharedStore
 from server.settings import load_settings
+from server.store.database import SqliteDatabase
+from server.store.shared_store import SharedStore
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png, without_seconds
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.gated_models import SLOW_STEP, STEPS, GatedModels

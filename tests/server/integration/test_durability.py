@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from server.jobs.database import SqliteDatabase
-from server.jobs.store import Store
 from server.log import OneLineFormatter
+from server.store.database import SqliteDatabase
+from server.store.store import Store
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.server.support.hostile import until

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from server.jobs.database import SqliteDatabase
-from server.jobs.store import Store
-from server.jobs.tables import SCHEMA_VERSION
+from server.store.database import SqliteDatabase
+from server.store.store import Store
+from server.store.tables import SCHEMA_VERSION
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import Gate
 

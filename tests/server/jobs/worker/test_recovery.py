@@ -21,9 +21,9 @@ from torch import Tensor
 import explainers
 from explainers.errors import ExplainerError
 from server.http.problems import Problem
-from server.jobs.database import SqliteDatabase, StoreError
 from server.jobs.recovery import RESUMED
-from server.jobs.store import Store
+from server.store.database import SqliteDatabase, StoreError
+from server.store.store import Store
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import MAKES, STEPS, USUAL_METHODS, GatedModels, image_model
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Column, Double, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, text
@@ -10,6 +12,8 @@ from sqlalchemy.sql.functions import FunctionElement
 
 SCHEMA_VERSION = 5  # the newest revision in ``migrations``
 METADATA = MetaData()
+#: States in which nothing more will happen.
+FINAL = ("done", "failed", "cancelled")
 _UNFINISHED = text("state IN ('queued', 'running')")
 
 #: The files that people sent, each once however many explanations it has, gone with the last of them.
@@ -30,7 +34,7 @@ EXPLANATIONS = Table(
     Column("document", Text, nullable=False),  # the explanation as JSON
     Column("upload", Text, ForeignKey("uploads.digest")),
     Column("owner", Text, nullable=False, server_default=""),  # of a visitor, see server.http.visitors; '' is nobody
-    # of a cluster alone, see ``server.jobs.shared_store``:
+    # of a cluster alone, see ``server.store.shared_store``:
     Column("claimed_by", Text),  # the process that works at it
     Column("claimed_until", Double),  # when others may take it, in seconds of the database's clock since 1970
     Column("attempts", Integer, nullable=False, server_default="0"),  # how many processes have begun with it
@@ -83,3 +87,8 @@ def _now_of_sqlite(element: Now, compiler: Any, **options: Any) -> str:
 @compiles(Now, "postgresql")
 def _now_of_postgresql(element: Now, compiler: Any, **options: Any) -> str:
     return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+
+def new_identity() -> dict[str, str]:
+    """What tells an explanation from all others: an ``id`` that nobody guesses, and when it was ``created``."""
+    return {"id": secrets.token_hex(16), "created": datetime.now(UTC).isoformat(timespec="milliseconds")}

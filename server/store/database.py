@@ -18,8 +18,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from explainers.errors import not_installed
-from server.jobs.tables import EXPLANATIONS, IMAGES, SCHEMA_VERSION, UPLOADS
 from server.settings import Settings
+from server.store.tables import EXPLANATIONS, IMAGES, SCHEMA_VERSION, UPLOADS
 
 log = logging.getLogger(__name__)
 #: Keys of PostgreSQL's advisory locks: who has the store, who adds to it or takes from it, who changes its schema.
@@ -265,7 +265,7 @@ class PostgresDatabase:
 
 def _migrate(db: Connection, version: int, what: str) -> None:
     """Bring the tables to the newest schema, in the transaction of ``db``. Raises StoreError where that fails; nothing is changed then."""
-    from server.jobs.migrations import migrate  # Alembic takes a third of a second, and most stores are of this version
+    from server.store.migrations import migrate  # Alembic takes a third of a second, and most stores are of this version
 
     try:
         migrate(db, version)

@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlalchemy import Text, bindparam, func, null, or_, select, update
 
-from server.jobs.database import Database, open_database
-from server.jobs.store import Store, document_of
-from server.jobs.tables import EXPLANATIONS, Now, Utf8
 from server.json_text import json_text
 from server.settings import Settings
+from server.store.database import Database, open_database
+from server.store.store import Store, document_of
+from server.store.tables import EXPLANATIONS, Now, Utf8
 
 #: Seconds for which a claim holds that is not made anew: so long an explanation waits whose process is gone.
 CLAIM_SECONDS = 10.0
@@ -145,7 +145,7 @@ class SharedStore(Store):
 
 
 def open_shared_store(settings: Settings, name: str) -> SharedStore:
-    """That of the settings. Raises StoreError, see :func:`server.jobs.database.open_database`."""
+    """That of the settings. Raises StoreError, see :func:`server.store.database.open_database`."""
     database = open_database(settings, is_shared=True)
     return SharedStore(database, name, settings.keep, timedelta(days=settings.keep_days), int(settings.keep_mb * 1e6))
 

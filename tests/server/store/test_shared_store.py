@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from server.jobs.database import Database, PostgresDatabase, SqliteDatabase
-from server.jobs.shared_store import SharedStore
+from server.store.database import Database, PostgresDatabase, SqliteDatabase
+from server.store.shared_store import SharedStore
 from tests.support.postgresql import postgresql
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from server.jobs.database import StoreError, open_database
-from server.jobs.store import Store, created
-from server.jobs.tables import SCHEMA_VERSION
 from server.json_text import NotJsonError, parsed_json
 from server.settings import Settings
+from server.store.database import StoreError, open_database
+from server.store.store import Store, created
+from server.store.tables import SCHEMA_VERSION
 
 STORE, KEY, LOCK = "vitrine.sqlite", "visitors.key", "vitrine.lock"
 _LOG_FILES = ("-wal", "-shm")

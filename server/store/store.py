@@ -13,12 +13,11 @@ from sqlalchemy import Connection, Select, Text, bindparam, delete, exists, func
 from sqlalchemy.sql.dml import ReturningDelete
 
 from server.http.problems import Problem
-from server.jobs.database import Database, StoreFault, open_database
-from server.jobs.documents import FINAL, new_identity
-from server.jobs.stored_files import DAMAGED
-from server.jobs.tables import EXPLANATIONS, IMAGES, METADATA, UPLOADS, Utf8
 from server.json_text import NotJsonError, json_text, parsed_json
 from server.settings import Settings
+from server.store.database import Database, StoreFault, open_database
+from server.store.stored_files import DAMAGED
+from server.store.tables import EXPLANATIONS, FINAL, IMAGES, METADATA, UPLOADS, Utf8, new_identity
 
 log = logging.getLogger(__name__)
 _TRIAL_BYTES = 1_000_000  # so much has to fit before the store is said to take anything again

@@ -1,0 +1,1 @@
+"""What outlives the process, in SQLite or PostgreSQL: explanations and their images, the steps from older tables, copies."""
