@@ -60,8 +60,8 @@ async function basesOf({ input, prompts, windows }) {
  */
 async function pictureIn(part) {
   const [{ pictureOf }] = await Promise.all([
-    import("../plates/promptpicture.js"),
-    styled("workbench/promptpicture.css"),
+    import("../plates/pictureintext.js"),
+    styled("workbench/pictureintext.css"),
   ]);
   return pictureOf(String(id), part, new Store({ at: -1, locked: false }));
 }

@@ -12,7 +12,7 @@ import { Unsubmitted } from "../workbench/unsubmitted.js";
  * @import { Started } from "../core/types.js"
  * @import { LongText } from "../plates/longtext.js"
  * @import { PlateMaker } from "../plates/types.js"
- * @import { PicturePrompts } from "../workbench/pictureprompts.js"
+ * @import { PromptParts } from "../workbench/promptparts.js"
  * @import { SecondText } from "../workbench/secondtext.js"
  * @import { ClassSteps } from "../workbench/types.js"
  */
@@ -26,8 +26,8 @@ let submitted = null; // what was sent last: it is asked before the answer begin
 let isWritten = false; // since a text was last filled in or asked about: nothing may take its place
 /** @type {Started | null} the input as the model read it, and where the windows of a long one lie */
 let started = null;
-/** @type {PicturePrompts | null} */
-let pictures = null; // once a model reads a picture with the text
+/** @type {PromptParts | null} */
+let parts = null; // once a model reads a picture with the text
 /** @type {SecondText | null} */
 let second = null; // once a model reads two texts together
 
@@ -41,7 +41,7 @@ function laidOut({ input, windows }) {
     text: wholeText(text),
     units: unitsOf(text, workbench.view.value.grain),
     windows,
-    picture: pictures?.picture,
+    picture: parts?.picture,
   };
 }
 
@@ -81,9 +81,9 @@ async function showOnce(words) {
   longText?.show(words > LONG && workbench.plateSet === page.single ? page.single : null);
 }
 
-async function loadPictures() {
-  const { PicturePrompts } = await import("../workbench/pictureprompts.js");
-  return (pictures ??= new PicturePrompts(workbench, () => unsubmitted.look()));
+async function loadParts() {
+  const { PromptParts } = await import("../workbench/promptparts.js");
+  return (parts ??= new PromptParts(workbench, () => unsubmitted.look()));
 }
 
 async function loadSecond() {
@@ -113,11 +113,11 @@ function openSample(sample, labels = null, isOwn = true) {
 /** @type {ClassSteps} */
 const pageSteps = {
   async changed({ details }) {
-    if (pictures || details?.picture_grid || details?.chat_template) (await loadPictures()).offer(details);
+    if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
     if (second || details?.texts) (await loadSecond()).offer(details);
   },
   lacks: ({ details }, input) =>
-    (Boolean(details?.picture_grid) && !pictures?.suffices(input)) ||
+    (Boolean(details?.picture_grid) && !parts?.suffices(input)) ||
     (Boolean(details?.texts) && input.text !== null && input.second === null),
   reopen(stored) {
     fill(stored.input?.kind === "text" ? (stored.input.text ?? "") : "");
@@ -130,7 +130,7 @@ const pageSteps = {
   },
   async started(info, job, isNew) {
     const { text, text_pair, words, picture } = /** @type {TextInput} */ (info.input);
-    if (picture || pictures) await (await loadPictures()).started(job.id, picture, isNew);
+    if (picture || parts) await (await loadParts()).started(job.id, picture, isNew);
     if (workbench.shown !== job) return; // another came in between
     started = info;
     if (text_pair) void loadSecond().then((fields) => fields.fill(text_pair));
@@ -162,14 +162,14 @@ byId("writing").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
   isWritten = false;
   submitted = field.value;
-  const given = pictures?.given(field.value) ?? second?.given(field.value);
+  const given = parts?.given(field.value) ?? second?.given(field.value);
   page.explain(given ?? new Input({ text: field.value }), null);
 });
 const unsubmitted = new Unsubmitted(
   byId("writing"),
   () =>
     started !== null &&
-    (pictures?.isGiven ||
+    (parts?.isGiven ||
       second?.isChanged ||
       ![
         plain(workbench.question.input?.text ?? /** @type {TextInput} */ (started.input).text ?? ""),

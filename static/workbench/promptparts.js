@@ -4,8 +4,8 @@
 import { byId, el, styled } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { Input } from "../inputs/input.js";
-import { PromptPictureField } from "../inputs/promptpicture.js";
-import { pictureOf } from "../plates/promptpicture.js";
+import { PictureField } from "../inputs/picturefield.js";
+import { pictureOf } from "../plates/pictureintext.js";
 
 /**
  * @import { ModelDetails, PicturePart } from "../core/schemas.js"
@@ -13,7 +13,7 @@ import { pictureOf } from "../plates/promptpicture.js";
  */
 
 /** The picture that is given, and that which stands in the text on show. */
-export class PicturePrompts {
+export class PromptParts {
   #isRead = false;
   /** @type {TextBase["picture"]} */
   picture; // of the text on show, as plates lay it above the words
@@ -25,7 +25,7 @@ export class PicturePrompts {
   constructor(workbench, onGive) {
     this.workbench = workbench;
     this.focus = new Store({ at: -1, locked: false }); // of patches
-    this.styled = styled("workbench/promptpicture.css");
+    this.styled = styled("workbench/pictureintext.css");
     this.chat = el("input", { type: "checkbox", id: "chat-template" });
     this.template = el(
       "p",
@@ -33,7 +33,7 @@ export class PicturePrompts {
       el("label", { for: this.chat.id }, this.chat, " with the model’s chat template around it"),
     );
     byId("text").after(this.template);
-    this.field = new PromptPictureField(byId("prompt-picture"), onGive);
+    this.field = new PictureField(byId("prompt-picture"), onGive);
   }
 
   /**

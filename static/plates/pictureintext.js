@@ -14,7 +14,7 @@ import { coverPatches } from "../maps/tokenremoval.js";
  */
 
 /** The patches of a picture whose tokens stand among the words of a plate. */
-export class PromptPicture {
+export class PictureInText {
   /**
    * The picture of `base`, in grey, whose tokens begin with the one numbered `first`; `focus` is that of patches, which
    * all plates share.
@@ -29,7 +29,7 @@ export class PromptPicture {
     this.mapCanvas = new MapCanvas({ name: `${plate.name}, the picture`, focus, view, onRead });
     this.mapCanvas.setBase(base);
     this.caption = el("figcaption", { class: "quiet" });
-    this.node = el("figure", { class: "prompt-picture" }, this.mapCanvas.node, this.caption);
+    this.node = el("figure", { class: "picture-in-text" }, this.mapCanvas.node, this.caption);
     focus.follow((value) => this.mapCanvas.mark(value));
     if (plate.map) this.show(plate.map);
   }
@@ -76,5 +76,5 @@ export class PromptPicture {
  */
 export async function pictureOf(id, { grid, first }, focus) {
   const base = await seenBase(id, {});
-  return { on: (/** @type {WordPlate} */ plate) => new PromptPicture(plate, { base, grid, first, focus }) };
+  return { on: (/** @type {WordPlate} */ plate) => new PictureInText(plate, { base, grid, first, focus }) };
 }

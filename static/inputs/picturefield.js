@@ -6,7 +6,7 @@ import { el } from "../core/dom.js";
 import { acceptPictures } from "./pictures.js";
 
 /** The field of a picture. */
-export class PromptPictureField {
+export class PictureField {
   /** @type {File | null} a picture that was given and not yet asked about */
   file = null;
 
