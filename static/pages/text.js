@@ -112,9 +112,10 @@ function openSample(sample, labels = null, isOwn = true) {
 
 /** @type {ClassSteps} */
 const pageSteps = {
-  async changed({ details }) {
+  async changed(model) {
+    const { details, embedded } = model;
     if (parts || details?.picture_grid || details?.chat_template) (await loadParts()).offer(details);
-    if (second || details?.texts) (await loadSecond()).offer(details);
+    if (second || !embedded || details?.task) (await loadSecond()).offer(model);
   },
   lacks: ({ details }, input) =>
     (Boolean(details?.picture_grid) && !parts?.suffices(input)) ||
@@ -133,7 +134,7 @@ const pageSteps = {
     if (picture || parts) await (await loadParts()).started(job.id, picture, isNew);
     if (workbench.shown !== job) return; // another came in between
     started = info;
-    if (text_pair) void loadSecond().then((fields) => fields.fill(text_pair));
+    if (text_pair || second) void loadSecond().then((fields) => fields.fill(text_pair ?? ""));
     if (!field.value) fill(text ?? ""); // it was not known yet when the page opened
     tellWindows(info.windows ?? [], words);
     unsubmitted.look();

@@ -44,10 +44,6 @@ export class PromptParts {
     this.#isRead = Boolean(details?.picture_grid);
     this.template.hidden = !details?.chat_template;
     byId("prompt-picture").hidden = !this.#isRead;
-    byId("writing").querySelector("[type=submit]").textContent = this.#isRead
-      ? "Ask about this picture"
-      : "Explain this review";
-    byId("text").placeholder = this.#isRead ? "What is in this picture?" : "Paste a movie review";
   }
 
   /** Whether a picture was given that nothing was asked about yet. */

@@ -1,54 +1,68 @@
-// A second text on the Text page, for models that read two together: a question and the text that answers it. Fetched
-// where such a model is chosen for the first time.
+// A second text on the Text page: a question has the text that answers it, a classifier may read a premise with a
+// hypothesis. Fetched where another model than the one inside is chosen for the first time.
 
 import { byId, el } from "../core/dom.js";
 import { Input } from "../inputs/input.js";
+import { mayReadTwo, nameText } from "../inputs/textform.js";
 
-/** @import { ModelDetails } from "../core/schemas.js" */
+/** @import { Model } from "../core/schemas.js" */
 
-/** The field of the second text, below that of the first. */
+/** The field of the second text, below that of the first; where it may be left out, behind a button. */
 export class SecondText {
   #asked = ""; // what was asked about last
   #isRead = false;
+  #isNeeded = false; // by the model
+  #mayBeRead = false;
 
   /** @param {() => void} onInput */
   constructor(onInput) {
     this.label = el("label", { for: "text-pair" });
-    this.field = el("textarea", { id: "text-pair", dir: "auto", rows: 7, spellcheck: false });
+    this.field = el("textarea", { id: "text-pair", dir: "auto", spellcheck: false });
     this.field.addEventListener("input", onInput);
     this.field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();
     });
+    this.toggle = el("button", { type: "button", class: "act plain", "aria-controls": "second-text" });
+    this.toggle.addEventListener("click", () => {
+      this.#read(!this.#isRead);
+      if (this.#isRead) this.field.focus();
+      onInput();
+    });
     byId("second-text").append(this.label, this.field);
+    byId("writing").querySelector("[type=submit]").after(" ", this.toggle);
   }
 
   /**
-   * Have a field for each of the two texts that a model of these details reads, called as it calls them.
-   * @param {ModelDetails | undefined} details
+   * Show or hide the field.
+   * @param {boolean} isRead
    */
-  offer(details) {
-    const wasRead = this.#isRead;
-    this.#isRead = Boolean(details?.texts);
-    if (!wasRead && !this.#isRead) return;
-    const [first, second] = details?.texts ?? ["", ""];
-    byId("second-text").hidden = !this.#isRead;
-    this.label.textContent = `The ${second}`;
-    const label = byId("writing").querySelector("label[for=text]");
-    label.classList.toggle("hidden", !this.#isRead);
-    label.textContent = this.#isRead ? `The ${first}` : "The review to explain";
-    Object.assign(byId("text"), {
-      rows: this.#isRead ? 2 : 9,
-      placeholder: this.#isRead ? `Write a ${first}` : "Paste a movie review",
-    });
-    this.field.placeholder = `Paste the ${second}`;
-    byId("writing").querySelector("[type=submit]").textContent = this.#isRead
-      ? "Explain the answer"
-      : "Explain this review";
+  #read(isRead) {
+    this.#isRead = isRead;
+    byId("second-text").hidden = !isRead;
+    this.toggle.hidden = this.#isNeeded || !(isRead || this.#mayBeRead);
+    this.toggle.textContent = isRead ? "Leave the second text out" : "Add a second text";
+    this.toggle.setAttribute("aria-expanded", String(isRead));
   }
 
-  /** Whether there is another text than was asked about. */
+  /**
+   * Call the texts as a model does, and have a field for the second one where the model reads it, or a button for it
+   * where it may.
+   * @param {Pick<Model, "details" | "embedded">} model
+   */
+  offer(model) {
+    nameText(model);
+    const second = model.details?.texts?.[1];
+    this.#isNeeded = Boolean(second);
+    this.#mayBeRead = mayReadTwo(model);
+    this.label.textContent = `The ${second ?? "second text"}`;
+    this.field.placeholder = second ? `Paste the ${second}` : "A hypothesis, an answer, the other sentence";
+    this.field.rows = second ? 7 : 3;
+    this.#read(this.#isNeeded || this.#asked !== "");
+  }
+
+  /** Whether there is another second text than was asked about, or none any more. */
   get isChanged() {
-    return this.#isRead && this.field.value !== this.#asked;
+    return (this.#isRead ? this.field.value : "") !== this.#asked;
   }
 
   /**
@@ -56,17 +70,18 @@ export class SecondText {
    * @param {string} text
    */
   given(text) {
-    if (!this.#isRead || !this.field.value.trim()) return null;
-    this.#asked = this.field.value;
-    return new Input({ text, second: this.field.value });
+    const second = this.#isRead && this.field.value.trim() ? this.field.value : "";
+    this.#asked = second;
+    return second ? new Input({ text, second }) : null;
   }
 
   /**
-   * Put a text into the field that was asked about.
+   * Show the second text that was asked about; "" where there was none.
    * @param {string} text
    */
   fill(text) {
     if (this.isChanged) return; // the person was faster
     this.field.value = this.#asked = text;
+    this.#read(this.#isNeeded || this.#isRead || text !== "");
   }
 }
