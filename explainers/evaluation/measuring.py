@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from explainers.datasets import AnnotatedObject, Dataset, Sample
-from explainers.datasets.base import Mask
 from explainers.errors import ExplainerError
 from explainers.evaluation.broken_inputs import BrokenInput, read_sample
 from explainers.evaluation.conservation import BLOCK_COLUMNS
+from explainers.evaluation.controls import control_map, for_controls, known_input
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
 from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, prompts_of
 from explainers.evaluation.graded_answers import ASKED_ANEW, GradedAnswers
 from explainers.evaluation.marked_words import marked_words
+from explainers.evaluation.object_masks import explained_mask, other_masks
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.metrics import Metric, RemovalCurve
@@ -86,6 +86,11 @@ class EvaluationSetup:
         """The inputs of which the memory of each map is measured."""
         return frozenset(self.data.choose(self.plan.limit, self.plan.seed)[:INPUTS_FOR_MEMORY])
 
+    @cached_property
+    def of_controls(self) -> EvaluationSetup:
+        """The same with those metrics alone that can be asked of controls."""
+        return replace(self, plan=replace(self.plan, metrics=tuple(metric.name for metric in self.metrics if for_controls(metric))))
+
     @property
     def prompts(self) -> list[str] | None:
         """What a CLIP model compares pictures with."""
@@ -141,8 +146,9 @@ class EvaluationSetup:
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
-    """The rows of one input, one for each explained class and method: index, name, explained class, values of the metrics, curves, scores,
-    and where each class is explained the labels of which the model has neither a class nor a group (``unknown``).
+    """The rows of one input, one for each explained class and method, and behind those of a class one for each control: index, name,
+    explained class, values of the metrics, curves, scores, and where each class is explained the labels of which the model has neither a
+    class nor a group (``unknown``).
 
     A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
     at random depend on ``index`` alone, so rows are the same whichever were computed before, but for what the maps cost
@@ -194,7 +200,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
             for explained_class in (target, runner_up)
         )
         measurement = Measurement(setup=setup, sample=sample, index=index, target=target, explanation=explanation, maps=maps, others=others)
-        rows += measurement.rows()
+        rows += [*measurement.rows(), *measurement.control_rows()]
     return [{**row, "device": device_name(device), "memory": memory.get(row["method"])} for row in rows]
 
 
@@ -249,6 +255,16 @@ class Measurement:
             }
             for i, attribution in enumerate(self.maps)
         ]
+
+    def control_rows(self) -> list[EvaluationRow]:
+        """One row a control of the plan, without values where this input has no such map."""
+        names, mask = self.setup.plan.controls, None if self._masks is None else self._masks[0]
+        known = known_input(self.sample, self.maps[0], mask, self.index) if names else None
+        maps = [] if known is None else [each for name in names if (each := control_map(name, known, self.maps[0])) is not None]
+        measured = replace(self, setup=self.setup.of_controls, maps=maps, others=[]).rows() if maps else []
+        rows = {row["method"]: row for row in measured}
+        same = {"index": self.index, "input": self.sample.name, "target": self.maps[0].target}
+        return [rows.get(name, {**same, "method": name}) for name in names]
 
     def _sums_at_blocks(self, method: int) -> dict[str, list[float] | None]:
         """What a method's rule passes on at the input of each block; None where it follows none."""
@@ -391,27 +407,14 @@ class Measurement:
     @cached_property
     def _masks(self) -> tuple[Tensor, Tensor] | None:
         """Mask of the explained object and what is labelled, as the model saw the picture; None where nothing of it is seen."""
-        record, image = self.explanation.input, self.sample.image
-        masks = [obj.mask for obj in self._objects()]
-        if not isinstance(record, ImageInput) or image is None or not masks:
-            return None
-        explained_mask = _crop_mask(np.logical_or.reduce(masks), record)
-        labelled_mask = _crop_mask(self.sample.labelled, record) if self.sample.labelled is not None else np.ones_like(explained_mask)
-        return (
-            (torch.from_numpy(explained_mask)[None], torch.from_numpy(labelled_mask)[None])
-            if (explained_mask & labelled_mask).any()
-            else None
-        )
+        record = self.explanation.input
+        return explained_mask(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     @cached_property
     def _other_masks(self) -> Tensor | None:
         """Masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is seen."""
-        record, objects = self.explanation.input, self._objects()
-        if not isinstance(record, ImageInput):
-            return None
-        masks = [_crop_mask(obj.mask, record) for obj in self.sample.objects if obj not in objects]
-        visible_masks = [torch.from_numpy(mask) for mask in masks if mask.any()]
-        return torch.stack(visible_masks)[None] if visible_masks else None
+        record = self.explanation.input
+        return other_masks(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     def _objects(self) -> list[AnnotatedObject]:
         """The objects of the explained class."""
@@ -426,12 +429,6 @@ class Measurement:
     @cached_property
     def _words(self) -> tuple[Tensor, Tensor] | None:
         return marked_words(self.setup.model, self.sample, self.maps)
-
-
-def _crop_mask(mask: Mask, record: ImageInput) -> Mask:
-    """A mask of the original, cut and resized as the picture was; each pixel takes the nearest."""
-    picture = Image.fromarray(mask).crop(record.crop).resize(record.seen, Image.Resampling.NEAREST)
-    return np.array(picture)
 
 
 def _content_scores(maps: Sequence[Attribution]) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
+from explainers.evaluation.controls import find_controls
 from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.graded_answers import ASKED_ANEW
 from explainers.evaluation.rows import RUN, half_of
@@ -72,6 +73,7 @@ class Plan:
     right    which labels of an input count as right: any, or the first alone
     steps    in how many equal steps tokens are taken away, where a metric goes by tenths
     long_texts  as ``explainers.explain`` takes it: how a text is read that is longer than the model takes
+    controls names of :data:`explainers.evaluation.controls.CONTROLS`, whose maps are measured beside those of the methods
     """
 
     model: str
@@ -87,6 +89,7 @@ class Plan:
     steps: int = TENTHS_OF_ALL
     seed: int = 0
     long_texts: LongTexts = "windows"
+    controls: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -118,10 +121,11 @@ def make_plan(
     steps: int = TENTHS_OF_ALL,
     seed: int = 0,
     long_texts: LongTexts | None = None,
+    controls: Sequence[str] = (),
 ) -> Plan:
     """The plan of a run. ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run);
     ``metrics`` are names, or ``all``: those that the data set allows. ``long_texts`` None: ``cut`` where a metric asks the model anew,
-    which windows do not allow, else ``windows``.
+    which windows do not allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set.
 
     Raises ExplainerError for what cannot be measured: an unknown name, a model of another kind than the data set, a metric that needs what
     the data set does not give.
@@ -162,6 +166,7 @@ def make_plan(
         steps=steps,
         seed=seed,
         long_texts=long_texts or ("cut" if kind == "text" and asks_anew(chosen_metrics) else "windows"),
+        controls=find_controls(controls, data),
     )
 
 

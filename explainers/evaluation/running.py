@@ -36,6 +36,7 @@ CALIBRATION = "calibration"  # temperature and lapse of the probabilities, in ru
 DIGESTED = 3
 #: Options of a plan that runs of earlier versions had no choice of, as they were then.
 EARLIER_OPTIONS = {field.name: field.default for field in fields(Plan) if field.name in ("explains", "resize", "right", "steps")}
+EARLIER_OPTIONS["controls"] = []
 #: Told how many inputs are measured, of how many.
 InputsProgress = Callable[[int, int], None]
 
@@ -127,7 +128,13 @@ def run(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
-        return EvaluationRun(folder, record, rows, file.read_costs())
+        return EvaluationRun(folder, record, _of_methods(plan, rows), _of_methods(plan, file.read_costs()))
+
+
+def _of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of methods, without those of the controls behind them."""
+    methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
+    return [row for place, row in enumerate(rows) if place % each < methods]
 
 
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:

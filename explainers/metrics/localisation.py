@@ -88,11 +88,16 @@ def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
 COVERED = 0.5  # of a patch that counts as one of the object's
 
 
+def covered_patches(mask: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Which patches of a grid (rows, columns) an object covers by half or more, bool (B, rows, columns): of masks (B, height, width)."""
+    return F.adaptive_avg_pool2d(mask[:, None].double(), grid)[:, 0] >= COVERED
+
+
 def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: Tensor, mask: Tensor) -> Tensor:
     """A figure (B,) of the scores of patches against those that the object covers by half or more; not a number where it covers none or
     all of them so.
     """
-    covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0] >= COVERED
+    covers = covered_patches(mask, (maps.shape[1], maps.shape[2]))
     values = [
         float(measure(cover.flatten().numpy(), scores.flatten().double().numpy())) if 0 < cover.sum() < cover.numel() else float("nan")
         for scores, cover in zip(maps, covers, strict=True)

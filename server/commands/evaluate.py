@@ -69,6 +69,14 @@ def add(commands: Commands) -> None:
         help="specs or sets: default, quick, all, ... (default: default)",
     )
     parser.add_argument("--metrics", metavar="NAME", nargs="+", action=Listed, help="names, or all (default: mif lif srg)")
+    parser.add_argument(
+        "--controls",
+        metavar="NAME",
+        nargs="+",
+        action=Listed,
+        help="maps whose place is known, measured beside the methods where the data set marks what answers come from: names, or all "
+        "(default: none)",
+    )
     parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
     add_protocol(parser)
     parser.add_argument(
@@ -158,6 +166,7 @@ def run(args: argparse.Namespace) -> None:
         steps=args.steps,
         seed=args.seed,
         long_texts=args.long_texts,
+        controls=args.controls or (),
     )
     fresh = not (args.out / "run.json").is_file()
     started = time.monotonic()
@@ -209,7 +218,7 @@ def unread_in_words(paths: tuple[str, ...]) -> str:
 def command(args: argparse.Namespace) -> str:
     """The run as it can be typed again, without the folders of this machine."""
     words = ["vitrine", "evaluate"]
-    for name in ("model", "dataset", "split", "methods", "metrics", "limit", *PROTOCOL, "seed", "long_texts"):
+    for name in ("model", "dataset", "split", "methods", "metrics", "controls", "limit", *PROTOCOL, "seed", "long_texts"):
         value = getattr(args, name)
         value = ",".join(value) if isinstance(value, list) else value
         if value is not None and (name, value) not in DEFAULTS.items():

@@ -35,6 +35,7 @@ class RunPlan(Schema):
     right: str = absent()
     steps: int = absent()
     long_texts: str = absent()
+    controls: list[str] = absent("Maps whose place is known, which were measured beside the methods.")
 
 
 class RunDataset(Schema):

@@ -1861,6 +1861,8 @@ export interface RunPlan {
   right?: string;
   steps?: number;
   long_texts?: string;
+  /** Maps whose place is known, which were measured beside the methods. */
+  controls?: string[];
 }
 
 /** The run goes on. */
