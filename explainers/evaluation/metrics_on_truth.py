@@ -2,7 +2,7 @@
 
 The truth of a method is how well its maps name these tokens, averaged over inputs. A metric's agreement with it is Kendall's tau between
 the order of the methods by the metric, the better end first, and their order by truth. Inputs are drawn anew for its interval, the same for
-both orders.
+both orders. Controls, whose place is known beforehand, stand apart: they are no methods, and a metric is asked whether it puts them there.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explainers.errors import ExplainerError
+from explainers.evaluation.controls import CONTROLS
+from explainers.evaluation.controls_on_truth import WorldControls, sum_of_worlds
 from explainers.evaluation.reporting import REPORT, check_report
 from explainers.evaluation.rows import ROWS, read_rows, write_json
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Numbers, columns_of, weighted_values, weights_of_rows
@@ -57,21 +61,44 @@ class World:
         return [method["spec"] for method in self.report["methods"]]
 
     @property
+    def controls(self) -> list[str]:
+        """The names of the controls, whose rows lie behind those of the methods."""
+        return list(self.report["plan"].get("controls", ()))
+
+    @property
     def metrics(self) -> list[Metric]:
         """Those that were measured and are not the truth; not those of which neither end is better."""
         names = [metric["name"] for metric in self.report["metrics"]]
         return [METRICS[name] for name in names if name in METRICS and name != self.truth and METRICS[name].direction is not None]
 
     def values(self, metric: Metric, weights: Numbers) -> Numbers:
-        """A metric (draws, M), the larger the better, of inputs so often drawn. Inputs without a truth count for nothing."""
-        columns = columns_of(metric, self.rows, self.methods)
+        """A metric (draws, M + K) of methods and controls, the larger the better, of inputs so often drawn. Inputs without a truth count
+        for nothing.
+        """
         sign = -1 if metric.direction == "lower" else 1
-        return sign * weighted_values(metric, np.where(self._has_truth[:, None, None], columns, np.nan), weights)
+        return sign * weighted_values(metric, np.where(self.has_truth[:, None, None], self._columns(metric), np.nan), weights)
+
+    def _columns(self, metric: Metric) -> Numbers:
+        """Of methods and controls (inputs, M + K, columns)."""
+        if metric.name not in self._read_columns:
+            self._read_columns[metric.name] = columns_of(metric, self.rows, [*self.methods, *self.controls])
+        return self._read_columns[metric.name]
+
+    @cached_property
+    def _read_columns(self) -> dict[str, Numbers]:
+        return {}
+
+    @cached_property
+    def has_truth(self) -> NDArray[np.bool_]:
+        """Which explained inputs have a truth, bool (inputs,)."""
+        has_value: NDArray[np.bool_] = np.isfinite(self._columns(METRICS[self.truth])[:, : len(self.methods)])
+        return np.asarray(has_value.all((1, 2)))
 
     @property
-    def _has_truth(self) -> Any:
-        """Which explained inputs have a truth, bool (inputs,)."""
-        return np.isfinite(columns_of(METRICS[self.truth], self.rows, self.methods)).all((1, 2))
+    def has_map(self) -> NDArray[np.bool_]:
+        """Of which of them there is the map of a control, bool (inputs, K)."""
+        has_value = np.isfinite(self._columns(METRICS[self.truth])[:, len(self.methods) :]).all(2)
+        return self.has_truth[:, None] & has_value
 
 
 def read_world(folder: Path) -> World:
@@ -103,8 +130,10 @@ def kendall(first: Numbers, second: Numbers) -> Numbers:
 def agreement_with_truth(worlds: Sequence[World]) -> dict[str, Any]:
     """What the worlds say of each metric, as plain data.
 
-    worlds   of each its name, model, data set, how many inputs count, and the methods in the order of the truth with its values
-    metrics  of each metric its agreement in each world (None where it was not measured there) and the mean over the worlds of a kind
+    worlds   of each its name, model, data set, how many inputs count, and the methods in the order of the truth with its values; apart from
+             them the controls, with their places
+    metrics  of each metric its agreement in each world (None where it was not measured there) and the mean over the worlds of a kind; where
+             it puts the controls, in each world and in those of a kind together
     """
     drawn = [_Drawn(world, number) for number, world in enumerate(worlds)]
     names = list(dict.fromkeys(metric.name for world in worlds for metric in world.metrics))
@@ -121,23 +150,29 @@ class _Drawn:
 
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
-        self.weights = weights_of_rows(world.rows, world.methods, seed)
+        self.weights = weights_of_rows(world.rows, [*world.methods, *world.controls], seed)
         self.once = np.ones((1, self.weights.shape[1]))
-        self.truth, self.truth_draws = (world.values(METRICS[world.truth], weights) for weights in (self.once, self.weights))
+        self.truth, self.truth_draws = (self.values(METRICS[world.truth], weights) for weights in (self.once, self.weights))
+        by_truth = partial(world.values, METRICS[world.truth])
+        self.of_controls = WorldControls(world.methods, world.controls, world.has_map, self.weights, by_truth)
+
+    def values(self, metric: Metric, weights: Numbers) -> Numbers:
+        """A metric (draws, M) of the methods."""
+        return self.world.values(metric, weights)[:, : len(self.world.methods)]
 
     def about(self) -> dict[str, Any]:
         """What is said of the world."""
         world, report = self.world, self.world.report
         order = np.argsort(-self.truth[0], kind="stable")
         titles = {method["spec"]: method["title"] for method in report["methods"]}
-        further = {name: world.values(METRICS[name], self.once)[0] for name in TRUTHS[world.kind][1:] if name in report["results"]}
+        further = {name: self.values(METRICS[name], self.once)[0] for name in TRUTHS[world.kind][1:] if name in report["results"]}
         low, high = np.nanquantile(self.truth_draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         return {
             "name": world.name,
             "kind": world.kind,
             "model": report["plan"]["model"],
             "dataset": report["dataset"]["title"],
-            "inputs": int(world._has_truth.sum()),
+            "inputs": int(world.has_truth.sum()),
             "truth": {"name": world.truth, "title": METRICS[world.truth].title, "unit": METRICS[world.truth].unit},
             "methods": [
                 {
@@ -150,6 +185,10 @@ class _Drawn:
                 }
                 for i in order
             ],
+            "controls": [
+                {**control, **{key: _number(control[key]) for key in ("value", "low", "high")}, "title": CONTROLS[control["name"]].title}
+                for control in self.of_controls.by_truth()
+            ],
         }
 
     def taus(self, metric: Metric) -> tuple[float, Numbers, dict[str, Any]] | None:
@@ -157,14 +196,14 @@ class _Drawn:
         world = self.world
         if metric not in world.metrics:
             return None
-        value = world.values(metric, self.once)
+        value = self.values(metric, self.once)
         has_value = np.isfinite(value[0])
         if has_value.sum() < FEWEST_METHODS:
             return None
         tau = float(kendall(value[:, has_value], self.truth[:, has_value])[0])
         if not np.isfinite(tau):
             return None
-        draws = kendall(world.values(metric, self.weights)[:, has_value], self.truth_draws[:, has_value])
+        draws = kendall(self.values(metric, self.weights)[:, has_value], self.truth_draws[:, has_value])
         first = int(np.nanargmax(value[0]))
         about = {
             **_figure(tau, draws),
@@ -175,14 +214,21 @@ class _Drawn:
         }
         return tau, draws, about
 
+    def controls(self, metric: Metric) -> dict[str, Any] | None:
+        """Where a metric puts the controls; None where it was not measured or has no value for them."""
+        return self.of_controls.by_metric(partial(self.world.values, metric)) if metric in self.world.metrics else None
+
 
 def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
     """What the worlds say of one metric."""
     by_world = {each.world.name: each.taus(metric) for each in drawn}
-    by_kind = {}
+    controls = {each.world.name: each.controls(metric) for each in drawn}
+    by_kind, controls_by_kind = {}, {}
     for kind in TRUTHS:
-        of_kind = [taus for each in drawn if each.world.kind == kind and (taus := by_world[each.world.name]) is not None]
+        names = [each.world.name for each in drawn if each.world.kind == kind]
+        of_kind = [taus for name in names if (taus := by_world[name]) is not None]
         by_kind[kind] = _mean_of(of_kind) if of_kind else None
+        controls_by_kind[kind] = sum_of_worlds({name: controls[name] for name in names})
     return {
         "name": metric.name,
         "title": metric.title,
@@ -190,6 +236,7 @@ def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
         "reads_marks": bool(metric.needs & MARKS),
         "kinds": by_kind,
         "worlds": {name: None if taus is None else taus[2] for name, taus in by_world.items()},
+        "controls": {"kinds": controls_by_kind, "worlds": controls},
     }
 
 

@@ -1,0 +1,147 @@
+"""Does a metric put controls where they belong: the truth itself above every method that is less true, its inverse below?
+
+A method is less true than a control, or truer, where the interval of the difference of their truths leaves out 0. Equal values count
+against a metric: one that says the same of every map puts nothing right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explainers.evaluation.controls import KNOWN_ORDER
+from explainers.evaluation.statistics import LEVEL, Numbers
+
+__all__ = ["Side", "WorldControls", "side_of", "sum_of_worlds"]
+
+RANDOM = "random"  # the method
+TRUTH, INVERTED = "truth", "truth_inverted"
+Side = Literal["above", "below", "alike"]
+#: The values (draws, M + K) of methods and of the controls behind them, the larger the better, of inputs drawn as often as weights
+#: (draws, inputs) says.
+Values = Callable[[Numbers], Numbers]
+
+
+def side_of(difference: Numbers) -> Side | None:
+    """Where the interval of draws (draws,) of a difference lies: above 0, below it, or with 0 in it; None where there is no number."""
+    if not np.isfinite(difference).any():
+        return None
+    low, high = np.nanquantile(difference, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return "above" if low > 0 else "below" if high < 0 else "alike"
+
+
+class WorldControls:
+    """The controls of a world.
+
+    names    of methods, and of the controls behind them
+    has_map  bool (inputs, K): of which inputs that have a truth there is the map of a control; the others count for nothing
+    weights  (draws, inputs); truth: the values by truth
+    """
+
+    def __init__(
+        self, methods: Sequence[str], controls: Sequence[str], has_map: NDArray[np.bool_], weights: Numbers, truth: Values
+    ) -> None:
+        self.methods, self.names = list(methods), [*methods, *controls]
+        self.controls = [name for name, inputs in zip(controls, has_map.T, strict=True) if inputs.any()]
+        self._has_map = {name: has_map[:, i] for i, name in enumerate(controls)}
+        self._weights, self._truth = weights, truth
+
+    @cached_property
+    def _sides(self) -> dict[str, list[Side | None]]:
+        """Of each control on which side of each method it lies by truth."""
+        sides = {}
+        for name in self.controls:
+            draws = self._truth(self._weights * self._has_maps((name,)))
+            sides[name] = [side_of(draws[:, self.names.index(name)] - draws[:, i]) for i in range(len(self.methods))]
+        return sides
+
+    def by_truth(self) -> list[dict[str, Any]]:
+        """Of each control its truth with the interval, and its place among methods by truth, of equal ones the first."""
+        figures = []
+        for name in self.controls:
+            once, i = self._once((name,), self._truth), self.names.index(name)
+            draws = self._truth(self._weights * self._has_maps((name,)))
+            low, high = np.nanquantile(draws[:, i], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            place = 1 + int((once[: len(self.methods)] > once[i]).sum())
+            figures.append({"name": name, "value": float(once[i]), "low": float(low), "high": float(high), "place": place})
+        return figures
+
+    def by_metric(self, values: Values) -> dict[str, Any] | None:
+        """Where a metric puts the controls; None where it has no value for the truth itself.
+
+        places    of each control that has a value ``of`` how many methods, which are measurably truer or less true, it puts how many
+                  ``right``, and the control's ``place`` among them
+        random, inverted  on which side of random numbers, and of its inverse, it puts the truth; None where one has no value
+        pairs     how many pairs of controls have a known order; ``pairs_right`` how many it puts so
+        """
+        places = {}
+        for name in self.controls:
+            once = self._once((name,), values)
+            control_value = float(once[self.names.index(name)])
+            pairs = zip(self._sides[name], once[: len(self.methods)], strict=True)
+            compared = [(side, float(value)) for side, value in pairs if side in ("above", "below") and np.isfinite(value)]
+            if np.isfinite(control_value) and compared:
+                is_below = [(value < control_value) if side == "above" else (value <= control_value) for side, value in compared]
+                right = sum(below == (side == "above") for below, (side, _) in zip(is_below, compared, strict=True))
+                places[name] = {"right": right, "of": len(compared), "place": 1 + is_below.count(False)}
+        if TRUTH not in places:
+            return None
+        orders = [order for pair in KNOWN_ORDER if (order := self._order_of(pair, values)) is not None]
+        return {
+            "places": places,
+            "random": self._side_of_truth(RANDOM, values),
+            "inverted": self._side_of_truth(INVERTED, values),
+            "pairs": len(orders),
+            "pairs_right": sum(orders),
+        }
+
+    def _has_maps(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Of which inputs there are the maps of all these controls, bool (inputs,)."""
+        has_maps: NDArray[np.bool_] = np.all([self._has_map[name] for name in names if name in self._has_map], 0)
+        return has_maps
+
+    def _once(self, names: Sequence[str], values: Values) -> Numbers:
+        """Values (M + K,) on the inputs of which there are the maps of all these controls, each once."""
+        once: Numbers = values(self._has_maps(names)[None].astype(np.float64))[0]
+        return once
+
+    def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
+        """Whether the first of a pair has the larger value; None where one has none."""
+        if any(name not in self.controls and name not in self.methods for name in pair):
+            return None
+        once = self._once(pair, values)
+        first, second = (once[self.names.index(name)] for name in pair)
+        return bool(first > second) if np.isfinite(first) and np.isfinite(second) else None
+
+    def _side_of_truth(self, other: str, values: Values) -> Side | None:
+        if other not in self.controls and other not in self.methods:
+            return None
+        draws = values(self._weights * self._has_maps((TRUTH, other)))
+        return side_of(draws[:, self.names.index(TRUTH)] - draws[:, self.names.index(other)])
+
+
+def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+    """What a metric says of controls in several worlds together; None where it has no value in any of them.
+
+    right, of  by control, over worlds; places: of the truth and of its inverse in each world, among how many maps
+    not_above_random, not_above_inverted  the worlds in which it does not put the truth measurably above these; below_random: those in which
+               it puts the truth measurably below random numbers
+    """
+    known = {name: about for name, about in places_of_worlds.items() if about is not None}
+    if not known:
+        return None
+    names = dict.fromkeys(name for about in known.values() for name in about["places"])
+    of_control = {name: [about["places"][name] for about in known.values() if name in about["places"]] for name in names}
+    return {
+        "controls": {name: {key: sum(place[key] for place in places) for key in ("right", "of")} for name, places in of_control.items()},
+        "below_random": [name for name, about in known.items() if about["random"] == "below"],
+        "not_above_random": [name for name, about in known.items() if about["random"] in ("below", "alike")],
+        "not_above_inverted": [name for name, about in known.items() if about["inverted"] in ("below", "alike")],
+        "pairs": sum(about["pairs"] for about in known.values()),
+        "pairs_right": sum(about["pairs_right"] for about in known.values()),
+        "worlds": len(known),
+    }
