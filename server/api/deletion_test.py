@@ -10,7 +10,7 @@ from explainers.analysis.deletion_test import ORDERS
 from server.http.bodies import TokensRoute
 from server.http.openapi import events_of
 from server.http.problems import Problem
-from server.jobs.tasks import MANY_PASSES
+from server.jobs.study import MANY_PASSES
 from server.lookup import ExplanationId
 from server.schemas.base import study_events
 from server.schemas.studies import DeletionCurves, DeletionQuestion, DeletionScore, EditedAnswer, ScoresToTest

@@ -25,12 +25,12 @@ from server.http.openapi import events_of
 from server.http.problems import Problem
 from server.http.uploads import encoded, open_picture
 from server.http.visitors import Visitor, Who
-from server.jobs import documents
+from server.jobs import explanation_events
+from server.jobs.failures import interrupted
 from server.jobs.feed import Event, Feed
 from server.jobs.intake import plan, read_question, read_specs
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.jobs.tasks import interrupted
 from server.lookup import COPY, ExplanationId, as_asked, check_theirs, find_document, input_of, is_theirs, question_asked
 from server.samples import is_sample
 from server.schemas.explanations import Explanation, ExplanationEvent, ExplanationTitle, MethodOrder, PendingExplanation, TitleRequest
@@ -214,7 +214,7 @@ async def events(
     following = services.worker.events(explanation_id, after)
     if following is None:
         feed = Feed()
-        feed.publish(*documents.story(await run_in_threadpool(find_document, explanation_id, services)))
+        feed.publish(*explanation_events.events_so_far(await run_in_threadpool(find_document, explanation_id, services)))
         feed.close()
         following = feed.follow(after)
     return EventSourceResponse(_messages(following), sep="\n")

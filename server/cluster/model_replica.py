@@ -13,12 +13,14 @@ from typing import Any
 from server.http.metrics import Metrics
 from server.http.problems import Problem
 from server.http.visitors import Visitor
+from server.jobs.failures import interrupted
 from server.jobs.job import Job
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry, ModelRegistry
 from server.jobs.model_source import ModelSource, ways_of
 from server.jobs.recovery import job_of
-from server.jobs.tasks import Study, Work, interrupted
+from server.jobs.study import Study
+from server.jobs.work import Work
 from server.jobs.worker import MakeHost, Worker
 from server.settings import Settings
 from server.store.shared_store import MOST_ATTEMPTS, SharedStore

@@ -13,12 +13,14 @@ from typing import Any, Protocol
 from server.http.limits import limits
 from server.http.problems import Problem
 from server.http.visitors import Visitor
-from server.jobs import documents
+from server.jobs import explanation_events
+from server.jobs.failures import interrupted
 from server.jobs.feed import Event, event
 from server.jobs.job import Job
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry, ModelRegistry
-from server.jobs.tasks import Study, Work, interrupted
+from server.jobs.study import Study
+from server.jobs.work import Work
 from server.settings import Settings
 from server.store.shared_store import SharedStore
 from server.store.tables import FINAL
@@ -157,7 +159,7 @@ class RayWorker:
                 document = await asyncio.to_thread(self._store.document, explanation_id)
                 if document is None:
                     return
-                for entry in documents.story(document):
+                for entry in explanation_events.events_so_far(document):
                     if entry.id > max(after, 0):
                         after = entry.id
                         yield entry

@@ -31,7 +31,7 @@ from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.model_source import ModelSource
-from server.jobs.tasks import Work
+from server.jobs.work import Work
 from server.log import set_up_log
 from server.settings import Settings
 from server.store.database import open_database

@@ -21,11 +21,11 @@ import psutil
 from explainers.records.targets import TargetLike
 from server.http.problems import Problem
 from server.http.uploads import forbid_bombs
-from server.jobs.line import Functions, Line, LineCutError
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import LoadRequest, ModelHost, TurnCalls
 from server.jobs.processes import START_METHOD
-from server.jobs.tasks import TellAnswers, Work, in_between
+from server.jobs.rpc import ConnectionLostError, Functions, RpcConnection
+from server.jobs.work import TellAnswers, Work, between_passes
 from server.log import set_up_log
 from server.schemas.question import Question
 
@@ -66,7 +66,7 @@ class HostProcess:
         self.pid: int | None = None
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None
-        self._line: Line | None = None
+        self._rpc: RpcConnection | None = None
         self._heard = time.monotonic()
         self._watches: list[Watch] = []
         self._problem: Problem | None = None  # for which it is ended
@@ -102,21 +102,21 @@ class HostProcess:
         answer: dict[str, Any] = self._ask(watch, {"cancelled": cancelled, "tell": tell}, "answer", name, work)
         return answer
 
-    def look_around(self) -> None:
+    def count_free_cores(self) -> None:
         """It does so by itself."""
 
     def _ask(self, watch: Watch, offered: Functions, name: str, *arguments: Any) -> Any:
-        line = self._started()
+        rpc = self._started()
         self._watches.append(watch)
-        self._heard, before = time.monotonic(), line.received
+        self._heard, before = time.monotonic(), rpc.received
         try:
-            with line.offering(offered):
-                return line.call(name, *arguments)
-        except LineCutError:
-            if line is not self._line:  # what was asked within this has found it out
+            with rpc.offer(offered):
+                return rpc.call(name, *arguments)
+        except ConnectionLostError:
+            if rpc is not self._rpc:  # what was asked within this has found it out
                 assert self._last_problem is not None
                 raise HostLostError(self._last_problem, is_guilty=False) from None
-            is_guilty = self._problem is not None or line.received > before  # else it may have been gone before
+            is_guilty = self._problem is not None or rpc.received > before  # else it may have been gone before
             raise HostLostError(self._end(), is_guilty) from None
         finally:
             self._watches.pop()
@@ -138,8 +138,8 @@ class HostProcess:
         except psutil.Error:
             return 0
 
-    def _started(self) -> Line:
-        if self._line is None:
+    def _started(self) -> RpcConnection:
+        if self._rpc is None:
             context = multiprocessing.get_context(START_METHOD)
             ours, theirs = context.Pipe()
             arguments = (theirs, self._make_host, self._logs)
@@ -148,9 +148,9 @@ class HostProcess:
             self.pid = self._process.pid
             theirs.close()
             self._connection = ours
-            self._line = Line(ours, {}, self._wait)
+            self._rpc = RpcConnection(ours, {}, self._wait)
             self._problem = None
-        return self._line
+        return self._rpc
 
     def _wait(self, connection: Connection) -> None:
         """Until the process says something. Ends it where it is silent for too long for what it was asked last."""
@@ -159,9 +159,9 @@ class HostProcess:
             while not connection.poll(_LOOK):
                 self._problem = self._watches[-1](time.monotonic() - self._heard)
                 if self._problem is not None:
-                    raise LineCutError
+                    raise ConnectionLostError
         except OSError as error:
-            raise LineCutError from error
+            raise ConnectionLostError from error
 
     def _end(self) -> Problem:
         """End the process, if it has not, and say why it ended."""
@@ -186,7 +186,7 @@ class HostProcess:
             self._process.close()
         if self._connection is not None:
             self._connection.close()
-        self._process = self._connection = self._line = self.pid = None
+        self._process = self._connection = self._rpc = self.pid = None
         self.models = set()
 
 
@@ -209,7 +209,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
 
     def wait(connection: Connection) -> None:
         while depth == 0 and not connection.poll(_IDLE_LOOK):
-            host.look_around()
+            host.count_free_cores()
 
     depth = 0
 
@@ -222,7 +222,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
             try:
                 if depth == 1:
                     return function(*arguments)
-                with in_between():
+                with between_passes():
                     return function(*arguments)
             finally:
                 depth -= 1
@@ -230,15 +230,15 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
         return run
 
     def explain(name: str, question: Question, targets: list[TargetLike] | None) -> None:
-        left, next_method, cancelled, answered, mapped = (partial(line.call, part.name) for part in fields(TurnCalls))
+        left, next_method, cancelled, answered, mapped = (partial(rpc.call, part.name) for part in fields(TurnCalls))
         host.explain(name, question, targets, TurnCalls(left, next_method, _Rarely(cancelled), answered, mapped))
 
     def answer(name: str, work: Work) -> dict[str, Any]:
-        return host.answer(name, work, _Rarely(partial(line.call, "cancelled")), partial(line.tell, "tell"))
+        return host.answer(name, work, _Rarely(partial(rpc.call, "cancelled")), partial(rpc.tell, "tell"))
 
     functions: Functions = {"load": host.load, "keep": host.keep, "explain": explain, "answer": answer}
-    line = Line(connection, {name: within(function) for name, function in functions.items()}, wait)
-    line.serve()
+    rpc = RpcConnection(connection, {name: within(function) for name, function in functions.items()}, wait)
+    rpc.serve()
     os._exit(0)  # whatever threads a model has left
 
 

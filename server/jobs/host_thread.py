@@ -10,7 +10,7 @@ from explainers.records.targets import TargetLike
 from server.jobs.host_process import Watch
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import LoadRequest, ModelHost, TurnCalls
-from server.jobs.tasks import TellAnswers, Work
+from server.jobs.work import TellAnswers, Work
 from server.schemas.question import Question
 
 
@@ -55,9 +55,9 @@ class HostThread:
     def notice_end(self) -> None:
         """It does not end."""
 
-    def look_around(self) -> None:
-        """As :meth:`ModelHost.look_around`."""
-        self._host.look_around()
+    def count_free_cores(self) -> None:
+        """As :meth:`ModelHost.count_free_cores`."""
+        self._host.count_free_cores()
 
     def close(self) -> None:
         """It ends with the server."""

@@ -19,7 +19,7 @@ from explainers.records.targets import Classes, Target, TargetLike, check_names,
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
 from server.http.uploads import is_packed, packed
-from server.jobs.fingerprint import fingerprint
+from server.jobs.engine_digest import engine_digest
 from server.jobs.model_facts import ModelFacts
 from server.schemas.base import Box
 from server.schemas.question import GreyLevels, Question, QuestionFields, QuestionForm
@@ -188,7 +188,7 @@ def plan(question: Question, facts: ModelFacts) -> ExplanationPlan:
     side = "text" if question.side == "text" else "image"
     explained = None if targets is None else [repr(target) for target in targets]
     digest = hashlib.sha256(payload).hexdigest()
-    always = [fingerprint(), facts.weights_digest, question.image is None, digest, side, explained]
+    always = [engine_digest(), facts.weights_digest, question.image is None, digest, side, explained]
     reference = None if question.reference is None else hashlib.sha256(question.reference).hexdigest()
     seen = {
         "crop": question.crop,

@@ -11,7 +11,7 @@ from typing import Any
 
 from server.http.problems import Problem
 from server.http.visitors import NOBODY, Visitor
-from server.jobs import documents
+from server.jobs import explanation_events
 from server.jobs.feed import Feed, event
 from server.jobs.intake import ExplanationPlan
 from server.jobs.model_facts import ModelFacts
@@ -127,20 +127,20 @@ class Job:
             self.key = self.plan.key_of(methods)
         return True
 
-    def at_position(self, position: int) -> None:
+    def set_position(self, position: int) -> None:
         """So many are before it; said where that is new."""
         if position != self._position:
             self._position = position
             self.feed.publish(event(0, "queued", {"position": position}))
 
-    def running(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
+    def begin(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
         """The worker has taken it."""
         with self._lock:
             started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}
             self._document |= started
         return self.document()
 
-    def predicted(self, explanation: dict[str, Any]) -> None:
+    def set_answer(self, explanation: dict[str, Any]) -> None:
         """The model has answered. A second call (after memory ran out) changes nothing.
 
         Raises NotJsonError where its answer holds what JSON has not.
@@ -155,16 +155,16 @@ class Job:
             whole = {"model": self.entry.name, "methods": list(self.plan.methods), "notes": notes, "maps": []}
             document = {**self._document, **explanation, **whole}
             json_text(document)  # it can be stored and sent
-            self.feed.publish(documents.started(document, self.costs))
+            self.feed.publish(explanation_events.started_event(document, self.costs))
             self._document = document
 
-    def mapped(self, found_map: dict[str, Any]) -> None:
+    def add_map(self, found_map: dict[str, Any]) -> None:
         """One map is there. Raises NotJsonError where it holds what JSON has not."""
         with self._lock:
             maps = self._document["maps"]
             if any((known["method"], known["target"]) == (found_map["method"], found_map["target"]) for known in maps):
                 return  # memory ran out after this map; it came again
-            self.feed.publish(documents.method(found_map, len(maps)))
+            self.feed.publish(explanation_events.map_event(found_map, len(maps)))
             maps.append(found_map)
 
     def rename(self, title: str | None) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Job:
                 self._document["title"] = title
         return self.document()
 
-    def finished(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
+    def finish(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
         """Nothing more will happen; the document to store."""
         with self._lock:
             self._document["state"] = state
@@ -205,5 +205,5 @@ class Job:
 
     def end(self) -> None:
         """Tell the followers."""
-        self.feed.publish(documents.ended(self.document()))
+        self.feed.publish(explanation_events.end_event(self.document()))
         self.feed.close()

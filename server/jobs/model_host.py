@@ -20,8 +20,9 @@ from explainers.pipeline.places import ask_at, in_chat, runnable
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
 from server.http.uploads import encoded, open_clip, open_picture
+from server.jobs.failures import load_problem, problem_of
 from server.jobs.model_facts import ModelFacts, facts_of
-from server.jobs.tasks import TellAnswers, Work, free_memory, load_problem, problem_of, run_with_memory_retry
+from server.jobs.work import TellAnswers, Work, release_memory, run_with_memory_retry
 from server.json_text import json_text
 from server.schemas.question import ExplainOptions, Question
 from server.settings import Settings
@@ -95,7 +96,7 @@ class ModelHost:
         except Exception as error:
             problem = load_problem(name, error, place)
             del error
-            free_memory()
+            release_memory()
             raise problem from None
         self._models[name] = model
         return facts
@@ -106,9 +107,9 @@ class ModelHost:
         if gone := set(self._models) - wanted:
             for name in gone:
                 del self._models[name]
-            free_memory()
+            release_memory()
 
-    def look_around(self) -> None:
+    def count_free_cores(self) -> None:
         """Called now and then while there is nothing to do: see how many cores other processes leave."""
         self._threads.fit(None)
 

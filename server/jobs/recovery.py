@@ -9,10 +9,10 @@ from typing import Any
 
 from server.http.problems import Problem
 from server.http.visitors import Visitor
+from server.jobs.failures import interrupted
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelRegistry
 from server.jobs.scheduler import Scheduler
-from server.jobs.tasks import interrupted
 from server.schemas.question import question_of
 from server.store.store import Store
 from server.store.stored_files import QUESTION, REFERENCE

@@ -13,7 +13,7 @@ from explainers.evaluation.rows import inputs_in_part
 from server.http.problems import Problem
 from server.http.visitors import Visitor
 from server.jobs.feed import Feed, event
-from server.jobs.tasks import Study
+from server.jobs.study import Study
 from server.schemas.runs import RunRequest
 
 _SAVED_EVERY = 5.0  # seconds, while it is measured

@@ -18,6 +18,8 @@ from typing import Any
 from explainers.records.session import Cancelled
 from server.http.limits import limits
 from server.http.problems import Problem
+from server.jobs.device_queue import SLICE, WorkItem
+from server.jobs.failures import interrupted, load_problem, problem_of
 from server.jobs.host_process import HostLostError, HostProcess, Watch
 from server.jobs.host_thread import HostThread
 from server.jobs.job import Job
@@ -25,9 +27,9 @@ from server.jobs.model_facts import ModelFacts
 from server.jobs.model_host import LoadRequest
 from server.jobs.model_registry import ModelEntry
 from server.jobs.scheduler import Scheduler, cut_short
-from server.jobs.task_queue import SLICE, Task
-from server.jobs.tasks import BACKGROUND, FEW_PASSES, Study, in_between, interrupted, load_problem, problem_of
+from server.jobs.study import BACKGROUND, FEW_PASSES, Study
 from server.jobs.turn import Turn, prepare
+from server.jobs.work import between_passes
 
 log = logging.getLogger(__name__)
 _IDLE_BEAT = 5.0  # seconds between two looks with nothing to do
@@ -65,7 +67,7 @@ class Runner(threading.Thread):
                 log.exception("a task failed as nobody foresaw, and the worker goes on")
         self.host.close()
 
-    def _do(self, task: Task, quick: bool = False) -> None:
+    def _do(self, task: WorkItem, quick: bool = False) -> None:
         if isinstance(task, ModelEntry):
             self._load(task)
         elif isinstance(task, Study):
@@ -73,11 +75,11 @@ class Runner(threading.Thread):
         else:
             self._explain(task, quick)
 
-    def _take(self) -> Task | None:
+    def _take(self) -> WorkItem | None:
         """Wait for something to do; None when the server stops."""
         scheduler, is_tidy = self._scheduler, False
         while True:
-            self.host.look_around()
+            self.host.count_free_cores()
             with scheduler.change:
                 if scheduler.stopping:
                     return None
@@ -154,7 +156,7 @@ class Runner(threading.Thread):
         if task is None:
             return False
         before, began = self._in_between, time.monotonic()
-        with in_between():
+        with between_passes():
             self._do(task, quick)
         self._in_between = before + time.monotonic() - began
         return True
@@ -274,7 +276,7 @@ class Runner(threading.Thread):
         prepare(job, facts, self._costs)
         assert job.plan is not None
         if not job.has_begun:
-            document = job.running(facts, job.plan)
+            document = job.begin(facts, job.plan)
             with suppress(Problem):  # that nothing can be stored, which is no reason not to answer
                 self._scheduler.store.save(document, key=job.key)
 

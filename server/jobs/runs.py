@@ -19,12 +19,13 @@ from typing import Any
 from server.http.problems import Problem
 from server.http.visitors import Visitor
 from server.jobs.data_sources import DataSource
-from server.jobs.fingerprint import fingerprint
+from server.jobs.engine_digest import engine_digest
 from server.jobs.measurable import Measurable
 from server.jobs.measuring import check, evaluate
 from server.jobs.model_registry import ModelEntry
 from server.jobs.run_state import RunState, run_from_record
-from server.jobs.tasks import BACKGROUND, Study, TellAnswers
+from server.jobs.study import BACKGROUND, Study
+from server.jobs.work import TellAnswers
 from server.jobs.worker_interface import WorkerInterface
 from server.schemas.runs import RunRequest
 
@@ -119,7 +120,7 @@ class RunController:
         checking = Study(entry, partial(_check, self._wanted(request, source)), visitor=visitor)
         self.worker.study(checking)
         checking.future.result()  # which raises what it is refused for
-        run_id = folder_name(request, fingerprint(), facts.weights_digest, visitor.owner)
+        run_id = folder_name(request, engine_digest(), facts.weights_digest, visitor.owner)
         with self._lock:
             if (run := self._runs.get(run_id)) is None:
                 if len(self._runs) >= _MOST_KEPT:
@@ -139,7 +140,7 @@ class RunController:
         if (facts := entry.facts) is None:
             raise Problem(409, "model-loading", f"The model {entry.name} is not there yet: it loads now.", send="Ask again in a moment.")
         source = self.measurable.source(run.request.dataset, facts)
-        if folder_name(run.request, fingerprint(), facts.weights_digest, run.visitor.owner) != run_id:
+        if folder_name(run.request, engine_digest(), facts.weights_digest, run.visitor.owner) != run_id:
             detail = (
                 "The model's weights or Vitrine have changed since this run was begun, so its other inputs would not be measured alike."
             )

@@ -15,11 +15,12 @@ from server.http.metrics import Metrics
 from server.http.problems import Problem
 from server.http.visitors import Visitor
 from server.jobs.costs import Costs
+from server.jobs.device_queue import EVERYTHING, DeviceQueue, WorkItem
+from server.jobs.failures import interrupted
 from server.jobs.feed import Event
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry, ModelRegistry
-from server.jobs.task_queue import EVERYTHING, Task, TaskQueue
-from server.jobs.tasks import Study, interrupted
+from server.jobs.study import Study
 from server.jobs.turn import is_slow, prepare
 from server.settings import Settings
 from server.store.store import Store
@@ -41,7 +42,7 @@ class Scheduler:
         self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
         self.change = threading.Condition(threading.RLock())
         self.stopping = False
-        self._queue = TaskQueue(self._ready, self._is_quick)
+        self._queue = DeviceQueue(self._ready, self._is_quick)
         self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
         self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them
         self._running: list[Job] = []
@@ -171,8 +172,8 @@ class Scheduler:
 
     # --- for the runners -------------------------------------------------------------------------------------------------
 
-    def take(self, below: int = EVERYTHING) -> Task | None:
-        """What comes next, see :meth:`TaskQueue.take`; it is no longer waiting."""
+    def take(self, below: int = EVERYTHING) -> WorkItem | None:
+        """What comes next, see :meth:`DeviceQueue.take`; it is no longer waiting."""
         with self.change:
             task = self._queue.take(below)
             if isinstance(task, Job):
@@ -225,7 +226,7 @@ class Scheduler:
 
     def finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
         """Store an explanation of which nothing more will come, and tell its followers."""
-        job.finished(state, problem, seconds)
+        job.finish(state, problem, seconds)
         is_stored = self._save(job)
         with self.change:
             if job in self._running:

@@ -90,7 +90,7 @@ class Turn:
             shown = document["input"].get("picture", document["input"])  # that which stands in a text
             shown["sha256"] = hashlib.sha256(job.question.image).hexdigest()  # tells whether two are of the same picture
         job.images.update(answer.files)
-        job.predicted(document)
+        job.set_answer(document)
         self._since = self._now()
 
     def _estimate(self, document: dict[str, Any], tokens: int) -> None:
@@ -114,7 +114,7 @@ class Turn:
             self._rules.add((rule, document["target"]))
         self._costs.note(facts_name(job), document["method"], took, made.tokens, after_its_rule=after)
         self._metrics.method(document["method"].partition("?")[0], took)
-        job.mapped(document)
+        job.add_map(document)
 
     def _took(self) -> float:
         """Seconds since this was called last."""

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from server.http.metrics import Metrics
 from server.jobs.costs import COSTS_FILE, Costs
+from server.jobs.failures import load_problem
 from server.jobs.host_process import HostProcess
 from server.jobs.host_thread import HostThread
 from server.jobs.model_registry import ModelEntry, ModelRegistry
 from server.jobs.model_source import ModelSource
 from server.jobs.runner import Runner
 from server.jobs.scheduler import Scheduler
-from server.jobs.tasks import load_problem
 from server.settings import Settings
 from server.store.store import Store
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from server.jobs.feed import Event
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.jobs.tasks import Study
+from server.jobs.study import Study
 
 
 class WorkerInterface(Protocol):

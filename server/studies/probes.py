@@ -11,7 +11,7 @@ from explainers.methods import parse
 from server.http.problems import Problem
 from server.jobs.intake import check_method, find_named
 from server.jobs.model_facts import facts_of
-from server.jobs.tasks import TellAnswers
+from server.jobs.work import TellAnswers
 from server.schemas.studies import Probe
 
 MOST_TEXTS = 60

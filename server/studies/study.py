@@ -26,7 +26,8 @@ from explainers.records.targets import target_from_json
 from server.http.answers import DocumentResponse
 from server.http.problems import Problem
 from server.http.visitors import Visitor, visitor_of
-from server.jobs.tasks import FEW_PASSES, Study, TellAnswers, Work
+from server.jobs.study import FEW_PASSES, Study
+from server.jobs.work import TellAnswers, Work
 from server.lookup import COPY, find_document, stored_file
 from server.services import Services
 from server.store.stored_files import TENSORS_FILE

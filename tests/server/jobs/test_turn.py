@@ -10,8 +10,9 @@ import torch
 
 from server.http.visitors import Visitor
 from server.jobs import job as jobs
-from server.jobs.task_queue import TaskQueue
-from server.jobs.tasks import BACKGROUND, FEW_PASSES, MANY_PASSES, Study, in_between
+from server.jobs.device_queue import DeviceQueue
+from server.jobs.study import BACKGROUND, FEW_PASSES, MANY_PASSES, Study
+from server.jobs.work import between_passes
 from server.schemas.question import Question
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import SLOW_STEP, STEPS, Gate, GatedModels
@@ -126,7 +127,7 @@ def test_a_method_that_takes_too_long_is_ended(sites: Sites, refused: Check) -> 
 def test_visitors_take_turns(site: Site) -> None:
     """However many questions one of them has: who has had the device for the shortest time since they came is next."""
     worker = site.client.app.state.services.worker  # type: ignore[attr-defined]
-    entry, queue, order = worker.registry.find("scenes-vit"), TaskQueue(lambda entry: True, lambda job: True), []
+    entry, queue, order = worker.registry.find("scenes-vit"), DeviceQueue(lambda entry: True, lambda job: True), []
 
     def enter(visitor: str) -> None:
         question = Question(model="scenes-vit", image=b"")
@@ -155,7 +156,7 @@ def test_what_passes_leaves_the_random_numbers_as_they_were() -> None:
     torch.manual_seed(1)
     first = torch.rand(2)
     with torch.no_grad():
-        with in_between():
+        with between_passes():
             torch.manual_seed(7)
             assert torch.is_grad_enabled()
         assert not torch.is_grad_enabled()

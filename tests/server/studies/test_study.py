@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request
 
 from explainers.errors import ExplainerError
 from server.http.problems import Problem
-from server.jobs.tasks import Study
+from server.jobs.study import Study
 from server.services import Use
 from server.studies.study import Ask, Subject, study
 from tests.server.conftest import Check, Site, Sites, picture, png
@@ -275,12 +275,12 @@ def test_a_study_that_is_cancelled_stops_after_the_question_that_passed_it(site:
     task = Study(services.registry.find("scenes-vit"), work, is_long=True)
     services.worker.study(task)
     long.gates[0].wait()
-    in_between = site.models.gate(STEPS[1])
+    between_passes = site.models.gate(STEPS[1])
     question = site.ask(png(1), methods=STEPS[1]).json()["id"]
     long.gates[0].open()
-    in_between.wait()
+    between_passes.wait()
     task.cancel()
-    in_between.open()
+    between_passes.open()
     assert site.finish(question)["state"] == "done"
     with pytest.raises(Problem):
         task.future.result(20)

@@ -40,7 +40,7 @@ def test_an_explanation_opens_again_after_a_restart(sites: Sites, monkeypatch: p
         assert site.events(f"{root}/events") == events
         assert [site.client.get(path).content for path in paths] == contents
         assert site.ask(png(), target="dog").json()["id"] == before["id"]
-    monkeypatch.setattr("server.jobs.intake.fingerprint", lambda: "of another version of the engine")
+    monkeypatch.setattr("server.jobs.intake.engine_digest", lambda: "of another version of the engine")
     with sites() as site:
         assert site.ask(png(), target="dog").json()["id"] != before["id"]
 

@@ -11,11 +11,11 @@ from typing import Any
 Functions = Mapping[str, Callable[..., Any]]
 
 
-class LineCutError(Exception):
+class ConnectionLostError(Exception):
     """The other side is gone."""
 
 
-class Line:
+class RpcConnection:
     """One end of a connection.
 
     A side that waits for the answer to a call does meanwhile what the other side asks of it, which may be a call of its own. Answers
@@ -28,7 +28,7 @@ class Line:
         self.received = 0
 
     @contextmanager
-    def offering(self, functions: Functions) -> Iterator[None]:
+    def offer(self, functions: Functions) -> Iterator[None]:
         """Within it the other side may call these ``functions`` alone."""
         self._offered.append(functions)
         try:
@@ -37,7 +37,7 @@ class Line:
             self._offered.pop()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the function ``name`` of the other side returns. Raises what it raises, and LineCutError where nobody is there."""
+        """What the function ``name`` of the other side returns. Raises what it raises, and ConnectionLostError where nobody is there."""
         self._send(("call", name, arguments))
         while True:
             kind, *message = self._receive()
@@ -53,7 +53,7 @@ class Line:
 
     def serve(self) -> None:
         """Do what the other side asks, until it is gone."""
-        with suppress(LineCutError):
+        with suppress(ConnectionLostError):
             while True:
                 self._serve(*self._receive())
 
@@ -64,7 +64,7 @@ class Line:
             return
         try:
             answer = ("return", function(*arguments))
-        except LineCutError:
+        except ConnectionLostError:
             raise
         except Exception as error:
             answer = ("raise", error)
@@ -75,7 +75,7 @@ class Line:
         try:
             message = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise LineCutError from error
+            raise ConnectionLostError from error
         self.received += 1
         return message
 
@@ -84,4 +84,4 @@ class Line:
         try:
             self._connection.send_bytes(data)
         except OSError as error:
-            raise LineCutError from error
+            raise ConnectionLostError from error

@@ -10,30 +10,30 @@ from server.schemas.explanations import Answer
 from server.store.tables import FINAL
 
 
-def started(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
+def started_event(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
     """The model has answered: what it says, and which maps will follow; while they are made, about how many seconds each takes."""
     known = {name: document[name] for name in Answer.model_fields if name in document}
     seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}
     return event(1, "started", {**known, "expected": document["methods"], **seconds})
 
 
-def method(entry: Mapping[str, Any], index: int) -> Event:
+def map_event(entry: Mapping[str, Any], index: int) -> Event:
     """The map of a method is there, the ``index``-th of the explanation."""
     return event(2 + index, "method", entry)
 
 
-def ended(document: Mapping[str, Any]) -> Event:
+def end_event(document: Mapping[str, Any]) -> Event:
     """The last event."""
     number = 2 + len(document.get("maps", ()))
     data = {"done": {"seconds": document.get("seconds")}, "failed": {"problem": document.get("problem")}, "cancelled": {}}
     return event(number, document["state"], data[document["state"]])
 
 
-def story(document: Mapping[str, Any]) -> list[Event]:
+def events_so_far(document: Mapping[str, Any]) -> list[Event]:
     """Every event of an explanation so far, as they came when it was made."""
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
-        events.append(started(document))
+        events.append(started_event(document))
         maps = document["maps"]
-        events += [method(maps[place], index) for index, place in enumerate(document.get("made", range(len(maps))))]
-    return [*events, ended(document)] if document["state"] in FINAL else events
+        events += [map_event(maps[place], index) for index, place in enumerate(document.get("made", range(len(maps))))]
+    return [*events, end_event(document)] if document["state"] in FINAL else events

@@ -13,7 +13,7 @@ from explainers.plugins import plugin_sources
 
 
 @cache  # a process keeps the source that it has imported
-def fingerprint() -> str:
+def engine_digest() -> str:
     """SHA-256 over the versions of the libraries and the source of the engine. It changes whenever the numbers may: explanations of
     another one are not used again.
     """

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from server.http.visitors import Visitor
 from server.jobs.job import Job
 from server.jobs.model_registry import ModelEntry
-from server.jobs.tasks import BACKGROUND, FEW_PASSES, Study
+from server.jobs.study import BACKGROUND, FEW_PASSES, Study
 
-Task = ModelEntry | Study | Job
+WorkItem = ModelEntry | Study | Job
 #: Heavier than any task: what is lighter is everything.
 EVERYTHING = BACKGROUND + 1
 #: Seconds by which an explanation may be ahead of another one before they change places.
@@ -18,7 +18,7 @@ SLICE = 1.0
 
 
 @dataclass
-class TaskQueue:
+class DeviceQueue:
     """Models to load, studies and explanations that wait. Whoever calls holds the worker's lock.
 
     is_ready  whether a model is loaded, or has failed to
@@ -44,7 +44,7 @@ class TaskQueue:
         """A visitor has had the device for so long."""
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
-    def take(self, below: int = EVERYTHING) -> Task | None:
+    def take(self, below: int = EVERYTHING) -> WorkItem | None:
         """What comes next of all that is lighter than a task of the weight ``below``: loads that somebody waits for, then what one waits
         for at once, then new explanations, then studies of few passes, then explanations that have begun, then studies of many, then the
         embedded models that nobody has asked yet. Of explanations those of the visitor come first who has had the device for the shortest
@@ -112,7 +112,7 @@ class TaskQueue:
     def tell_positions(self, is_busy: bool) -> None:
         """Say of each new explanation how many are before it: new ones, and one that has the device."""
         for position, job in enumerate(job for job in self.jobs if not job.has_begun):
-            job.at_position(position + is_busy)
+            job.set_position(position + is_busy)
 
 
 def _weight(study: Study) -> int:
