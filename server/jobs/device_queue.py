@@ -1,4 +1,4 @@
-"""What waits for the device, and which of it comes next."""
+"""The queue of a device: models to load, studies and explanations, and the order in which they run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from server.jobs.model_registry import ModelEntry
 from server.jobs.study import BACKGROUND, FEW_PASSES, Study
 
 WorkItem = ModelEntry | Study | Job
-#: Heavier than any task: what is lighter is everything.
+#: A weight above that of every study: everything else is lighter.
 EVERYTHING = BACKGROUND + 1
-#: Seconds by which an explanation may be ahead of another one before they change places.
+#: Seconds of the device by which one explanation may be ahead of another before the other one runs.
 SLICE = 1.0
 
 
 @dataclass
 class DeviceQueue:
-    """Models to load, studies and explanations that wait. Whoever calls holds the worker's lock.
+    """Models to load, studies and explanations that wait. The caller holds the lock of the scheduler.
 
-    is_ready  whether a model is loaded, or has failed to
-    is_quick  whether the next map of an explanation is there soon, as far as is known
+    is_ready  whether a model is loaded, or has failed to load
+    is_quick  whether the next map of an explanation is estimated to be quick
     """
 
     is_ready: Callable[[ModelEntry], bool]
@@ -33,7 +33,7 @@ class DeviceQueue:
     _used: dict[str, float] = field(default_factory=dict)  # ``turn`` of a visitor -> seconds of the device, counted from when they came
 
     def enter(self, job: Job, running: Iterable[Job]) -> None:
-        """Let an explanation wait. A visitor who has none here is as far as the one who has had the device for the shortest time."""
+        """Add an explanation. A visitor without another one here starts with the time of the visitor who has used the device least."""
         here = {other.visitor.turn for other in (*self.jobs, *running)}
         if job.visitor.turn not in here:
             self._used = {turn: seconds for turn, seconds in self._used.items() if turn in here}
@@ -41,16 +41,15 @@ class DeviceQueue:
         self.jobs.append(job)
 
     def note(self, visitor: Visitor, seconds: float) -> None:
-        """A visitor has had the device for so long."""
+        """Add seconds of the device to the account of a visitor."""
         self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
 
     def take(self, below: int = EVERYTHING) -> WorkItem | None:
-        """What comes next of all that is lighter than a task of the weight ``below``: loads that somebody waits for, then what one waits
-        for at once, then new explanations, then studies of few passes, then explanations that have begun, then studies of many, then the
-        embedded models that nobody has asked yet. Of explanations those of the visitor come first who has had the device for the shortest
-        time.
+        """Remove and return the next item lighter than ``below``; None where there is none. The order is: models that somebody waits
+        for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded models
+        that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
 
-        A task of few passes lets those explanations pass whose next map is there soon.
+        Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken.
         """
         if (wanted := self._wanted_load()) is not None:
             self.loads.remove(wanted)
@@ -70,12 +69,12 @@ class DeviceQueue:
         return self.loads.pop(0) if self.loads and below == EVERYTHING else None
 
     def _wanted_load(self) -> ModelEntry | None:
-        """The first model that is to be loaded and that somebody waits for. Embedded ones are loaded without being asked for."""
+        """The first model in the queue that somebody waits for; embedded models are queued at the start, before anybody does."""
         wanted = {task.entry.name for tasks in (self.jobs, self.studies) for task in tasks}
         return next((entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted), None)
 
     def _take_study(self, weights: range) -> Study | None:
-        """The first study of these weights, the lightest first, whose model is not on its way."""
+        """Remove and return the lightest study of these weights whose model is ready."""
         for study in sorted(self.studies, key=_weight):
             if _weight(study) in weights and self.is_ready(study.entry):
                 self.studies.remove(study)
@@ -83,7 +82,7 @@ class DeviceQueue:
         return None
 
     def _take_job(self, is_wanted: Callable[[Job], bool]) -> Job | None:
-        """The first explanation that is wanted and whose model is not on its way."""
+        """Remove and return the first explanation that ``is_wanted`` accepts and whose model is ready."""
         for job in self._in_order():
             if is_wanted(job) and self.is_ready(job.entry):
                 self.jobs.remove(job)
@@ -91,12 +90,14 @@ class DeviceQueue:
         return None
 
     def _in_order(self) -> list[Job]:
-        """The explanations that wait. Of one visitor new ones come first, then the one that had the device for the shortest time."""
+        """The waiting explanations by the device time of their visitors; of one visitor new ones first, then by their own device time."""
         return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor.turn, 0.0), job.has_begun, job.used))
 
     def goes_before(self, job: Job, used: float) -> bool:
-        """Whether something waits that goes before an explanation that had the device for so long, of these in this turn: a load, a study
-        of few passes; of the same visitor a new explanation, or one that had it for a shorter time; of another visitor one who had it so.
+        """Whether an item waits that runs before the running ``job``, which has used the device for ``used`` seconds, this turn included.
+
+        Such items are loads and studies of few passes; of the same visitor, explanations that are new or have used less; of other
+        visitors, explanations whose visitor has used less.
         """
         so_far = self._used.get(job.visitor.turn, 0.0) + used - job.used
 
@@ -110,11 +111,11 @@ class DeviceQueue:
         return self._wanted_load() is not None or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
 
     def tell_positions(self, is_busy: bool) -> None:
-        """Say of each new explanation how many are before it: new ones, and one that has the device."""
+        """Publish to each new explanation its position: the new ones before it, and one more where the device ``is_busy``."""
         for position, job in enumerate(job for job in self.jobs if not job.has_begun):
             job.set_position(position + is_busy)
 
 
 def _weight(study: Study) -> int:
-    """0 where somebody waits for it at once."""
+    """The weight of a long study; 0 for a short one."""
     return study.weight if study.is_long else 0

@@ -1,4 +1,4 @@
-"""What the numbers of an explanation depend on besides its model."""
+"""A digest of the code that computes explanations: stored ones count as current only under the same digest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from explainers.plugins import plugin_sources
 
 @cache  # a process keeps the source that it has imported
 def engine_digest() -> str:
-    """SHA-256 over the versions of the libraries and the source of the engine. It changes whenever the numbers may: explanations of
-    another one are not used again.
-    """
+    """SHA-256 over the versions of the libraries and the source of the engine and of plugins, in hexadecimal."""
     root = Path(explainers.__file__).parent
     digest = hashlib.sha256(json.dumps(versions()).encode())
     for path in (*sorted(root.rglob("*.py")), *plugin_sources()):

@@ -1,4 +1,4 @@
-"""An explanation as JSON, and the story of events that leads to it: the same live, and after a restart."""
+"""The events of an explanation, made from its document: the same while it is computed and when it is read from the store."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from server.store.tables import FINAL
 
 
 def started_event(document: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Event:
-    """The model has answered: what it says, and which maps will follow; while they are made, about how many seconds each takes."""
+    """The event of the model's answer: the answer, the specs of the maps to come and, with ``costs``, the estimated seconds of each."""
     known = {name: document[name] for name in Answer.model_fields if name in document}
     seconds = {} if costs is None else {"costs": {spec: round(cost, 3) for spec, cost in costs.items()}}
     return event(1, "started", {**known, "expected": document["methods"], **seconds})
 
 
 def map_event(entry: Mapping[str, Any], index: int) -> Event:
-    """The map of a method is there, the ``index``-th of the explanation."""
+    """The event of one finished map, the ``index``-th of the explanation."""
     return event(2 + index, "method", entry)
 
 
 def end_event(document: Mapping[str, Any]) -> Event:
-    """The last event."""
+    """The last event: done, failed or cancelled."""
     number = 2 + len(document.get("maps", ()))
     data = {"done": {"seconds": document.get("seconds")}, "failed": {"problem": document.get("problem")}, "cancelled": {}}
     return event(number, document["state"], data[document["state"]])
 
 
 def events_so_far(document: Mapping[str, Any]) -> list[Event]:
-    """Every event of an explanation so far, as they came when it was made."""
+    """All events of an explanation up to its present state, in the order in which its maps were made."""
     events = [event(0, "queued", {"position": 0})]
     if "targets" in document:
         events.append(started_event(document))

@@ -1,4 +1,4 @@
-"""What a person is told of an error in the work on a model: each error of the engine, or of a load, as a Problem."""
+"""Errors of the engine, of loading and of a stopping server as Problems, which a visitor reads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
-    """What to tell a person of an ``error`` of a task of this ``kind``: ``refusal`` is the slug where the engine says what is wrong.
+    """The Problem for an ``error`` in an explanation or a study (``kind``); ``refusal`` is the slug for errors that the engine explains.
 
-    The words of an error that nobody foresaw go to the log alone.
+    The words of an unexpected error go to the log alone.
     """
     if isinstance(error, Problem):
         return error
@@ -29,7 +29,7 @@ def problem_of(error: Exception, kind: str, refusal: str) -> Problem:
 
 
 def load_problem(name: str, error: Exception, place: Path | None = None) -> Problem:
-    """What to tell a person of an ``error`` that kept a model from being loaded; of one that somebody brought, without its ``place``."""
+    """The Problem for an ``error`` while a model was loaded; ``place`` is the path of a model that a visitor brought, never shown."""
     send = "Choose another model, or try again."
     if isinstance(error, Problem):
         return error
@@ -45,5 +45,5 @@ def load_problem(name: str, error: Exception, place: Path | None = None) -> Prob
 
 
 def interrupted(send: str = "Ask again.") -> Problem:
-    """The server stops before something is done; it is read after its return, too."""
+    """The Problem for work that the server stopped before its end; it may be read after a restart, too."""
     return Problem(503, "interrupted", "The server was stopped before this was done.", send=send)

@@ -1,4 +1,4 @@
-"""Models in a process of their own, which can be ended: its two ends, and what is said where it was ended."""
+"""A process that holds the models and can be killed: the side of the server, and the side of the process."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from server.log import set_up_log
 from server.schemas.question import Question
 
 log = logging.getLogger(__name__)
-#: Says what a process is ended for that has said nothing for so many seconds; None: it goes on.
+#: From the seconds since the last message of a process to the Problem for which it is killed; None lets it go on.
 Watch = Callable[[float], Problem | None]
-_LOOK = 0.1  # seconds between two looks at a process that says nothing
-_POLL = 0.05  # seconds between two questions of a process whether to stop
-_IDLE_LOOK = 5.0  # seconds between two looks of an idle process at the cores that are free
+_LOOK = 0.1  # seconds between two checks of a silent process
+_POLL = 0.05  # seconds between two checks, by the process, whether to stop
+_IDLE_LOOK = 5.0  # seconds after which an idle process counts the free cores again
 
 
 class HostLostError(Exception):
-    """The process has ended before it had done what it was asked.
+    """The process ended before it had answered a call.
 
-    problem    what to tell whoever asked
-    is_guilty  whether it was this task that it worked at: not one within whose passes that was done, and not one that it never began
+    problem    the refusal to send to the visitor
+    is_guilty  whether the process ended at this call itself: not at one that was nested in it, and not before it began
     """
 
     def __init__(self, problem: Problem, is_guilty: bool) -> None:
@@ -50,17 +50,17 @@ class HostLostError(Exception):
 
 
 class HostProcess:
-    """A :class:`ModelHost` in another process, which is started when it is needed. One thread asks; any may read
+    """A :class:`ModelHost` in another process, which is started at the first call. One thread calls it; any thread may read
     ``silence``, ``memory`` and ``pid``.
 
-    models  what it has in memory
+    models  names of the models in its memory
     """
 
     can_be_ended = True
 
     def __init__(self, make_host: Callable[[], ModelHost], logs: tuple[str, str], on_end: Callable[[str], None] = lambda _: None) -> None:
-        """``make_host``, which can be pickled, makes the host there, whose log has the level and format of ``logs``; ``on_end`` is told why
-        a process ended.
+        """``make_host`` (picklable) makes the host inside the process; ``logs`` is the level and format of its log; ``on_end`` gets the
+        slug of the problem for which a process ended.
         """
         self._make_host, self._logs, self._on_end = make_host, logs, on_end
         self.pid: int | None = None
@@ -69,16 +69,16 @@ class HostProcess:
         self._rpc: RpcConnection | None = None
         self._heard = time.monotonic()
         self._watches: list[Watch] = []
-        self._problem: Problem | None = None  # for which it is ended
-        self._last_problem: Problem | None = None  # for which the one before was ended
+        self._problem: Problem | None = None  # for which it is being killed
+        self._last_problem: Problem | None = None  # for which the process before this one ended
         self.models: set[str] = set()
 
     def notice_end(self) -> None:
-        """Find out where it has ended with nothing to do: it has no models then."""
+        """Detect a process that ended while it was idle; it has lost its models."""
         if self._process is not None and not self._watches and not self._process.is_alive():
             self._end()
 
-    # --- what it is asked ------------------------------------------------------------------------------------------------
+    # --- calls -----------------------------------------------------------------------------------------------------------
 
     def load(self, request: LoadRequest, watch: Watch) -> ModelFacts:
         """As :meth:`ModelHost.load`; raises HostLostError, as do the others."""
@@ -103,7 +103,7 @@ class HostProcess:
         return answer
 
     def count_free_cores(self) -> None:
-        """It does so by itself."""
+        """Do nothing: the process counts them itself while it is idle."""
 
     def _ask(self, watch: Watch, offered: Functions, name: str, *arguments: Any) -> Any:
         rpc = self._started()
@@ -113,7 +113,7 @@ class HostProcess:
             with rpc.offer(offered):
                 return rpc.call(name, *arguments)
         except ConnectionLostError:
-            if rpc is not self._rpc:  # what was asked within this has found it out
+            if rpc is not self._rpc:  # a nested call has detected the end
                 assert self._last_problem is not None
                 raise HostLostError(self._last_problem, is_guilty=False) from None
             is_guilty = self._problem is not None or rpc.received > before  # else it may have been gone before
@@ -126,12 +126,12 @@ class HostProcess:
 
     @property
     def silence(self) -> float:
-        """Seconds since it was heard of; 0 where nothing is asked of it."""
+        """Seconds since the last message of the process while a call is open; 0 while none is."""
         return time.monotonic() - self._heard if self._watches else 0.0
 
     @property
     def memory(self) -> int:
-        """Bytes that it holds; 0 where it does not run."""
+        """Resident memory of the process in bytes; 0 where none runs."""
         pid = self.pid
         try:
             return 0 if pid is None else int(psutil.Process(pid).memory_info().rss)
@@ -153,7 +153,7 @@ class HostProcess:
         return self._rpc
 
     def _wait(self, connection: Connection) -> None:
-        """Until the process says something. Ends it where it is silent for too long for what it was asked last."""
+        """Block until the process sends a message. Raises ConnectionLostError where the innermost watch wants it killed."""
         self._heard = time.monotonic()
         try:
             while not connection.poll(_LOOK):
@@ -164,11 +164,11 @@ class HostProcess:
             raise ConnectionLostError from error
 
     def _end(self) -> Problem:
-        """End the process, if it has not, and say why it ended."""
+        """Kill the process if it still runs; returns the Problem for which it ended."""
         reason, pid = "ended by the server", self.pid
         if self._problem is None:
             assert self._process is not None
-            self._process.join(1)  # it is at its end: so is its connection
+            self._process.join(1)  # its connection has closed, so it is about to end
             reason = _ending(self._process.exitcode)
             send = "Ask again; where it ends again, ask for less, or choose another model."
             self._problem = Problem(503, "worker-ended", f"The process of the models {reason} while this was made.", send=send)
@@ -179,7 +179,7 @@ class HostProcess:
         return self._last_problem
 
     def close(self) -> None:
-        """End the process at once, with all that it holds. The next question starts another one."""
+        """Kill the process and drop its models. The next call starts another one."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -200,8 +200,8 @@ def _ending(code: int | None) -> str:
 
 
 def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tuple[str, str]) -> None:
-    """Have a host do what comes over the connection, until the server is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which ends this one
+    """The main function of the process: serve calls to a host until the server closes the connection."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then ends this process
     threading.Thread(target=_end_with_server, daemon=True).start()
     set_up_log(*logs)
     forbid_bombs()
@@ -214,7 +214,7 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     depth = 0
 
     def within(function: Callable[..., Any]) -> Callable[..., Any]:
-        """What is done between two passes of something else leaves that its random numbers."""
+        """``function``; in a nested call with random numbers of its own, see :func:`between_passes`."""
 
         def run(*arguments: Any) -> Any:
             nonlocal depth
@@ -231,10 +231,10 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
 
     def explain(name: str, question: Question, targets: list[TargetLike] | None) -> None:
         left, next_method, cancelled, answered, mapped = (partial(rpc.call, part.name) for part in fields(TurnCalls))
-        host.explain(name, question, targets, TurnCalls(left, next_method, _Rarely(cancelled), answered, mapped))
+        host.explain(name, question, targets, TurnCalls(left, next_method, _Throttled(cancelled), answered, mapped))
 
     def answer(name: str, work: Work) -> dict[str, Any]:
-        return host.answer(name, work, _Rarely(partial(rpc.call, "cancelled")), partial(rpc.tell, "tell"))
+        return host.answer(name, work, _Throttled(partial(rpc.call, "cancelled")), partial(rpc.notify, "tell"))
 
     functions: Functions = {"load": host.load, "keep": host.keep, "explain": explain, "answer": answer}
     rpc = RpcConnection(connection, {name: within(function) for name, function in functions.items()}, wait)
@@ -242,8 +242,8 @@ def _serve(connection: Connection, make_host: Callable[[], ModelHost], logs: tup
     os._exit(0)  # whatever threads a model has left
 
 
-class _Rarely:
-    """Whether to stop, asked of the server at most every ``_POLL`` seconds: passes of small models are over sooner."""
+class _Throttled:
+    """``cancelled``, called at most every ``_POLL`` seconds and False in between: small models make many passes in that time."""
 
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled, self._asked = cancelled, float("-inf")
@@ -257,7 +257,7 @@ class _Rarely:
 
 
 def _end_with_server() -> None:
-    """Whatever a model is at: nobody is left to end it later."""
+    """Exit when the server has ended, even in the middle of a pass."""
     server = multiprocessing.parent_process()
     if server is not None:
         server.join()

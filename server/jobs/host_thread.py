@@ -1,4 +1,4 @@
-"""Models in the server's own process, asked as those of a process of their own are: for models that are live in it already."""
+"""A model host in the server's own process, with the interface of a host process: for models that a program already has in memory."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from server.schemas.question import Question
 
 
 class HostThread:
-    """As :class:`HostProcess`, in the thread that asks. Nothing can end it: what hangs there hangs until the server is killed."""
+    """As :class:`HostProcess`, in the calling thread. It cannot be killed: a pass that hangs, hangs until the server is killed."""
 
     can_be_ended = False
 
     def __init__(self, host: ModelHost) -> None:
         self._host = host
-        self._heard: float | None = None  # when it was last heard of; None where nothing is asked of it
+        self._heard: float | None = None  # when the open call last gave a sign of life; None while none is open
         self.models: set[str] = set()
-        self.memory, self.pid = 0, None  # it has none of its own
+        self.memory, self.pid = 0, None  # it is no process
 
     @property
     def silence(self) -> float:
-        """Seconds since it was heard of; 0 where nothing is asked of it."""
+        """Seconds since the open call gave a sign of life; 0 while none is open."""
         heard = self._heard
         return 0.0 if heard is None else time.monotonic() - heard
 
@@ -53,14 +53,14 @@ class HostThread:
         return answer
 
     def notice_end(self) -> None:
-        """It does not end."""
+        """Do nothing: a thread of the server ends only with it."""
 
     def count_free_cores(self) -> None:
         """As :meth:`ModelHost.count_free_cores`."""
         self._host.count_free_cores()
 
     def close(self) -> None:
-        """It ends with the server."""
+        """Do nothing: it ends with the server."""
 
     def _ask(self, ask: Callable[[], Any]) -> Any:
         before, self._heard = self._heard, time.monotonic()

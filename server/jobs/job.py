@@ -1,4 +1,4 @@
-"""One explanation on its way: what was asked, what is there so far, and its events."""
+"""An explanation while it is computed: its question, its results so far, and its events."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ LEFT_SECONDS = 20.0
 
 
 class Job:
-    """The worker writes it, web threads read ``document()``; ``feed`` carries its events.
+    """An explanation while it is computed. The worker writes it, web threads read ``document()``; ``feed`` carries its events.
 
-    cancelled  nothing of it is wanted any more
-    stopped    the maps that are there are wanted, and no more
-    plan       what the engine is asked, once the worker has looked at the question
-    used       seconds that it had the device
-    visitor    who asked it
+    cancelled  set when the visitor wants none of it any more
+    stopped    set when the visitor wants the maps that are finished, and no others
+    plan       the arguments for the engine; None until the worker has checked the question against the model
+    used       seconds of the device that it has used
+    visitor    who asked
     waits_since  when it began to wait for its first turn, by the clock of ``time.monotonic``
-    costs      spec -> seconds that its maps take, about
+    costs      spec -> estimated seconds for its maps
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Job:
         visitor: Visitor = NOBODY,
         stored: Mapping[str, Any] | None = None,
     ) -> None:
-        """``stored`` is the document of an explanation that the server did not finish before it ended: it is the same one."""
+        """``stored`` is the document of an explanation that an earlier process of the server left unfinished: the job continues it."""
         identity = new_identity() if stored is None else {"id": str(stored["id"])}
         self.id = identity["id"]
         self.question, self.entry, self.visitor = question, entry, visitor
@@ -72,38 +72,38 @@ class Job:
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether it has ended: done, failed or cancelled."""
         return self._document["state"] in FINAL
 
     def document(self) -> dict[str, Any]:
-        """The explanation as it stands."""
+        """A copy of the explanation as JSON, with the maps so far."""
         with self._lock:
             return {**self._document, "maps": list(self._document.get("maps", ()))}
 
     @property
     def has_begun(self) -> bool:
-        """Whether it had a turn of the device."""
+        """Whether it has had a turn on the device."""
         return self.used > 0
 
     @property
     def is_left(self) -> bool:
-        """Whether those who followed it have gone away."""
+        """Whether all who followed its events have left, more than ``LEFT_SECONDS`` ago."""
         seconds = self.feed.unfollowed_seconds
         return seconds is not None and seconds > LEFT_SECONDS
 
     def put_first(self, specs: Sequence[str]) -> None:
-        """The maps of these methods are wanted before those of the others, in this order."""
+        """Make the maps of these methods first, in this order."""
         with self._lock:
             self._order = tuple(specs)
 
     def next_of(self, left: Sequence[str]) -> str | None:
-        """Of the specs that are left the one whose map is wanted next."""
+        """The spec, of those in ``left``, whose map is to be made next; None where ``left`` is empty."""
         with self._lock:
             return next((spec for spec in self._order if spec in left), left[0] if left else None)
 
     @property
     def left(self) -> list[str]:
-        """The specs, as they were asked for, that have no map yet for some target."""
+        """The requested specs that lack a map for at least one target."""
         assert self.plan is not None
         complete = self._complete()
         return [spec for spec in self.plan.methods if spec not in complete]
@@ -115,7 +115,7 @@ class Job:
         return {spec for spec, count in made.items() if count >= targets}
 
     def cut_short(self) -> bool:
-        """Make it an explanation by the methods whose maps are all there; whether there are any."""
+        """Reduce it to the methods whose maps are complete; returns whether there are any."""
         complete = self._complete()
         if self.plan is None or not complete:
             return False
@@ -128,22 +128,22 @@ class Job:
         return True
 
     def set_position(self, position: int) -> None:
-        """So many are before it; said where that is new."""
+        """Publish the number of explanations before it in the queue, where that number has changed."""
         if position != self._position:
             self._position = position
             self.feed.publish(event(0, "queued", {"position": position}))
 
     def begin(self, facts: ModelFacts, plan: ExplanationPlan) -> dict[str, Any]:
-        """The worker has taken it."""
+        """Mark it as running under this plan; returns the document."""
         with self._lock:
             started = {"state": "running", "weights_digest": facts.weights_digest, "methods": list(plan.methods), "notes": plan.notes}
             self._document |= started
         return self.document()
 
     def set_answer(self, explanation: dict[str, Any]) -> None:
-        """The model has answered. A second call (after memory ran out) changes nothing.
+        """Add the answer of the model and publish it. A second call (after memory ran out) changes nothing.
 
-        Raises NotJsonError where its answer holds what JSON has not.
+        Raises NotJsonError where the answer holds a value that JSON lacks.
         """
         with self._lock:
             if "targets" in self._document:
@@ -159,7 +159,7 @@ class Job:
             self._document = document
 
     def add_map(self, found_map: dict[str, Any]) -> None:
-        """One map is there. Raises NotJsonError where it holds what JSON has not."""
+        """Add a map and publish it. Raises NotJsonError where it holds a value that JSON lacks."""
         with self._lock:
             maps = self._document["maps"]
             if any((known["method"], known["target"]) == (found_map["method"], found_map["target"]) for known in maps):
@@ -168,7 +168,7 @@ class Job:
             maps.append(found_map)
 
     def rename(self, title: str | None) -> dict[str, Any]:
-        """Give it a title, or take it away; the explanation as it stands."""
+        """Set the title, or remove it (None); returns the document."""
         with self._lock:
             self._document.pop("title", None)
             if title is not None:
@@ -176,7 +176,7 @@ class Job:
         return self.document()
 
     def finish(self, state: str, problem: Problem | None, seconds: float | None) -> dict[str, Any]:
-        """Nothing more will happen; the document to store."""
+        """Set the final state; returns the document to store."""
         with self._lock:
             self._document["state"] = state
             self._put_in_order()
@@ -187,7 +187,7 @@ class Job:
         return self.document()
 
     def _put_in_order(self) -> None:
-        """The maps as the engine lists them, whatever came first; ``made`` has the place of each as they came, where that is another."""
+        """Sort the maps into the order of the engine; ``made`` records the order in which they were made, where it differs."""
         maps = self._document.get("maps")
         if not maps or self.plan is None:
             return
@@ -204,6 +204,6 @@ class Job:
             self._document["made"] = made
 
     def end(self) -> None:
-        """Tell the followers."""
+        """Publish the last event and close the feed."""
         self.feed.publish(explanation_events.end_event(self.document()))
         self.feed.close()

@@ -1,4 +1,4 @@
-"""Two processes that call functions of each other over one connection: one call at a time, and calls within calls."""
+"""Remote procedure calls between two processes over one connection, in both directions; calls may be nested."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ Functions = Mapping[str, Callable[..., Any]]
 
 
 class ConnectionLostError(Exception):
-    """The other side is gone."""
+    """The other process has closed the connection or ended."""
 
 
 class RpcConnection:
     """One end of a connection.
 
-    A side that waits for the answer to a call does meanwhile what the other side asks of it, which may be a call of its own. Answers
-    come in the reverse order of calls, so no message needs a number. ``received`` counts messages.
+    While one side waits for the result of a call, it serves the calls of the other side. Nested calls return in reverse order, so
+    messages need no number. ``received`` counts the messages that arrived.
     """
 
     def __init__(self, connection: Connection, functions: Functions, wait: Callable[[Connection], None] = lambda _: None) -> None:
-        """``functions`` are what the other side may call; ``wait`` returns once there is a message, or raises."""
+        """``functions`` are those that the other side may call; ``wait`` blocks until a message is there, or raises."""
         self._connection, self._offered, self._wait = connection, [functions], wait
         self.received = 0
 
     @contextmanager
     def offer(self, functions: Functions) -> Iterator[None]:
-        """Within it the other side may call these ``functions`` alone."""
+        """A context in which the other side may call ``functions``, in place of those before."""
         self._offered.append(functions)
         try:
             yield
@@ -37,7 +37,7 @@ class RpcConnection:
             self._offered.pop()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What the function ``name`` of the other side returns. Raises what it raises, and ConnectionLostError where nobody is there."""
+        """Call the function ``name`` of the other side and return its result. Raises what it raises, and ConnectionLostError."""
         self._send(("call", name, arguments))
         while True:
             kind, *message = self._receive()
@@ -47,19 +47,19 @@ class RpcConnection:
                 raise message[0]
             self._serve(kind, *message)
 
-    def tell(self, name: str, *arguments: Any) -> None:
-        """Have the other side call its function ``name``; nobody waits for it."""
-        self._send(("tell", name, arguments))
+    def notify(self, name: str, *arguments: Any) -> None:
+        """Have the other side call its function ``name``, without waiting for a result."""
+        self._send(("notify", name, arguments))
 
     def serve(self) -> None:
-        """Do what the other side asks, until it is gone."""
+        """Serve the calls of the other side until it closes the connection."""
         with suppress(ConnectionLostError):
             while True:
                 self._serve(*self._receive())
 
     def _serve(self, kind: str, name: str, arguments: tuple[Any, ...]) -> None:
         function = self._offered[-1][name]
-        if kind == "tell":
+        if kind == "notify":
             function(*arguments)
             return
         try:

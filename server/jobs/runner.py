@@ -1,9 +1,8 @@
-"""The thread of one device: it has a host load models, explain and answer studies, one thing at a time.
+"""The runner: a thread that takes items from the scheduler and has its model host run them, one at a time.
 
-Questions take turns. An explanation gives the device to another one after any of its methods: at once to a new one, else to the one that
-had it for the shortest time; what it has made stays, and what is left is asked for in its next turn. A long study (the deletion test asks
-a model hundreds of times) and a slow method let what is lighter pass: between two of their forward passes the host does what has come in
-meanwhile, and then goes on.
+Explanations take turns. After each method the device may pass to another explanation: to a new one at once, else to the one that has used
+the device least. Finished maps are kept; the next turn makes the others. A long study (the deletion test asks a model hundreds of times)
+and a slow method can be interrupted by lighter items between any two of their forward passes.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from server.jobs.turn import Turn, prepare
 from server.jobs.work import between_passes
 
 log = logging.getLogger(__name__)
-_IDLE_BEAT = 5.0  # seconds between two looks with nothing to do
-_SHORTEST_TURN = 1e-6  # seconds: whoever had a turn has begun
-#: Seconds of silence after which a process is ended whose work nobody wants any more: passes are over sooner.
+_IDLE_BEAT = 5.0  # seconds after which an idle runner looks for chores again
+_SHORTEST_TURN = 1e-6  # seconds: a job counts as begun after any turn
+#: Seconds of silence after which a process is killed whose work is cancelled or over its time; passes are usually shorter.
 GRACE = 5.0
 _GRACE_AT_STOP = 1.0
-_LONGEST_LOAD = 900.0  # seconds: loading gives no sign of life
+_LONGEST_LOAD = 900.0  # seconds: a host sends no messages while it loads
 
 
 class Runner(threading.Thread):
-    """Takes what the scheduler has and gives it to its host."""
+    """A thread that runs the items of the scheduler on its host."""
 
     def __init__(self, scheduler: Scheduler, host: HostProcess | HostThread, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -50,16 +49,16 @@ class Runner(threading.Thread):
         self._settings, self._costs = scheduler.settings, scheduler.costs
         self._study_limit = limits(self._settings)["job_seconds"]
         self._device = None if self._settings.device == "auto" else self._settings.device
-        self._in_between = 0.0  # seconds that were spent on other tasks between two passes of those that have begun
-        self._at_start = 0  # bytes of the host once it had loaded its models
+        self._in_between = 0.0  # seconds spent on other items between two passes of an open one
+        self._at_start = 0  # memory of the host in bytes once it had loaded its models
 
     @property
     def healthy(self) -> bool:
-        """Whether the thread is alive, and its host has been heard of lately or can be ended."""
+        """Whether the thread is alive, and its host is not silent for too long, or can be killed."""
         return self.is_alive() and (self.host.can_be_ended or self.host.silence < self._settings.silence_seconds)
 
     def run(self) -> None:
-        """Load, answer and explain until the server stops."""
+        """Run items until the server stops."""
         while (task := self._take()) is not None:
             try:
                 self._do(task)
@@ -76,7 +75,7 @@ class Runner(threading.Thread):
             self._explain(task, quick)
 
     def _take(self) -> WorkItem | None:
-        """Wait for something to do; None when the server stops."""
+        """Wait for the next item; None when the server stops."""
         scheduler, is_tidy = self._scheduler, False
         while True:
             self.host.count_free_cores()
@@ -92,7 +91,7 @@ class Runner(threading.Thread):
             is_tidy = not self._tidy_up()
 
     def _tidy_up(self) -> bool:
-        """With nothing to do: one thing that makes later ones quicker. False where there is none."""
+        """Do one chore of an idle runner: tidy the store, restart a host that grew, reload a model. False where there is none."""
         self._scheduler.tidy_store()
         self.host.notice_end()
         registry, host = self._scheduler.registry, self.host
@@ -114,7 +113,7 @@ class Runner(threading.Thread):
             log.info("loaded %s on %s", entry.name, entry.facts.device)
 
     def _bring(self, entry: ModelEntry) -> None:
-        """Have the host load a model."""
+        """Have the host load a model, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self.host.memory if self.host.models else 0
         request = LoadRequest(entry.name, self._device, entry.place, entry.ways)
@@ -124,7 +123,7 @@ class Runner(threading.Thread):
             except HostLostError as lost:
                 if lost.problem.slug != "worker-ended":
                     raise
-                facts = self.host.load(request, watch)  # whoever killed it need not have meant this model
+                facts = self.host.load(request, watch)  # whatever killed it may have had nothing to do with this model
             if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
                 registry.loaded(entry, facts)
             self.host.keep(registry.in_memory, watch)
@@ -136,7 +135,7 @@ class Runner(threading.Thread):
             self._at_start = (self._at_start if before else 0) + self.host.memory - before
 
     def _loaded(self, entry: ModelEntry) -> ModelFacts:
-        """What is known of a model that the host has in memory; raises the Problem with which it failed to load."""
+        """The facts of a model, loaded into the host if need be. Raises the Problem with which it failed to load."""
         facts = self._scheduler.registry.use(entry)
         self.host.notice_end()
         if entry.name in self.host.models:
@@ -144,14 +143,14 @@ class Runner(threading.Thread):
         self._bring(entry)  # another host has loaded it, or one that has ended
         return self._scheduler.registry.use(entry)
 
-    # --- what passes between two passes ----------------------------------------------------------------------------------
+    # --- lighter items between two passes -------------------------------------------------------------------------------
 
     def _now(self) -> float:
-        """Seconds of a clock that stands still for a task while others are done between two of its passes."""
+        """Seconds of a clock that stops for an item while lighter ones run between its passes."""
         return time.monotonic() - self._in_between
 
     def _let_pass(self, below: int, quick: bool) -> bool:
-        """Between two passes of something: do one thing that may go first. False where there is none."""
+        """Run one item lighter than ``below``, between two passes of the open one. False where none waits."""
         task = self._scheduler.take(below)
         if task is None:
             return False
@@ -164,8 +163,8 @@ class Runner(threading.Thread):
     def _watch(
         self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
     ) -> Watch:
-        """Ends a host that is silent for too long (None: as the settings say), and sooner where nobody wants what it makes or its time is
-        over.
+        """The watch of a call: it has the host killed after ``longest`` seconds of silence (None: as the settings say), and after ``GRACE``
+        seconds where the work is unwanted or over its time.
         """
         most = self._settings.silence_seconds if longest is None else longest
 
@@ -203,7 +202,7 @@ class Runner(threading.Thread):
             if lost.is_guilty:
                 raise lost.problem from None
         try:
-            return self._answer_once(study)  # what it let pass had lost the host
+            return self._answer_once(study)  # an item that ran between its passes lost the host
         except HostLostError as lost:
             raise lost.problem from None
 
@@ -237,7 +236,7 @@ class Runner(threading.Thread):
     # --- explanations ----------------------------------------------------------------------------------------------------
 
     def _explain(self, job: Job, quick: bool) -> None:
-        """Give an explanation its turn; where it is not done, it waits for the next one."""
+        """Give a job one turn; an unfinished one is queued again."""
         began = self._now()
         outcome: tuple[str, Problem | None] | None = ("done", None)
         try:
@@ -252,7 +251,7 @@ class Runner(threading.Thread):
         except HostLostError as lost:
             if job.cancelled.is_set() or job.stopped.is_set() or self._scheduler.stopping:
                 outcome = self._stopped(job)
-            else:  # what was made between two of its passes has lost the host: it goes on with another one
+            else:  # an item between two of its passes lost the host: the job goes on with another one
                 outcome = ("failed", lost.problem) if lost.is_guilty else None
         except Exception as error:
             outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
@@ -267,7 +266,7 @@ class Runner(threading.Thread):
         self._scheduler.finish(job, *outcome, seconds=job.used)
 
     def _stopped(self, job: Job) -> tuple[str, Problem | None] | None:
-        """How an explanation ends that was stopped at work; None where only the server stops: it waits for the next one."""
+        """The final state and problem of a job that was stopped during its turn; None where the server stops, after which it is resumed."""
         is_wanted = not (job.cancelled.is_set() or job.stopped.is_set() or job.is_left)
         return None if self._scheduler.stopping and is_wanted else cut_short(job)
 
@@ -277,7 +276,7 @@ class Runner(threading.Thread):
         assert job.plan is not None
         if not job.has_begun:
             document = job.begin(facts, job.plan)
-            with suppress(Problem):  # that nothing can be stored, which is no reason not to answer
+            with suppress(Problem):  # a store that fails is no reason not to answer
                 self._scheduler.store.save(document, key=job.key)
 
         def is_over() -> bool:

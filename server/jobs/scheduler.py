@@ -1,4 +1,4 @@
-"""What waits for a device, whose turn it is, and what becomes of it in the end. Any thread may call."""
+"""The scheduler: it queues explanations, studies and loads, decides which runs next, and stores what is finished. It is thread-safe."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those 
 
 
 class Scheduler:
-    """Explanations, studies and models that wait for a device, and the explanations that are not in the store yet.
+    """The queue of a device, and the explanations that are not in the store yet.
 
-    change   what waits, or ``stopping``, is another; its lock guards both
+    change   notified when the queue or ``stopping`` changes; its lock guards both
     stopping whether the server stops
     """
 
@@ -60,7 +60,7 @@ class Scheduler:
             self._enter(job)
 
     def resume(self, job: Job) -> None:
-        """Queue a job that is in the store: a server took it that has ended since."""
+        """Queue a job that an earlier process of the server stored and did not finish."""
         with self.change:
             self._enter(job)
 
@@ -71,7 +71,7 @@ class Scheduler:
         self.change.notify_all()
 
     def study(self, study: Study) -> None:
-        """Queue a study, before the explanations that wait, a long one behind them; raises Problem 429 where too many studies wait."""
+        """Queue a study; raises Problem 429 where too many studies wait."""
         with self.change:
             self._check_open()
             self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
@@ -84,8 +84,10 @@ class Scheduler:
             raise interrupted()
 
     def _check_room(self, waiting: list[Visitor], visitor: Visitor, what: str) -> None:
-        """Raise Problem 429 where so many wait, each of the visitor named. Where nothing waits from their address who come, they still
-        enter a full queue: the secrets of many visitors are easily had, and addresses are not.
+        """Raise Problem 429 where the queue is full or the visitor has their share of it; ``waiting`` has the visitor of each queued item.
+
+        A visitor from an address without queued items may enter a full queue, up to a larger bound: anybody can pose as many visitors,
+        but not from many addresses.
         """
         mine = sum(other.turn == visitor.turn for other in waiting)
         near = any(other.address == visitor.address for other in waiting)
@@ -100,18 +102,18 @@ class Scheduler:
             raise refusal
 
     def _retry_after(self) -> int:
-        """Seconds until there is likely to be room: how long explanations have waited lately, and those that wait now so far."""
+        """Estimated seconds until there is room: the median of recent waits and of the present ones so far."""
         now = time.monotonic()
         waits = [*self._waits, *(now - job.waits_since for job in self._queue.jobs if not job.has_begun)]
         return max(1, round(statistics.median(waits))) if waits else 1
 
     def find(self, explanation_id: str) -> Job | None:
-        """The job with this id, unless it has gone to the store."""
+        """The job with this id; None where the store has it whole, or it is unknown."""
         with self.change:
             return self._live.get(explanation_id)
 
     def cancel(self, explanation_id: str) -> bool:
-        """Drop a waiting job, or ask a running one to stop at the next pass; False where neither is there."""
+        """Drop a waiting job, or ask a running one to stop at its next pass; False where there is neither."""
         with self.change:
             job = self._live.get(explanation_id)
             if job is None or job.final:
@@ -139,22 +141,22 @@ class Scheduler:
         self.finish(job, *cut_short(job), seconds=job.used)
 
     def live(self) -> list[Job]:
-        """The jobs that have not gone to the store."""
+        """The jobs that are queued, running, or finished and not stored yet."""
         with self.change:
             return list(self._live.values())
 
     def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
-        """Those of the job with this id above ``after``, past ones first, to its end; None where it has gone to the store."""
+        """The events of a job with ids above ``after``, from past ones to its end; None where the store has it whole."""
         job = self.find(explanation_id)
         return None if job is None else job.feed.follow(after)
 
     def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
-        """The maps of these methods are wanted before those of the others; of a job that is not there any more nothing changes."""
+        """Make the maps of these methods first; nothing happens where the job has gone to the store."""
         if (job := self.find(explanation_id)) is not None:
             job.put_first(specs)
 
     def asked_about(self, explanation_id: str) -> None:
-        """Somebody wants a job, also where nobody follows it."""
+        """See the interface."""
         if (job := self.find(explanation_id)) is not None:
             job.feed.asked_about()
 
@@ -166,14 +168,14 @@ class Scheduler:
 
     @property
     def depth(self) -> int:
-        """How many explanations wait."""
+        """The number of waiting explanations."""
         with self.change:
             return len(self._queue.jobs)
 
     # --- for the runners -------------------------------------------------------------------------------------------------
 
     def take(self, below: int = EVERYTHING) -> WorkItem | None:
-        """What comes next, see :meth:`DeviceQueue.take`; it is no longer waiting."""
+        """Remove and return the next item, see :meth:`DeviceQueue.take`; a job then counts as running."""
         with self.change:
             task = self._queue.take(below)
             if isinstance(task, Job):
@@ -186,7 +188,7 @@ class Scheduler:
             return task
 
     def load_soon(self, entry: ModelEntry) -> None:
-        """Queue a model whose files are there."""
+        """Queue a model whose files are on the disk."""
         self.registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
         with self.change:
             self._queue.loads.append(entry)
@@ -197,24 +199,24 @@ class Scheduler:
         raise NotImplementedError
 
     def load_failed(self, entry: ModelEntry, problem: Problem) -> None:
-        """A model could not be loaded; what waits for it fails."""
+        """Note that a model failed to load; what waits for it will fail when it is taken."""
         log.warning("%s could not be loaded: %s", entry.name, problem.detail)
         self.registry.failed(entry, problem)
         with self.change:
             self.change.notify_all()
 
     def should_yield(self, job: Job, used: float) -> bool:
-        """Whether after a method of an explanation that had the device for so long another task goes on."""
+        """Whether a running job that has used the device for ``used`` seconds should let another item run."""
         with self.change:
             return self._queue.goes_before(job, used)
 
     def note(self, job: Job, seconds: float) -> None:
-        """An explanation has had the device for so long."""
+        """Add seconds of the device to the account of the job's visitor."""
         with self.change:
             self._queue.note(job.visitor, seconds)
 
     def put_back(self, job: Job) -> bool:
-        """Let an explanation wait for its next turn; False where it was cancelled meanwhile."""
+        """Queue a running job for its next turn; False where it was cancelled meanwhile."""
         with self.change:
             self._running.remove(job)
             if job.cancelled.is_set():
@@ -225,7 +227,7 @@ class Scheduler:
             return True
 
     def finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
-        """Store an explanation of which nothing more will come, and tell its followers."""
+        """Set the final state of a job, store it, and publish its last event."""
         job.finish(state, problem, seconds)
         is_stored = self._save(job)
         with self.change:
@@ -249,14 +251,14 @@ class Scheduler:
         return True
 
     def tidy_store(self) -> None:
-        """Store what the store would not take, and once in a while have it forget what is too old."""
+        """Retry what could not be stored, and once a minute delete what is too old."""
         self.save_again()
         if time.monotonic() - self._tidied > _TIDY_SECONDS:
             self._tidied = time.monotonic()
             self.store.forget_old()
 
     def save_again(self) -> None:
-        """Try once more to store what the store would not take."""
+        """Retry to store the jobs that could not be stored."""
         with self.change:
             unsaved = list(self._unsaved.values())
         for job in unsaved:
@@ -265,8 +267,8 @@ class Scheduler:
             self.forget(job.id)
 
     def drain(self) -> None:
-        """The server stops: explanations that wait are left to the next one, and whoever follows them is told no end; no study is
-        answered.
+        """Empty the queue when the server stops: explanations stay in the store as queued, and their feeds close without a last event;
+        studies get the problem "interrupted".
         """
         with self.change:
             left, self._queue.jobs = self._queue.jobs, []
@@ -280,13 +282,13 @@ class Scheduler:
         self.save_again()
 
     def _ready(self, entry: ModelEntry) -> bool:
-        """Whether the model is loaded, or has failed to; it is loaded again where another took its room meanwhile."""
+        """Whether the model is loaded, or failed to load. A model that was dropped for another one is queued for loading again."""
         if entry.state == "available":
             self.load(self.registry.begin_loading(entry))
         return entry.state in ("loaded", "failed")
 
     def _is_quick(self, job: Job) -> bool:
-        """Whether the next map of an explanation is there soon, as far as is known."""
+        """Whether the next map of a job is estimated to be quick."""
         if job.entry.facts is None:
             return False
         try:
@@ -297,10 +299,10 @@ class Scheduler:
         return spec is None or not is_slow(spec, job, job.entry.facts)
 
     def _tell_positions(self) -> None:
-        """An explanation that was cancelled stops at its next pass, and is before nobody."""
+        """Publish the positions of new jobs. A cancelled job, which stops at its next pass, does not count as running."""
         self._queue.tell_positions(any(not job.cancelled.is_set() for job in self._running))
 
 
 def cut_short(job: Job) -> tuple[str, Problem | None]:
-    """How an explanation ends that is not to go on: with the maps that are there, if anybody wanted these."""
+    """The final state and problem of a job that is stopped: "done" with its finished maps unless it was cancelled or has none."""
     return ("done", None) if not job.cancelled.is_set() and job.cut_short() else ("cancelled", None)

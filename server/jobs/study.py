@@ -20,13 +20,13 @@ FEW_PASSES, MANY_PASSES, BACKGROUND = 1, 2, 3  # weights of long studies
 class Study:
     """A question to the model of ``entry``; ``future`` gets the answer, or the Problem.
 
-    is_long  between its forward passes other questions go first
-    weight   of a long one: between its passes lighter ones go first, too; ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``
-    kind     what it is called in the table of costs; empty where what it takes says nothing of the next one
-    visitor  who asked it
-    on_progress  is told how far it is, too
-    feed     events for whoever follows it: ``expected`` seconds where these are known, ``progress``, then ``done`` with the answer or
-             ``failed`` with the problem
+    is_long  whether other questions may run between two of its forward passes
+    weight   of a long study, ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``: between its passes lighter work runs first
+    kind     its name in the table of costs; empty where its cost does not predict that of the next one
+    visitor  who asked
+    on_progress  is called with its progress, besides the feed
+    feed     its events: ``expected`` seconds where these are known, ``progress``, then ``done`` with the answer or ``failed`` with the
+             problem
     """
 
     entry: ModelEntry
@@ -44,13 +44,13 @@ class Study:
         self.future.add_done_callback(self._end)
 
     def tell(self, done: int, total: int) -> None:
-        """So many inputs of so many are answered."""
+        """Publish that the model has answered ``done`` of ``total`` inputs."""
         if self.on_progress is not None:
             self.on_progress(done, total)
         self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
 
     def expect(self, seconds: float) -> None:
-        """It begins, and takes about so long."""
+        """Publish the estimated seconds, when the study begins."""
         self.feed.publish(event(0, "expected", {"seconds": round(seconds, 2)}))
 
     def _end(self, future: Future[dict[str, Any]]) -> None:
@@ -65,11 +65,11 @@ class Study:
             self.feed.close()
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more: drop the question, or stop at the next pass."""
+        """Drop the study where it waits, or stop it at its next pass: nobody waits for the answer any more."""
         self.cancelled.set()
         self.future.cancel()
 
     def refuse(self, problem: Problem) -> None:
-        """It will not be answered."""
+        """Set the problem in place of an answer, unless the study was cancelled."""
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(problem)

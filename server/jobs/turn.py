@@ -20,13 +20,13 @@ from server.store.map_files import pixels_name
 
 
 class Turn:
-    """What the server does of one explanation at a time while a host makes its maps. A turn makes one method's maps at least, unless
-    ``quick`` forbids.
+    """The server's side of one turn: it tells the host which method comes next, and takes what the host has made. A turn makes the maps
+    of one method at least, unless ``quick`` forbids.
 
-    quick     methods that take long are left for another turn
-    now       seconds that the device was used for this task, what was done in between left out
-    is_over   says after each method whether others go on
-    spec      the method that is made now
+    quick     whether slow methods are left for another turn
+    now       a clock of the seconds that the device works for this explanation, without the work between its passes
+    is_over   called after each method: whether the turn ends
+    spec      the method whose maps are being made
     """
 
     def __init__(
@@ -50,21 +50,21 @@ class Turn:
         self.spec: str | None = None
 
     def calls(self, cancelled: Callable[[], bool]) -> TurnCalls:
-        """What a host asks and tells on the way."""
+        """The functions that the host calls during the turn."""
         return TurnCalls(lambda: self._job.left, self._next, cancelled, self._answered, self._mapped)
 
     @property
     def is_slow(self) -> bool:
-        """Whether the method that is made now takes long."""
+        """Whether the method whose maps are being made is slow."""
         return self.spec is not None and is_slow(self.spec, self._job, self._facts)
 
     @property
     def used(self) -> float:
-        """Seconds that it has had the device."""
+        """Seconds of the device that the turn has used."""
         return self._now() - self._began
 
     def limit_passed(self) -> Problem | None:
-        """What to say where the explanation or its method has had all the time that there is for one."""
+        """The Problem of an explanation or method that has reached its time limit; None before."""
         if self._job.used + self.used > self._job_limit.most:
             return self._job_limit.problem()
         if self.spec is not None and self._now() - self._method_began > self._method_limit.most:
@@ -72,7 +72,7 @@ class Turn:
         return None
 
     def _next(self, left: list[str]) -> str | None:
-        """The method that comes next in this turn; None where it is over."""
+        """The next method of this turn; None where the turn is over."""
         if self._made and (self._job.stopped.is_set() or self._is_over()):
             return None
         self.spec, self._method_began = self._job.next_of(left), self._now()
@@ -82,7 +82,7 @@ class Turn:
         return self.spec
 
     def _answered(self, answer: ModelAnswer) -> None:
-        """The model has answered, for the first time or in a later turn."""
+        """Take the answer of the model, which comes in every turn."""
         job, document = self._job, answer.document
         self._costs.note(facts_name(job), ANSWER, self._took(), answer.tokens)
         self._estimate(document, answer.tokens)
@@ -104,7 +104,7 @@ class Turn:
         job.costs = self._costs.of_methods(facts_name(job), order, facts.methods, tokens, facts.blocks, targets)
 
     def _mapped(self, made: MadeMap) -> None:
-        """A map is there."""
+        """Take a finished map."""
         job, document = self._job, made.document
         if made.pixels is not None:
             job.images[pixels_name(document["method"], document["target"])] = made.pixels
@@ -117,25 +117,25 @@ class Turn:
         job.add_map(document)
 
     def _took(self) -> float:
-        """Seconds since this was called last."""
+        """Seconds since the last call."""
         before, self._since = self._since, self._now()
         return max(0.0, self._since - before)
 
 
 def facts_name(job: Job) -> str:
-    """The name under which the costs of a job's model are kept: one side of a CLIP model is not as dear as the other."""
+    """The name of a job's model in the table of costs; the text side of a CLIP model has a name of its own, as its costs differ."""
     return f"{job.entry.name} text" if job.question.side == "text" else job.entry.name
 
 
 def is_slow(spec: str, job: Job, facts: ModelFacts) -> bool:
-    """Whether a method takes so long that others pass it: it is declared to make many passes, and nothing says that they are quick."""
+    """Whether a method is declared slow and its estimated cost, where there is one, confirms it."""
     method_name = parse(spec, blocks=facts.blocks).method.name
     is_declared = any(method["slow"] for method in facts.methods if method["name"] == method_name)
     return is_declared and job.costs.get(spec, SLOW_SECONDS) >= SLOW_SECONDS
 
 
 def prepare(job: Job, facts: ModelFacts, costs: Costs) -> None:
-    """Look at the question for the first time; raises the Problem that is found in it."""
+    """Check the question of a job and set its plan, key and costs, unless that was done. Raises the Problem of a bad question."""
     if job.plan is None:
         job.plan = plan(job.question, facts)
         job.key = job.plan.key

@@ -20,13 +20,13 @@ Work = Callable[[Any, Callable[[], bool], TellAnswers], dict[str, Any]]
 
 @contextmanager
 def between_passes() -> Iterator[None]:
-    """Around what is done between two passes of something else: that finds its random numbers as it left them."""
+    """A context for work between two passes of other work, which finds its random numbers as it left them."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         yield
 
 
 def run_with_memory_retry(work: Callable[[], None], model: str, device: str, send: str) -> None:
-    """Run ``work``, once more with memory freed where it ran out; raises Problem 503, saying what to ``send``, where that does not help."""
+    """Run ``work``; where memory ran out, release memory and run it once more. Raises Problem 503, with ``send``, where that fails, too."""
     if _fits(work):
         return
     release_memory()
@@ -47,7 +47,7 @@ def _fits(work: Callable[[], None]) -> bool:
 
 
 def release_memory() -> None:
-    """Give back what nothing holds any more."""
+    """Collect garbage and empty the cache of CUDA."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

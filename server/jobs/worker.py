@@ -1,4 +1,4 @@
-"""What works for the web threads: the scheduler, and the runners that do what it has."""
+"""The worker of one machine: a scheduler with a runner for each model host."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from server.store.store import Store
 log = logging.getLogger(__name__)
 _PATIENCE = 4.0  # seconds until a runner that does not stop is left alone
 
-#: Makes the host of a runner from what is to be told why a process of models ended.
+#: Makes the host of a runner; its argument is called with the slug of the problem when a process of models ends.
 MakeHost = Callable[[Callable[[str], None]], HostProcess | HostThread]
 
 
 class Worker(Scheduler):
-    """Does what it is asked, with one runner for each host. Web threads call it; nothing else touches a model."""
+    """A scheduler whose items are run by one thread for each host. Web threads call it, and never touch a model."""
 
     def __init__(
         self,
@@ -45,22 +45,22 @@ class Worker(Scheduler):
         self.runners = [Runner(self, make_host(metrics.worker_ended), name) for name in names]
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the runners."""
         for runner in self.runners:
             runner.start()
 
     @property
     def healthy(self) -> bool:
-        """Whether work moves."""
+        """Whether every runner makes progress."""
         return all(runner.healthy for runner in self.runners)
 
     @property
     def memory(self) -> int:
-        """Bytes that the processes of models hold."""
+        """Resident memory of the processes of models in bytes."""
         return sum(runner.host.memory for runner in self.runners)
 
     def load(self, entry: ModelEntry) -> None:
-        """Have a runner load ``entry``, once its files are fetched in a thread of their own; those inside, and those brought, are there."""
+        """Queue the loading of ``entry``. The files of a hub model are fetched first, in a thread of their own."""
         if entry.embedded or entry.place is not None:
             self.load_soon(entry)
         else:
@@ -78,7 +78,7 @@ class Worker(Scheduler):
             self.load_soon(entry)
 
     def stop(self) -> None:
-        """End after the current pass, or end the process that does not; what is unfinished is left to the next server."""
+        """Stop after the current pass, or kill the process that does not stop; unfinished explanations wait for the next start."""
         with self.change:
             self.stopping = True
             self.change.notify_all()

@@ -1,4 +1,4 @@
-"""What the web side asks of whatever makes explanations: processes of this machine, or a cluster."""
+"""The interface of workers, as the web threads use it: one for this machine, one for a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WorkerInterface(Protocol):
         """Store an explanation and have it made; raises Problem 429 where too many wait."""
 
     def cancel(self, explanation_id: str) -> bool:
-        """Have an explanation ended, now or at its next pass; False where it has ended, or is not there."""
+        """Cancel an explanation, now or at its next pass; False where it has ended, or is unknown."""
 
     def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
         """The events of an explanation with an id above ``after``, past ones first, to its end; None where the store has it whole."""
@@ -46,25 +46,25 @@ class WorkerInterface(Protocol):
         """An explanation that this process has in memory; None where the store has all there is of it."""
 
     def asked_about(self, explanation_id: str) -> None:
-        """Somebody wants an explanation, also where nobody follows its events."""
+        """Note that a client asked for an explanation without following its events, which keeps it from being dropped."""
 
     def forget(self, explanation_id: str) -> bool:
         """Drop a finished explanation that the store would not take; False where there is none."""
 
     @property
     def healthy(self) -> bool:
-        """Whether work moves."""
+        """Whether the worker makes progress."""
 
     @property
     def depth(self) -> int:
-        """How many explanations wait."""
+        """The number of waiting explanations."""
 
     @property
     def memory(self) -> int:
         """Bytes that the processes of models hold on this machine, as far as they are this server's."""
 
     def start(self) -> None:
-        """Begin to work; called in the loop that answers requests."""
+        """Start; called in the event loop that answers requests."""
 
     def stop(self) -> None:
-        """End; what is unfinished is left to the next server, or to the others."""
+        """Stop; unfinished explanations wait for the next start, or for other replicas."""
