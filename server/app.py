@@ -45,7 +45,7 @@ from server.jobs.host_thread import HostThread
 from server.jobs.measurable import Measurable
 from server.jobs.model_host import ModelHost
 from server.jobs.model_registry import ModelRegistry
-from server.jobs.model_source import ModelSource, ways_of
+from server.jobs.model_source import ModelSource, open_options_of
 from server.jobs.own_models import OwnModels
 from server.jobs.recovery import resume_unfinished
 from server.jobs.runs import RunController
@@ -130,7 +130,7 @@ def create_app(
             for entry in sorted(embedded, key=lambda entry: not entry.photos):  # that of the first page first
                 registry.ask(entry.name, worker.load, trusted=True)
             for name in settings.models:
-                registry.ask(name, worker.load, trusted=True, ways=ways_of(name, settings))
+                registry.ask(name, worker.load, trusted=True, open_options=open_options_of(name, settings))
             if isinstance(worker, Worker):  # processes of a cluster look after each other
                 await run_in_threadpool(resume_unfinished, store, registry, worker)
             await run_in_threadpool(sent_data.sweep)

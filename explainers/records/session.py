@@ -22,7 +22,7 @@ from explainers.models.input_sizes import naming_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.layout import Layout
 from explainers.models.model import Model
-from explainers.models.opening.door import unchecked_model_of
+from explainers.models.opening.open_model import unchecked_model_of
 from explainers.records.targets import (
     Classes,
     ResolvedTarget,

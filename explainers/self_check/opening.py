@@ -1,4 +1,4 @@
-"""``explainers.open``: one door for whatever people have of a model, which ends in a report and a check."""
+"""``explainers.open``: open a model from whatever form it has, write its report and check it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.model import Model
-from explainers.models.opening.door import open_model
-from explainers.models.opening.kept import Opened, keep, kept
+from explainers.models.opening.open_model import open_model
+from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.outputs import Output
 from explainers.models.report import Check
 from explainers.records.session import Session
@@ -49,7 +49,7 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     check: CheckLevel = "quick",
     progress: DownloadProgress | None = None,
 ) -> Model:
-    """Open whatever there is of a model, ready to explain, with a report in its ``report``.
+    """Open a model, ready to explain, with a report in its ``report``.
 
     anything  a name, as :func:`explainers.load` takes it; a folder of timm, transformers or OpenCLIP, of a run (its newest checkpoint), of
               an adapter of PEFT; a file of weights (.safetensors, .pth, .pt, .ckpt, .tar), or a list of them (a backbone and its head); a
@@ -69,25 +69,23 @@ def open(  # noqa: A001  (the word for it; in this package files are opened by p
     """
     if check not in CHECK_LEVELS:
         raise ExplainerError(f"check={check!r}: choose one of {', '.join(CHECK_LEVELS)}")
-    ways = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
-    ways |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head}
+    wrapping = {"name": name, "kind": kind, "blocks": blocks, "entry": entry, "prefix": prefix, "preprocess": preprocess}
+    wrapping |= {"tokenizer": tokenizer, "reader": reader, "output": output, "head": head}
     opened = open_model(
-        anything, architecture=architecture, labels=labels, base=base, weights=weights, device=device, progress=progress, **ways
+        anything, architecture=architecture, labels=labels, base=base, weights=weights, device=device, progress=progress, **wrapping
     )
     if check != "none":
         opened = replace(opened, model=check_model(opened.model, opened.twin, every=check == "all"))
         if isinstance(anything, nn.Module):
-            keep(anything, opened)
+            keep_opened(anything, opened)
     return opened.model
 
 
 def model_of(anything: Any) -> Model:
-    """What is explained where ``anything`` was given as a model: a model as it is, a module as it was opened last, else what ``open``
-    makes of it.
-    """
+    """A model as it is, a module as it was opened before, anything else as :func:`open` opens it."""
     if isinstance(anything, Model):
         return anything
-    if isinstance(anything, nn.Module) and (known := kept(anything)) is not None:
+    if isinstance(anything, nn.Module) and (known := find_opened(anything)) is not None:
         return known.model
     return open(anything)
 

@@ -107,26 +107,26 @@ async def open_it(wanted: OpeningQuestion, request: Request, services: Use, visi
     apart, nobody else knows of it.
     """
     folder, _ = await run_in_threadpool(_place, wanted, request, services, visitor)
-    ways: dict[str, Any] = {
+    options: dict[str, Any] = {
         key: value for key in ("architecture", "base", "tokenizer", "output") if (value := getattr(wanted, key)) is not None
     }
     for key in ("architecture", "base", "tokenizer"):
-        if key in ways:
-            ways[key] = ways[key].strip()
-            if not _is_a_name(ways[key]):
-                raise Problem(422, "not-a-name", f"{key} is {ways[key]!r}.", send="Send timm/<name>, hf/<organisation>/<name>, ...")
-            if key != "architecture" or not ways[key].startswith("timm/"):  # what timm makes needs nothing of the hub
+        if key in options:
+            options[key] = options[key].strip()
+            if not _is_a_name(options[key]):
+                raise Problem(422, "not-a-name", f"{key} is {options[key]!r}.", send="Send timm/<name>, hf/<organisation>/<name>, ...")
+            if key != "architecture" or not options[key].startswith("timm/"):  # what timm makes needs nothing of the hub
                 services.registry.check_may_load()
     try:
         if wanted.labels is not None and wanted.labels.strip():
-            ways["labels"] = names_in(wanted.labels, wanted.labels_name)
+            options["labels"] = names_in(wanted.labels, wanted.labels_name)
     except ExplainerError as error:
         raise _refused(error, folder) from None
     mark = "" if visitor.is_alone else f"-{secrets.token_hex(3)}"  # that a name is taken would tell of another's model
     name = services.registry.free_name(f"own/{_slug(wanted.name or folder.name)}{mark}")
     if wanted.upload is not None:
         services.own_models.find(wanted.upload, visitor).is_open = True
-    entry = services.registry.bring(name, folder, {**ways, "name": name}, services.worker.load, visitor.owner)
+    entry = services.registry.bring(name, folder, {**options, "name": name}, services.worker.load, visitor.owner)
     events = services.settings.address(f"/api/models/events?name={entry.name}")
     return Opening(name=entry.name, state="loading", events=events)
 

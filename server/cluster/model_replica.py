@@ -17,7 +17,7 @@ from server.jobs.failures import interrupted
 from server.jobs.job import Job
 from server.jobs.model_facts import ModelFacts
 from server.jobs.model_registry import ModelEntry, ModelRegistry
-from server.jobs.model_source import ModelSource, ways_of
+from server.jobs.model_source import ModelSource, open_options_of
 from server.jobs.recovery import job_of
 from server.jobs.study import Study
 from server.jobs.work import Work
@@ -50,7 +50,7 @@ class ModelReplica:
     async def bring(self, name: str) -> ModelEntry:
         """Load a model, unless it is there. Raises the Problem that there is with it."""
         self._unwanted.discard(name)
-        entry = self._registry.ask(name, self.worker.load, trusted=True, ways=ways_of(name, self._settings))
+        entry = self._registry.ask(name, self.worker.load, trusted=True, open_options=open_options_of(name, self._settings))
         async for _ in entry.feed.follow():
             pass
         if entry.state == "failed" and entry.problem is not None:

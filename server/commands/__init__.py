@@ -49,6 +49,6 @@ class PartialFailure(Exception):
     """The command did what it could, and wrote it; the message says what it could not do."""
 
 
-def counted(count: int, thing: str) -> str:
+def count_of(count: int, thing: str) -> str:
     """A number of things in words: 1 file, 2 files."""
     return f"{count} {thing}{'' if count == 1 else 's'}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.files import check_out_file
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 
 
 def add(commands: Commands) -> None:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
     import explainers
     from explainers.analysis.answer_table import TABLE_METHOD
 
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     if args.image is not None and not args.image.is_file():
         raise CommandError(f"there is no file {args.image}")
     if model.reads_pictures != (args.image is not None):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from server.commands import Commands
-from server.commands.explain import add_question, explained
+from server.commands.explain import add_question, make_explanation
 from server.commands.files import check_out_file
 from server.commands.progress import Passes
 from server.export.file_names import folder_names
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         check_how(args.how, tuple(REMOVAL_WAYS), "tokens")
     shares = even_shares(args.steps)
     check_draws(args.draws)
-    model, result = explained(args)
+    model, result = make_explanation(args)
     labels = [target.label for target in result.targets]
     tests = []
     for label in labels:

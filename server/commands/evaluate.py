@@ -16,7 +16,7 @@ from tqdm import tqdm
 from server.commands import CommandError, Commands, Listed
 from server.commands.experiment import Experiment
 from server.commands.listing import text_table
-from server.commands.model import add_model, opened, ways_of
+from server.commands.model import add_model, open_model, open_options_of
 
 if TYPE_CHECKING:
     from explainers.evaluation.run_engines import RunEngine
@@ -131,7 +131,7 @@ def add_protocol(parser: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Measure, write the reports, and print the table."""
-    args = with_experiment(args)
+    args = apply_experiment(args)
     if args.list:
         print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())
         return
@@ -149,9 +149,9 @@ def run(args: argparse.Namespace) -> None:
     data = open_dataset(args.dataset, args.data, args.split)
     if data.unread:
         print(unread_in_words(data.unread), file=sys.stderr)
-    if args.engine != "local" and (ways := ways_of(args)):
-        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(ways)}")
-    model = opened(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
+    if args.engine != "local" and (given := open_options_of(args)):
+        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(given)}")
+    model = open_model(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
     plan = make_plan(
         model,
         data,
@@ -189,8 +189,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
 
 
-def with_experiment(args: argparse.Namespace) -> argparse.Namespace:
-    """What was typed; else what the experiment says; else the defaults."""
+def apply_experiment(args: argparse.Namespace) -> argparse.Namespace:
+    """The arguments, with those of ``--experiment`` in place of defaults; what was typed comes first."""
     given = vars(args)
     for level in (vars(args.experiment or argparse.Namespace()), DEFAULTS):
         given = {**level, **{name: value for name, value in given.items() if value is not None}}

@@ -23,7 +23,7 @@ class Experiment(argparse.Action):
             options = read_options(values)
         except ExperimentError as problem:
             parser.error(str(problem))
-        given, strange = parser.parse_known_args([word for name, value in options.items() for word in as_typed(name, value)])
+        given, strange = parser.parse_known_args([word for name, value in options.items() for word in to_arguments(name, value)])
         if strange:
             parser.error(f"{values}: there is no option {' '.join(strange)}")
         setattr(namespace, self.dest, given)
@@ -49,15 +49,15 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if (other := options.pop("extends", None)) is None:
         return options
     begun = _read(path.parent / str(other), (*seen, path))
-    return begun | {name: begun[name] + value if both_lists(begun.get(name), value) else value for name, value in options.items()}
+    return begun | {name: begun[name] + value if are_both_lists(begun.get(name), value) else value for name, value in options.items()}
 
 
-def both_lists(first: object, second: object) -> bool:
+def are_both_lists(first: object, second: object) -> bool:
     """Whether one list goes on with the other."""
     return isinstance(first, list) and isinstance(second, list)
 
 
-def as_typed(name: str, value: Any) -> list[str]:
+def to_arguments(name: str, value: Any) -> list[str]:
     """An option as the words of a command line; one that is false is left out."""
     if isinstance(value, bool):
         return [f"--{name}"] if value else []

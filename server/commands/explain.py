@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.commands import CommandError, Commands, Listed, counted
+from server.commands import CommandError, Commands, Listed, count_of
 from server.commands.files import RESULT, check_out_folder, files_of_former_run, read_text_file, remove_files
 from server.commands.listing import text_table
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 from server.commands.progress import MapsBar
 from server.export.file_names import file_stem, folder_names
 
@@ -125,34 +125,34 @@ def run(args: argparse.Namespace) -> None:
     """Explain one input and print, or write, what came out."""
     check_out_folder(args.out)
     former = [] if args.out is None else files_of_former_run(args.out)
-    _, result = explained(args)
+    _, result = make_explanation(args)
     files = write(result, args.out) if args.out else {}
     print(json.dumps(as_json(result, files), ensure_ascii=False) if args.json else table(result))
     if args.out is None:
         return
     written = {args.out / name for names in files.values() for name in names}
     if not args.json:
-        print(f"\nwrote {args.out / RESULT} and {counted(len(written), 'file')} of maps beside it")
+        print(f"\nwrote {args.out / RESULT} and {count_of(len(written), 'file')} of maps beside it")
     if removed := remove_files((file for file in former if file not in written), args.out):
-        print(f"removed {counted(removed, 'file')} of maps that an earlier run left there", file=sys.stderr if args.json else sys.stdout)
+        print(f"removed {count_of(removed, 'file')} of maps that an earlier run left there", file=sys.stderr if args.json else sys.stdout)
 
 
-def explained(args: argparse.Namespace) -> tuple[Model, Explanation]:
-    """The model and the explanation that the arguments of :func:`add_question` ask for."""
-    inputs = the_input(args)
+def make_explanation(args: argparse.Namespace) -> tuple[Model, Explanation]:
+    """Open the model and make the explanation that the arguments of :func:`add_question` ask for."""
+    inputs = read_input(args)
     name = args.model or default_model(args.image is not None, args.prompt, args.molecule is not None)
     import explainers  # after the cheap checks: this imports torch
 
-    model = opened(args, name, args.device)
+    model = open_model(args, name, args.device)
     check_kind(args, model)
     with MapsBar() as progress:
         options = ("side", "seed", "long_texts", "precision", "at", "reference", "chat", "outlier_tokens")
         how = {name: getattr(args, name) for name in options}
-        result = explainers.explain(model, inputs, the_target(args, model), args.methods, observer=progress, **how)
+        result = explainers.explain(model, inputs, read_targets(args, model), args.methods, observer=progress, **how)
     return model, result
 
 
-def the_input(args: argparse.Namespace) -> Input:
+def read_input(args: argparse.Namespace) -> Input:
     """The image's path or the text; exactly one must be given."""
     inputs = [value for value in (args.image, args.text, args.text_file, args.molecule) if value is not None]
     if args.image is not None and args.model is not None and len(inputs) == 2 and args.molecule is None and args.text_pair is None:
@@ -273,7 +273,7 @@ def check_kind(args: argparse.Namespace, model: Model) -> None:
         raise CommandError(f"{model.name} knows classes, not prompts: give --target in place of --prompt")
 
 
-def the_target(args: argparse.Namespace, model: Model) -> Any:
+def read_targets(args: argparse.Namespace, model: Model) -> Any:
     """What ``explain`` takes as its target: None, or a list with one entry for each target asked for."""
     from explainers.records.targets import parse_target, targets_of_form
 

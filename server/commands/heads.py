@@ -9,7 +9,7 @@ from typing import Any
 
 from server.commands import CommandError, Commands
 from server.commands.files import check_out_file, read_text_file
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 from server.pictures import read_sources
 
@@ -66,7 +66,7 @@ def run_heads(args: argparse.Namespace) -> None:
         raise CommandError(f"there is no file {args.image}")
     import explainers
 
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     first = args.prompt[0]
     target: Any = first if args.against is None else explainers.Contrast(first, args.against)
     prompts = list(dict.fromkeys([*args.prompt, *([args.against] if args.against else [])]))
@@ -85,7 +85,7 @@ def run_words(args: argparse.Namespace) -> None:
     from embedded.text_bank import texts as shipped_texts
 
     sources, about = read_sources(args.pictures, args.limit)
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     total = sum(map(len, sources))
     with Passes(model.name) as progress:
         pictures = (picture for source in sources for picture in source)

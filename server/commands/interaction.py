@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from server.commands import CommandError, Commands
 from server.commands.explain import default_model
 from server.commands.files import check_out_file
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 
 if TYPE_CHECKING:
     from explainers import FaithfulInteraction, Interaction
@@ -86,7 +86,7 @@ def run_interaction(args: argparse.Namespace) -> None:
         raise CommandError(f"--{others[0]} is of exclip's Jacobians: leave it out, or leave out --by fixlip")
     import explainers
 
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     if args.by == "fixlip":
         _report(args, explainers.faithful_interaction(model, args.image, args.prompt, **given))
     else:
@@ -104,7 +104,7 @@ def run_alike(args: argparse.Namespace) -> None:
         )
     import explainers
 
-    model = opened(args, args.model or default_model(are_files[0], None), args.device)
+    model = open_model(args, args.model or default_model(are_files[0], None), args.device)
     if model.kind != "clip" and (model.kind == "text") == are_files[0]:
         wanted = "texts" if model.kind == "text" else "image files"
         raise CommandError(f"{model.name} compares {wanted}: give two of them, or choose another --model")

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from server.commands import Commands
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 
 TEXT_WIDTH = 120  # columns of a text for reading
 
@@ -63,7 +63,7 @@ def run_methods(args: argparse.Namespace) -> None:
     if args.markdown:
         print(methods_markdown())
         return
-    model = opened(args, args.model) if args.model else None
+    model = open_model(args, args.model) if args.model else None
     if args.all:
         from server.registries import methods
 

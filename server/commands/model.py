@@ -1,4 +1,4 @@
-"""The model that a command asks: how it is named on the command line, and how it is opened."""
+"""Options of commands that name a model and say how to open it, and the model opened by them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from server.commands.progress import Loading
 if TYPE_CHECKING:
     from explainers.models.model import Model
 
-#: The options that say how what is no name of a model is opened, by the argument of ``explainers.open``.
-WAYS = {
+#: Options for opening files and folders, each under the name of its argument of ``explainers.open``.
+OPEN_OPTIONS = {
     "architecture": ("NAME", "of a file of weights: timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, a folder"),
     "labels": ("FILE", "names of the classes, in the order of the logits: a .txt with a name a line, a .csv or a .json"),
     "base": ("NAME", "of a folder with an adapter, its base model, where what it names is not found"),
@@ -21,25 +21,25 @@ WAYS = {
 
 
 def add_model(parser: argparse.ArgumentParser, about: str, default: str | None = None) -> None:
-    """Declare ``--model``, and how what it names is opened."""
+    """Declare ``--model`` and the options of :data:`OPEN_OPTIONS`."""
     parser.add_argument("--model", metavar="NAME", default=default, help=f"{about}; also a folder, or a file of weights")
-    add_ways(parser)
+    add_open_options(parser)
 
 
-def add_ways(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of :data:`WAYS`."""
-    ways = parser.add_argument_group("a model of your own")
-    for name, (metavar, text) in WAYS.items():
-        ways.add_argument(f"--{name}", metavar=metavar, help=text)
+def add_open_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of :data:`OPEN_OPTIONS`."""
+    options = parser.add_argument_group("a model of your own")
+    for name, (metavar, text) in OPEN_OPTIONS.items():
+        options.add_argument(f"--{name}", metavar=metavar, help=text)
 
 
-def ways_of(args: argparse.Namespace) -> dict[str, Any]:
+def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of ``explainers.open`` that the options give."""
-    return {name: value for name in WAYS if (value := getattr(args, name, None)) is not None}
+    return {name: value for name in OPEN_OPTIONS if (value := getattr(args, name, None)) is not None}
 
 
-def opened(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:
-    """The model called ``name``, its loading shown, and the threads of this process fitted to it. One that does not ship inside is checked,
+def open_model(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:
+    """Open the model ``name``, show its loading, and fit the threads of this process to it. One that does not ship inside is checked,
     or as ``check`` says; what fails is said with its maps.
     """
     import explainers
@@ -48,7 +48,7 @@ def opened(args: argparse.Namespace, name: str | list[str], device: str | None =
 
     threads = explainers.Threads()
     with Loading() as loading:
-        model = explainers.open(name, device=device, progress=loading, check="none", **ways_of(args), **how)
+        model = explainers.open(name, device=device, progress=loading, check="none", **open_options_of(args), **how)
         threads.fit(model)  # before it is checked: beside busy neighbours that takes a tenth of the time
         level = check or ("none" if name in embedded_names() else "quick")
         if level != "none":

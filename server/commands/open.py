@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.model import add_ways, opened
+from server.commands.model import add_open_options, open_model
 
 
 def add(commands: Commands) -> None:
@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         "  vitrine open runs/my-bert --check all\n  vitrine open adapter/ --base hf/google-bert/bert-base-uncased",
     )
     parser.add_argument("anything", metavar="MODEL", nargs="+", help="a folder, a file of weights (or a backbone and its head), or a name")
-    add_ways(parser)
+    add_open_options(parser)
     parser.add_argument("--weights", metavar="KEY", help="where a file has several sets of weights, the key of the one to read")
     parser.add_argument("--output", choices=("softmax", "sigmoid", "regression"), help="what the logits mean, where that is not found out")
     parser.add_argument("--head", metavar="NAME", help="of a model with several outputs, the one to explain")
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
 
     anything = args.anything[0] if len(args.anything) == 1 else args.anything
     try:
-        model = opened(args, anything, args.device, args.check, weights=args.weights, output=args.output, head=args.head)
+        model = open_model(args, anything, args.device, args.check, weights=args.weights, output=args.output, head=args.head)
     except explainers.ExplainerError as problem:
         if args.failure is None:
             print("vitrine: --failure FILE writes a report of this that can be sent to others", file=sys.stderr)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.files import check_out_file
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     from explainers.analysis.word_probe import PROBE_METHOD
     from explainers.records.targets import parse_target
 
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     target = parse_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or PROBE_METHOD, progress=progress)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.explain import add_question, explained
+from server.commands.explain import add_question, make_explanation
 from server.commands.files import check_out_file
 
 ENDINGS = (".png", ".json")
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from explainers.methods import parse
 
     refuse_without_winner(args.methods[0], labels, parse(args.methods[0]).method.class_specific)
-    _, result = explained(args)
+    _, result = make_explanation(args)
     outcome = regions(result, result.methods[0], THRESHOLD if args.threshold is None else args.threshold)
     print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
     if args.out is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from server.commands import Commands
 from server.commands.files import check_out_file
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 from server.pictures import read_sources
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     import explainers
 
     sources, about = read_sources(args.pictures, args.limit)
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     with Passes(model.name) as progress:
         register_neurons = explainers.find_register_neurons(
             model,

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from server.commands import CommandError, Commands, Listed
 from server.commands.evaluate import PROTOCOL, add_protocol
 from server.commands.listing import text_table
-from server.commands.model import add_ways, opened
+from server.commands.model import add_open_options
 
 if TYPE_CHECKING:
     from explainers.evaluation.protocols.reproduction import Reproduction
@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the tables and runs (default: reproduce/NAME)")
     parser.add_argument("--device", metavar="DEVICE", help="where models run: cpu, cuda, ... (default: CUDA where there is one)")
     add_protocol(parser.add_argument_group("in place of the protocol's"))
-    add_ways(parser)
+    add_open_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
 
     def open_model(name: str) -> Model:
         if name not in models:
-            models[name] = opened(args, name, args.device, check="none")
+            models[name] = open_model(args, name, args.device, check="none")
         return models[name]
 
     with tqdm(unit="input", leave=False, disable=None) as bar:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
         return
     with listen(settings.host, settings.port) as listener:  # before torch: a taken port is said at once
         _say("Vitrine is starting ...", settings)
-        server = the_server(settings)
+        server = make_server(settings)
         with suppress(KeyboardInterrupt):  # uvicorn has put everything away by then
             server.run(sockets=[listener])
 
@@ -91,7 +91,7 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def the_server(settings: Settings) -> WebServer:
+def make_server(settings: Settings) -> WebServer:
     """The application inside uvicorn, which says where it is once it answers."""
     from server.jobs.processes import prepare_processes
 

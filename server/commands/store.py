@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from server.commands import CommandError, Commands, counted
+from server.commands import CommandError, Commands, count_of
 from server.settings import Settings, load_settings
 
 
@@ -68,4 +68,4 @@ def run_recover(args: argparse.Namespace) -> None:
     from server.store.copies import recover
 
     explanations, lost = recover(args.file, _settings(args))
-    print(f"recovered {counted(explanations, 'explanation')}" + (f"; {counted(lost, 'row')} could not be read" if lost else ""))
+    print(f"recovered {count_of(explanations, 'explanation')}" + (f"; {count_of(lost, 'row')} could not be read" if lost else ""))

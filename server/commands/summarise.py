@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from server.commands import CommandError, Commands, PartialFailure, counted
+from server.commands import CommandError, Commands, PartialFailure, count_of
 from server.commands.explain import default_model
 from server.commands.files import check_out_folder, read_text_file
 from server.commands.listing import text_table
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 
 if TYPE_CHECKING:
     from explainers import Summary
@@ -54,20 +54,20 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Explain, write what came out, and print it. What cannot be explained is named, and the exit code is 1 then."""
     check_out_folder(args.out)
-    inputs = the_inputs(args)
+    inputs = read_inputs(args)
     import numpy as np
 
     import explainers
     from explainers.records.targets import parse_target
 
-    model = opened(args, args.model or default_model(args.texts is None, args.prompt), args.device)
+    model = open_model(args, args.model or default_model(args.texts is None, args.prompt), args.device)
     if (model.kind == "text") != (args.texts is not None):
         raise CommandError(f"{model.name} {'reads text: give --texts' if model.kind == 'text' else 'looks at images: give image files'}")
     target: Any = args.prompt if args.target is None else parse_target(args.target, model.labels)
     args.out.mkdir(parents=True, exist_ok=True)
     with tqdm(total=len(inputs), unit="input", leave=False, disable=None) as bar:
         summary = explainers.summarise(
-            model, inputs, target, args.method, rows=args.out / "rows.jsonl", seed=args.seed, progress=lambda row: shown(bar)
+            model, inputs, target, args.method, rows=args.out / "rows.jsonl", seed=args.seed, progress=lambda row: advance(bar)
         )
     (args.out / "summary.json").write_text(json.dumps(summary.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
     (args.out / "summary.html").write_text(summary.page(), "utf-8")
@@ -76,15 +76,15 @@ def run(args: argparse.Namespace) -> None:
         summary.picture().save(args.out / "mean.png")
     print(json.dumps(summary.to_json(), ensure_ascii=False) if args.json else table(summary, names=args.names))
     if summary.problems:
-        raise PartialFailure(f"{len(summary.problems)} of {counted(len(inputs), 'input')} could not be explained; the rest is summed up")
+        raise PartialFailure(f"{len(summary.problems)} of {count_of(len(inputs), 'input')} could not be explained; the rest is summed up")
 
 
-def shown(bar: Any) -> None:
+def advance(bar: Any) -> None:
     """Move on by one input."""
     bar.update()
 
 
-def the_inputs(args: argparse.Namespace) -> list[Any]:
+def read_inputs(args: argparse.Namespace) -> list[Any]:
     """The files of pictures in order, or the texts."""
     if bool(args.pictures) == bool(args.texts):
         raise CommandError("give image files (or folders of them), or --texts FILE")
@@ -134,7 +134,7 @@ def name_tables(names: Sequence[WordTotal]) -> list[str]:
 
 def table(summary: Summary, names: bool = False) -> str:
     """The summary for people; of words all of them or ``names`` alone."""
-    parts = [f"{summary.method} for {summary.target}, {counted(len(summary.rows), 'input')} of {summary.model}"]
+    parts = [f"{summary.method} for {summary.target}, {count_of(len(summary.rows), 'input')} of {summary.model}"]
     if summary.mean is not None:
         peak = divmod(int(summary.mean.argmax()), summary.mean.shape[1])
         parts.append(

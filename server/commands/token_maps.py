@@ -9,7 +9,7 @@ from pathlib import Path
 from server.commands import CommandError, Commands
 from server.commands.files import check_out_file
 from server.commands.listing import text_table
-from server.commands.model import add_model, opened
+from server.commands.model import add_model, open_model
 
 
 def add(commands: Commands) -> None:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"there is no file {args.image}")
     import explainers
 
-    model = opened(args, args.model, args.device)
+    model = open_model(args, args.model, args.device)
     if not model.reads_pictures:
         raise CommandError(f"{model.name} writes nothing about pictures: name a model that does")
     prepared = model.prepare(explainers.PicturePrompt(args.image, args.prompt))

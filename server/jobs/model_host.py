@@ -34,12 +34,12 @@ SEND_LESS = "Ask for fewer methods at once, for fewer targets, or for a shorter 
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """A model to load: by its name, or from the ``place`` where somebody brought it; ``ways`` are arguments of ``explainers.open``."""
+    """A model to load: by name, or from the ``place`` of an upload; ``open_options`` are arguments of ``explainers.open``."""
 
     name: str
     device: str | None
     place: Path | None = None
-    ways: Mapping[str, Any] = field(default_factory=dict)
+    open_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ModelHost:
         name, place = request.name, request.place
         try:
             with _exits_as_errors():
-                model = self.load_model(name if place is None else place, request.device, **request.ways)
+                model = self.load_model(name if place is None else place, request.device, **request.open_options)
                 facts = facts_of(model)
         except Exception as error:
             problem = load_problem(name, error, place)

@@ -39,7 +39,7 @@ class ModelEntry:
     megabytes: int | None = None  # of its download, where it is known
     good_for: str = ""  # what one takes it for
     listed: bool = True  # in the catalogue
-    ways: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
+    open_options: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
     place: Path | None = None  # of a model that somebody brought: what is opened
     owner: str = ""  # whose it is; "" is everybody's
     failure_report: str | None = None  # where it could not be opened, to send to others
@@ -125,12 +125,12 @@ class ModelRegistry:
         *,
         visitor: Visitor = ALONE,
         trusted: bool = False,
-        ways: Mapping[str, Any] | None = None,
+        open_options: Mapping[str, Any] | None = None,
     ) -> ModelEntry:
         """The entry of ``name``, its loading begun by ``start`` unless it is loaded or loading already.
 
-        A hub name that the catalogue does not have is added; with ``trusted``, any name is, to be opened in these ``ways``. Raises Problem
-        422 for a name of neither kind, 403 where it would have to be got from the hub and that is not allowed, 404 for the model of
+        A hub name that the catalogue does not have is added; with ``trusted``, any name is, to be opened with ``open_options``. Raises
+        Problem 422 for a name of neither kind, 403 where it would have to be got from the hub and that is not allowed, 404 for the model of
         another visitor, and 429 where too many are loading.
         """
         with self._lock:
@@ -149,7 +149,7 @@ class ModelRegistry:
             if not (trusted or entry.embedded or entry.kept or entry.place is not None):
                 self.check_may_load()
             entry.kept = entry.kept or trusted
-            entry.ways = entry.ways if ways is None else dict(ways)
+            entry.open_options = entry.open_options if open_options is None else dict(open_options)
             loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
             if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
                 wait = {"Retry-After": "30"}
@@ -169,11 +169,15 @@ class ModelRegistry:
         with self._lock:
             return next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 10_000))) if name not in self._entries)
 
-    def bring(self, name: str, place: Path, ways: Mapping[str, Any], start: Callable[[ModelEntry], None], owner: str = "") -> ModelEntry:
+    def bring(
+        self, name: str, place: Path, open_options: Mapping[str, Any], start: Callable[[ModelEntry], None], owner: str = ""
+    ) -> ModelEntry:
         """A model that somebody brought, of this ``owner``, its loading begun: it makes room for others as one of the hub does."""
         with self._lock:
             self._drop_failed()
-            entry = ModelEntry(name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, ways=dict(ways))
+            entry = ModelEntry(
+                name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, open_options=dict(open_options)
+            )
             entry.owner = owner
             self._entries[name] = entry
             self.begin_loading(entry)

@@ -16,19 +16,19 @@ from explainers.self_check.opening import check_model
 from server.settings import Settings
 
 
-def load_model(name: str | Path, device: str | None, /, **ways: Any) -> explainers.Model:
+def load_model(name: str | Path, device: str | None, /, **open_options: Any) -> explainers.Model:
     """The model, and but for one that ships inside its report and quick check: what fails is said with every map.
 
-    ``ways`` are arguments of :func:`explainers.open`.
+    ``open_options`` are arguments of :func:`explainers.open`.
     """
     if str(name) in embedded_names():
         return explainers.load(str(name), device)
-    model = explainers.open(name, device=device, check="none", **ways)
+    model = explainers.open(name, device=device, check="none", **open_options)
     Threads().fit(model)
     return check_model(model)
 
 
-def ways_of(name: str, settings: Settings) -> dict[str, Any]:
+def open_options_of(name: str, settings: Settings) -> dict[str, Any]:
     """How a model that the settings name is opened: what they say besides is about those that are files or folders."""
     if not Path(name).expanduser().exists():
         return {}

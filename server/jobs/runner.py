@@ -116,7 +116,7 @@ class Runner(threading.Thread):
         """Have the host load a model, and drop those that the registry has dropped."""
         registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
         before = self.host.memory if self.host.models else 0
-        request = LoadRequest(entry.name, self._device, entry.place, entry.ways)
+        request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
         try:
             try:
                 facts = self.host.load(request, watch)

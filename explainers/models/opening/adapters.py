@@ -19,7 +19,7 @@ _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _TASKS = {"SEQ_CLS": "AutoModelForSequenceClassification", "TOKEN_CLS": "AutoModelForTokenClassification"}
 
 
-def merged(
+def merge_adapter(
     folder: Path, base: str | Path | nn.Module | None, progress: DownloadProgress | None = None
 ) -> tuple[nn.Module, Path | None, str]:
     """The base model with the adapter of ``folder`` merged into its weights; the folder of the base, which may hold its tokenizer, and

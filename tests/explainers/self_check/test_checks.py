@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import explainers
 from explainers import Preprocessing
 from explainers.models.model import Model
-from explainers.models.opening.door import open_model
+from explainers.models.opening.open_model import open_model
 from explainers.self_check.opening import check_model
 from explainers.self_check.sample import picture
 from tests.support.own_models.case import text_model, vit

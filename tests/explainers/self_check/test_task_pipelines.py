@@ -10,7 +10,7 @@ import torch
 
 import explainers
 from explainers.models.model import Model
-from explainers.models.opening.door import open_model
+from explainers.models.opening.open_model import open_model
 from explainers.self_check.opening import check_model
 from tests.support.vocabularies import wordpiece
 

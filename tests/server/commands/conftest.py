@@ -38,5 +38,5 @@ def _loaded_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explainers, "load", kept)
-        patch.setattr("explainers.models.opening.door.load", kept)
+        patch.setattr("explainers.models.opening.open_model.load", kept)
         yield

@@ -12,7 +12,7 @@ from explainers.methods import parse
 from explainers.methods.presets import PRESETS
 from explainers.metrics import METRICS
 from server.cli import build_parser, main
-from server.commands.evaluate import command, with_experiment
+from server.commands.evaluate import apply_experiment, command
 from server.commands.experiment import read_options
 from tests.conftest import ROOT
 
@@ -22,7 +22,7 @@ EXPERIMENTS = sorted((ROOT / "experiments").glob("*.toml"))
 
 def typed(*words: str) -> list[str]:
     """The words of the command that is measured and could be typed."""
-    args = with_experiment(build_parser().parse_args(["evaluate", *words]))
+    args = apply_experiment(build_parser().parse_args(["evaluate", *words]))
     return command(args).split()
 
 
@@ -60,7 +60,7 @@ def test_what_is_typed_counts_more_wherever_it_stands(tmp_path: Path) -> None:
         ["--limit", "5", "--methods", "lrp", "--experiment", str(file)],
     ):
         assert typed(*words) == said.replace("random,rollout", "lrp").replace("limit 3", "limit 5").split()
-    args = with_experiment(build_parser().parse_args(["evaluate", "--experiment", str(file)]))
+    args = apply_experiment(build_parser().parse_args(["evaluate", "--experiment", str(file)]))
     assert (args.seed, args.target, args.engine, args.device, args.list) == (0, "predicted", "local", None, False)
 
 

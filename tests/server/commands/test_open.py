@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from server.cli import main
-from server.commands.model import WAYS
+from server.commands.model import OPEN_OPTIONS
 from tests.support.own_models.case import ARCHITECTURE, CLASSES, save_text, text_model, vit
 
 
@@ -79,4 +79,4 @@ def test_every_command_that_takes_a_model_takes_how_it_is_opened(command: str, c
     with pytest.raises(SystemExit):
         main([command, "--help"])
     text = capsys.readouterr().out
-    assert all(f"--{way}" in text for way in WAYS)
+    assert all(f"--{way}" in text for way in OPEN_OPTIONS)

@@ -45,7 +45,7 @@ def test_a_server_for_every_machine_warns_that_it_has_no_name(
             pass
 
     monkeypatch.setattr("server.commands.serve.listen", lambda host, port: socket.socket())
-    monkeypatch.setattr("server.commands.serve.the_server", Server)
+    monkeypatch.setattr("server.commands.serve.make_server", Server)
     assert main(["serve", *arguments]) == 0
     assert ("VITRINE_ALLOWED_HOSTS" in capsys.readouterr().err) is is_warned
     assert len(served) == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from server.commands.serve import the_server
+from server.commands.serve import make_server
 from server.http.protocol import MOST_BYTES_OF_HEAD, BoundedProtocol
 from server.settings import load_settings
 
@@ -128,5 +128,5 @@ def test_who_is_not_answered_yet_is_not_let_go() -> None:
 
 
 def test_the_server_uses_it(tmp_path: Any) -> None:
-    server = the_server(load_settings({"home": tmp_path, "device": "cpu"}))
+    server = make_server(load_settings({"home": tmp_path, "device": "cpu"}))
     assert server.config.http is BoundedProtocol

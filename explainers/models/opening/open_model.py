@@ -1,4 +1,4 @@
-"""One door: whatever people have of a model becomes a :class:`Model` with a report of what was found and what was guessed."""
+"""Open a model from a name, a folder, files, tensors or a module: a wrapped :class:`Model` with a report of what was found and guessed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
 from explainers.models.opening.class_names import class_names
 from explainers.models.opening.folders import content_of
 from explainers.models.opening.guesses import suggestions
-from explainers.models.opening.kept import Opened, keep, kept
+from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.opening.quantised import in_float32
 from explainers.models.opening.reporting import describe
 from explainers.models.opening.weights import Weights, read_weights, weights_in
@@ -38,8 +38,8 @@ ANYTHING = (
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A model and how one came to it; ``twin``: what it must answer alike, where that is another object than its module."""
+class OpeningResult:
+    """A model, what it was opened from, and what was guessed; ``twin``: an original whose answers must equal its own, if there is one."""
 
     model: Model
     opened: str
@@ -49,8 +49,8 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Ways:
-    """The arguments of :func:`open_model` that say how, None where nobody did."""
+class OpenOptions:
+    """The arguments of :func:`open_model` besides what is opened; None where the caller gave none."""
 
     architecture: str | Path | nn.Module | None = None
     labels: Any = None
@@ -60,10 +60,10 @@ class Ways:
     progress: DownloadProgress | None = None
     wrapping: Mapping[str, Any] = field(default_factory=dict)
 
-    def how(self, **result: Any) -> dict[str, Any]:
-        """What ``wrap`` and ``load`` are given: what was ``found``, and over it what was said."""
+    def wrap_arguments(self, **of_model: Any) -> dict[str, Any]:
+        """Arguments of ``wrap`` and ``load``: those ``of_model``, its files say, overridden by those of the caller."""
         labels = {} if self.labels is None else {"labels": self.labels}
-        return {"device": self.device, **{k: v for k, v in result.items() if v is not None}, **labels, **self.wrapping}
+        return {"device": self.device, **{k: v for k, v in of_model.items() if v is not None}, **labels, **self.wrapping}
 
 
 @with_gradients()
@@ -78,9 +78,9 @@ def open_model(
     progress: DownloadProgress | None = None,
     **wrapping: Any,
 ) -> Opened:
-    """``anything`` as a model with its report, not yet checked: see :func:`explainers.open`."""
+    """Open ``anything`` as a model with its report, without the checks: see :func:`explainers.open`."""
     is_module = isinstance(anything, nn.Module)
-    ways = Ways(
+    options = OpenOptions(
         architecture=architecture,
         labels=None if labels is None else class_names(labels),
         base=base,
@@ -89,37 +89,37 @@ def open_model(
         progress=progress,
         wrapping={key: value for key, value in wrapping.items() if value is not None},
     )
-    with circumstances(_private(anything, ways), question=_question(anything, ways)):
-        result = _found(anything, ways)
-    report = describe(result.model, result.opened, result.guesses, result.notes, said=frozenset(ways.how()))
+    with circumstances(_private(anything, options), question=_question(anything, options)):
+        result = _open(anything, options)
+    report = describe(result.model, result.opened, result.guesses, result.notes, said=frozenset(options.wrap_arguments()))
     opened = Opened(replace(result.model, report=report), result.twin)
     if is_module:
-        keep(anything, opened)
+        keep_opened(anything, opened)
     return opened
 
 
 def unchecked_model_of(anything: Any) -> Model:
-    """``anything`` as a model: what it is, what it was opened as, or what :func:`open_model` makes of it."""
+    """A model as it is, a module as it was opened before, anything else opened without checks."""
     if isinstance(anything, Model):
         return anything
-    known = kept(anything) if isinstance(anything, nn.Module) else None
+    known = find_opened(anything) if isinstance(anything, nn.Module) else None
     return (known or open_model(anything)).model
 
 
-def _found(anything: Any, ways: Ways) -> Found:
-    """What is to be opened, by what it is. Raises ExplainerError for whatever goes wrong on the way, memory apart."""
+def _open(anything: Any, options: OpenOptions) -> OpeningResult:
+    """Open ``anything`` by its type. Every error becomes an ExplainerError, but for memory that runs out."""
     try:
         if isinstance(anything, Model):
-            return Found(anything, "a model that is wrapped already")
+            return OpeningResult(anything, "a model that is wrapped already")
         if isinstance(anything, nn.Module):
             with circumstances([], found=structure(_shapes(anything))):
-                return _of_module(anything, ways)
+                return _of_module(anything, options)
         if isinstance(anything, Mapping):
-            return _of_weights(weights_in(anything, ways.weights), "a dict of tensors", "weights", ways)
+            return _of_weights(weights_in(anything, options.weights), "a dict of tensors", "weights", options)
         if isinstance(anything, list | tuple) and anything and all(isinstance(file, str | Path) for file in anything):
-            return _of_parts([Path(file).expanduser() for file in anything], ways)
+            return _of_parts([Path(file).expanduser() for file in anything], options)
         if isinstance(anything, str | Path):
-            return _of_name(anything, ways)
+            return _of_name(anything, options)
     except Exception as problem:
         if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
             raise
@@ -131,72 +131,74 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
 
 
-def _private(anything: Any, ways: Ways) -> list[str]:
+def _private(anything: Any, options: OpenOptions) -> list[str]:
     """Paths and names of files, which a report leaves out."""
     given = anything if isinstance(anything, list | tuple) else [anything]
     places = [
-        Path(item) for item in (*given, ways.architecture, ways.base) if isinstance(item, str | Path) and Path(item).expanduser().exists()
+        Path(item)
+        for item in (*given, options.architecture, options.base)
+        if isinstance(item, str | Path) and Path(item).expanduser().exists()
     ]
     return [text for place in places for text in (str(place), place.name, place.stem.split(".")[0])]
 
 
-def _question(anything: Any, ways: Ways) -> str:
-    """What was asked, in a line."""
+def _question(anything: Any, options: OpenOptions) -> str:
+    """The call as one line of Python, without paths: for the report of a failure."""
     what = f"a {type(anything).__name__}"
     if isinstance(anything, str | Path):
         place = Path(anything).expanduser()
         what = f"a file {place.suffix}" if place.is_file() else "a folder" if place.is_dir() else repr(str(anything))
-    named = {"architecture": ways.architecture, "weights": ways.weights, **ways.wrapping, "name": None}
+    named = {"architecture": options.architecture, "weights": options.weights, **options.wrapping, "name": None}
     said = [f"{key}={value if isinstance(value, str) else type(value).__name__}" for key, value in named.items() if value is not None]
-    classes = [] if ways.labels is None else [f"labels={len(ways.labels)} names"]
+    classes = [] if options.labels is None else [f"labels={len(options.labels)} names"]
     return f"open({', '.join([what, *said, *classes])})"
 
 
-def _of_module(module: nn.Module, ways: Ways) -> Found:
+def _of_module(module: nn.Module, options: OpenOptions) -> OpeningResult:
     kind = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
-        return _of_scripted(module, ways)
+        return _of_scripted(module, options)
     inside = unwrapped(module)
     opened = f"a {kind}" if inside is module else f"a {type(inside).__name__} inside a {kind}"
     plain, note = in_float32(inside)
-    return Found(wrap(plain, **ways.how()), opened, notes=() if note is None else (note,))
+    return OpeningResult(wrap(plain, **options.wrap_arguments()), opened, notes=() if note is None else (note,))
 
 
-def _of_scripted(module: Any, ways: Ways) -> Found:
+def _of_scripted(module: Any, options: OpenOptions) -> OpeningResult:
     """The Python module that has the weights of a scripted one, whose own code cannot be followed."""
     weights = weights_in(dict(module.state_dict()))
-    result = _of_weights(weights, "a scripted module", "scripted", ways)
+    result = _of_weights(weights, "a scripted module", "scripted", options)
     note = "The code of a scripted module cannot be followed: its weights are explained in the architecture, and both must answer alike."
     return replace(result, notes=(note, *result.notes), twin=module)
 
 
-def _of_name(name: str | Path, ways: Ways) -> Found:
+def _of_name(name: str | Path, options: OpenOptions) -> OpeningResult:
     place = Path(name).expanduser()
     if place.is_file():
-        return _of_file(place, ways)
+        return _of_file(place, options)
     if not place.is_dir():
         _refuse_missing(str(name), place)
-        if ways.architecture is not None:
+        if options.architecture is not None:
             raise ExplainerError(
                 f"architecture= goes with a file of weights, and {str(name)!r} is the name of a model with its own; leave it out"
             )
-        return Found(_loaded(str(name), ways), f"the name {name}")
+        return OpeningResult(_load_named(str(name), options), f"the name {name}")
     content = content_of(place)
     guesses = () if content.guess is None else (Guess(content.guess, "a folder may hold several", "the path of the one to open"),)
     if content.adapter is not None:
-        result = _of_adapter(content.adapter, ways)
+        result = _of_adapter(content.adapter, options)
     elif content.file is not None:
-        result = _of_file(content.file, ways)
+        result = _of_file(content.file, options)
     else:
         assert content.folder is not None
-        result = _of_folder(content.folder, ways)
+        result = _of_folder(content.folder, options)
     return replace(result, guesses=(*guesses, *result.guesses))
 
 
-def _loaded(name: str | Path, ways: Ways) -> Model:
-    how = ways.how()
+def _load_named(name: str | Path, options: OpenOptions) -> Model:
+    how = options.wrap_arguments()
     title = how.pop("name", None)
-    model = load(name, progress=ways.progress, **how)
+    model = load(name, progress=options.progress, **how)
     return model if title is None else replace(model, name=title)
 
 
@@ -205,9 +207,9 @@ def _refuse_missing(name: str, place: Path) -> None:
         raise ExplainerError(f"there is no file or folder {name!r}; send {ANYTHING}")
 
 
-def _of_folder(folder: Path, ways: Ways) -> Found:
+def _of_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     if (folder / "open_clip_config.json").is_file():
-        return _of_openclip_folder(folder, ways)
+        return _of_openclip_folder(folder, options)
     config = json.loads((folder / "config.json").read_text("utf-8"))
     if (method := (config.get("quantization_config") or {}).get("quant_method")) is not None:
         raise ExplainerError(
@@ -219,10 +221,10 @@ def _of_folder(folder: Path, ways: Ways) -> Found:
     stored = config.get("dtype") or config.get("torch_dtype")
     notes = (f"The weights are {stored}; they are explained in float32.",) if stored in ("float16", "bfloat16") else ()
     library = "timm" if "architecture" in config else "transformers"
-    return Found(_loaded(folder, ways), f"a folder of {library}", notes=notes)
+    return OpeningResult(_load_named(folder, options), f"a folder of {library}", notes=notes)
 
 
-def _of_openclip_folder(folder: Path, ways: Ways) -> Found:
+def _of_openclip_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     import open_clip
 
     name = f"local-dir:{folder}"
@@ -230,16 +232,16 @@ def _of_openclip_folder(folder: Path, ways: Ways) -> Found:
         module, tokenizer = open_clip.create_model(name), open_clip.get_tokenizer(name)
     except Exception as problem:  # each format of weights has errors of its own
         raise ExplainerError(f"open_clip cannot load {folder.name}: {problem}") from problem
-    return Found(wrap(module.eval(), **ways.how(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP")
+    return OpeningResult(wrap(module.eval(), **options.wrap_arguments(tokenizer=tokenizer, name=folder.name)), "a folder of OpenCLIP")
 
 
-def _of_adapter(folder: Path, ways: Ways) -> Found:
-    module, base, title = adapters.merged(folder, ways.base, ways.progress)
+def _of_adapter(folder: Path, options: OpenOptions) -> OpeningResult:
+    module, base, title = adapters.merge_adapter(folder, options.base, options.progress)
     how: dict[str, Any] = {}
     for argument, auto_class in (("tokenizer", "AutoTokenizer"), ("preprocess", "AutoImageProcessor")):
         how[argument] = next((result for place in (folder, base) if place and (result := _saved_in(place, auto_class)) is not None), None)
-    result = wrap(module, **ways.how(name=folder.resolve().name, **how))
-    return Found(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
+    result = wrap(module, **options.wrap_arguments(name=folder.resolve().name, **how))
+    return OpeningResult(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
 
 
 def _saved_in(folder: Path, auto_class: str) -> Any:
@@ -257,36 +259,36 @@ _BESIDE = {
 }
 
 
-def _of_file(path: Path, ways: Ways) -> Found:
-    is_of_folder = path.name == "config.json" or (ways.architecture is None and path.name in ("model.safetensors", "pytorch_model.bin"))
+def _of_file(path: Path, options: OpenOptions) -> OpeningResult:
+    is_of_folder = path.name == "config.json" or (options.architecture is None and path.name in ("model.safetensors", "pytorch_model.bin"))
     if is_of_folder and (path.parent / "config.json").is_file():
-        return _of_folder(path.parent, ways)
+        return _of_folder(path.parent, options)
     if path.name.startswith("adapter_model") and (path.parent / adapters.CONFIG).is_file():
-        return _of_adapter(path.parent, ways)
-    if ways.architecture is None and (path.parent / "config.json").is_file():
-        ways = replace(ways, architecture=path.parent)
-    return _of_weights(read_weights(path, ways.weights), "a file", path.name.split(".")[0], ways)
+        return _of_adapter(path.parent, options)
+    if options.architecture is None and (path.parent / "config.json").is_file():
+        options = replace(options, architecture=path.parent)
+    return _of_weights(read_weights(path, options.weights), "a file", path.name.split(".")[0], options)
 
 
-def _of_parts(files: Sequence[Path], ways: Ways) -> Found:
+def _of_parts(files: Sequence[Path], options: OpenOptions) -> OpeningResult:
     """A backbone and its head, which were saved apart: their weights together."""
     tensors: dict[str, Tensor] = {}
-    parts = [read_weights(file, ways.weights) for file in files]
+    parts = [read_weights(file, options.weights) for file in files]
     for part in parts:
         tensors |= part.tensors
     first = parts[0]
-    return _of_weights(replace(first, tensors=tensors, others=()), f"{len(files)} files", files[0].name.split(".")[0], ways)
+    return _of_weights(replace(first, tensors=tensors, others=()), f"{len(files)} files", files[0].name.split(".")[0], options)
 
 
-def _of_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
+def _of_weights(weights: Weights, where: str, name: str, options: OpenOptions) -> OpeningResult:
     with circumstances([], found=structure(weights.shapes)):
-        return _of_read_weights(weights, where, name, ways)
+        return _of_read_weights(weights, where, name, options)
 
 
-def _of_read_weights(weights: Weights, where: str, name: str, ways: Ways) -> Found:
+def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptions) -> OpeningResult:
     guesses: list[Guess] = []
-    architecture = ways.architecture
-    if weights.others and ways.weights is None:
+    architecture = options.architecture
+    if weights.others and options.weights is None:
         others = ", ".join(repr(other) for other in weights.others)
         guesses.append(Guess(f"the weights under {weights.key!r} are read", f"the file has others under {others}", "weights="))
     if architecture is None and weights.architecture is not None:
@@ -303,9 +305,9 @@ def _of_read_weights(weights: Weights, where: str, name: str, ways: Ways) -> Fou
         alike = f"; {', '.join(known[1:4])} {'have the same, and more' if len(known) > 4 else 'have the same'}" if len(known) > 1 else ""
         alike += " (what weights do not show may differ: how pictures are prepared, activations, heads)" if alike else ""
         guesses.append(Guess(f"the architecture is {architecture}", f"names and shapes of the weights fit it{alike}", "architecture="))
-    built = build(architecture, weights, ways.progress)
+    built = build(architecture, weights, options.progress)
     how = dict(built.how)
-    if ways.labels is None and weights.labels is not None:
+    if options.labels is None and weights.labels is not None:
         how["labels"] = _names_in_file(weights.labels)
     notes = []
     if weights.stored in ("float16", "bfloat16"):
@@ -317,12 +319,12 @@ def _of_read_weights(weights: Weights, where: str, name: str, ways: Ways) -> Fou
     title = architecture if isinstance(architecture, str) else type(architecture).__name__ if isinstance(architecture, nn.Module) else ""
     inside = f", in {title}" if title and not Path(title).expanduser().exists() else ""
     under = f"the weights under {weights.key!r} of {where}" if weights.key else f"the weights of {where}"
-    model = _wrapped(built.module, ways.how(name=name, **how), how)
-    return Found(model, under + inside, tuple(guesses), tuple(notes))
+    model = _wrap_with_labels(built.module, options.wrap_arguments(name=name, **how), how)
+    return OpeningResult(model, under + inside, tuple(guesses), tuple(notes))
 
 
-def _wrapped(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:
-    """The wrapped module; names in the file that are not as many as the classes are left out."""
+def _wrap_with_labels(module: nn.Module, how: dict[str, Any], result: Mapping[str, Any]) -> Model:
+    """Wrap a module, without the labels of its file where their number is not that of its classes."""
     try:
         return wrap(module, **how)
     except ExplainerError as problem:
