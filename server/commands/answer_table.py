@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.files import check_out_file
+from server.commands.files import check_out_file, print_and_save
 from server.commands.model import add_model, open_model
 
 
@@ -47,6 +46,4 @@ def run(args: argparse.Namespace) -> None:
         )
     prompt = args.prompt if args.image is None else explainers.PicturePrompt(args.image, args.prompt)
     table = explainers.answer_table(model, prompt, args.method or TABLE_METHOD, seed=args.seed, chat=args.chat)
-    print(json.dumps(table.to_json(), ensure_ascii=False) if args.json else table)
-    if args.out is not None:
-        table.save(args.out)
+    print_and_save(args, table)

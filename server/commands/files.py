@@ -1,17 +1,35 @@
-"""The files that commands read and write: what is wrong with one is said before anything is computed."""
+"""The files that commands read and write, and the checks of their paths before anything is computed."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from server.commands import CommandError
 
 RESULT = "result.json"
 _ENDINGS_OF_MAPS = (".png", ".npy")
+
+
+class Outcome(Protocol):
+    """What a command has computed: printed as text, written as JSON, saved to a file."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+
+    def save(self, path: Path) -> None:
+        """Write it to a file whose ending says how."""
+
+
+def print_and_save(args: argparse.Namespace, outcome: Outcome) -> None:
+    """Print what a command has computed, with ``--json`` as JSON, and save it to the file of ``--out``."""
+    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
+    if args.out is not None:
+        outcome.save(args.out)
 
 
 def check_out_file(path: Path | None, endings: Sequence[str]) -> None:

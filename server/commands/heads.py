@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from server.commands import CommandError, Commands
-from server.commands.files import check_out_file, read_text_file
+from server.commands.files import check_out_file, print_and_save, read_text_file
 from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 from server.pictures import read_sources
@@ -74,7 +73,7 @@ def run_heads(args: argparse.Namespace) -> None:
     outcome: Any = explainers.decompose_similarity(session)
     if args.without is not None:
         outcome = explainers.similarity_without_head(session, *args.without)
-    _report(args, outcome)
+    print_and_save(args, outcome)
 
 
 def run_words(args: argparse.Namespace) -> None:
@@ -90,11 +89,4 @@ def run_words(args: argparse.Namespace) -> None:
     with Passes(model.name) as progress:
         pictures = (picture for source in sources for picture in source)
         words = explainers.head_words(model, pictures, texts or shipped_texts(), about=about, progress=lambda done: progress(done, total))
-    _report(args, words)
-
-
-def _report(args: argparse.Namespace, outcome: Any) -> None:
-    """Print, or write, what came out."""
-    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
-    if args.out is not None:
-        outcome.save(args.out)
+    print_and_save(args, words)

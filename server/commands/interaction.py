@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.commands import CommandError, Commands
 from server.commands.explain import default_model
-from server.commands.files import check_out_file
+from server.commands.files import check_out_file, print_and_save
 from server.commands.model import add_model, open_model
 
 if TYPE_CHECKING:
-    from explainers import FaithfulInteraction, Interaction
+    pass
 
 ENDINGS = (".json", ".npy")
 OF_EXCLIP = {"rule": "libra", "steps": 0, "baseline": "zero", "block": "first", "quadrature": "gauss_legendre"}
@@ -88,9 +87,9 @@ def run_interaction(args: argparse.Namespace) -> None:
 
     model = open_model(args, args.model, args.device)
     if args.by == "fixlip":
-        _report(args, explainers.faithful_interaction(model, args.image, args.prompt, **given))
+        print_and_save(args, explainers.faithful_interaction(model, args.image, args.prompt, **given))
     else:
-        _report(args, explainers.interaction(model, args.image, args.prompt, **_settings(args)))
+        print_and_save(args, explainers.interaction(model, args.image, args.prompt, **_settings(args)))
 
 
 def run_alike(args: argparse.Namespace) -> None:
@@ -109,15 +108,8 @@ def run_alike(args: argparse.Namespace) -> None:
         wanted = "texts" if model.kind == "text" else "image files"
         raise CommandError(f"{model.name} compares {wanted}: give two of them, or choose another --model")
     inputs = [Path(text) if is_file else text for text, is_file in zip(args.inputs, are_files, strict=True)]
-    _report(args, explainers.input_interaction(model, *inputs, **_settings(args)))
+    print_and_save(args, explainers.input_interaction(model, *inputs, **_settings(args)))
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(args, name) for name in OF_EXCLIP}
-
-
-def _report(args: argparse.Namespace, outcome: Interaction | FaithfulInteraction) -> None:
-    """Print, or write, what came out."""
-    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
-    if args.out is not None:
-        outcome.save(args.out)

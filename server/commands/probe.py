@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
-from server.commands.files import check_out_file
+from server.commands.files import check_out_file, print_and_save
 from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 
@@ -61,6 +60,4 @@ def run(args: argparse.Namespace) -> None:
     target = parse_target(args.target, model.labels)
     with Passes(args.template) as progress:
         outcome = explainers.word_probe(model, args.template, groups, target, args.method or PROBE_METHOD, progress=progress)
-    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
-    if args.out is not None:
-        outcome.save(args.out)
+    print_and_save(args, outcome)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from server.commands import CommandError, Commands
 from server.commands.explain import add_question, make_explanation
-from server.commands.files import check_out_file
+from server.commands.files import check_out_file, print_and_save
 
 ENDINGS = (".png", ".json")
 REGIONS_METHOD = "fullgrad_plus:libra"  # unless another is asked for
@@ -42,6 +41,4 @@ def run(args: argparse.Namespace) -> None:
     refuse_without_winner(args.methods[0], labels, parse(args.methods[0]).method.class_specific)
     _, result = make_explanation(args)
     outcome = regions(result, result.methods[0], THRESHOLD if args.threshold is None else args.threshold)
-    print(json.dumps(outcome.to_json(), ensure_ascii=False) if args.json else outcome)
-    if args.out is not None:
-        outcome.save(args.out)
+    print_and_save(args, outcome)

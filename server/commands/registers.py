@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from server.commands import Commands
-from server.commands.files import check_out_file
+from server.commands.files import check_out_file, print_and_save
 from server.commands.model import add_model, open_model
 from server.commands.progress import Passes
 from server.pictures import read_sources
@@ -53,6 +52,4 @@ def run(args: argparse.Namespace) -> None:
             about=about,
             progress=progress,
         )
-    print(json.dumps(register_neurons.to_json(), ensure_ascii=False) if args.json else register_neurons)
-    if args.out is not None:
-        register_neurons.save(args.out)
+    print_and_save(args, register_neurons)

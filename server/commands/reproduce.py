@@ -12,7 +12,7 @@ from tqdm import tqdm
 from server.commands import CommandError, Commands, Listed
 from server.commands.evaluate import PROTOCOL, add_protocol
 from server.commands.listing import text_table
-from server.commands.model import add_open_options
+from server.commands.model import add_open_options, open_model
 
 if TYPE_CHECKING:
     from explainers.evaluation.protocols.reproduction import Reproduction
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError(f"{out} is a file: name a folder with --out")
     models: dict[str, Model] = {}
 
-    def open_model(name: str) -> Model:
+    def open_once(name: str) -> Model:
         if name not in models:
             models[name] = open_model(args, name, args.device, check="none")
         return models[name]
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         reproduction = reproduce(
             protocol,
             out / "runs",
-            open_model=open_model,
+            open_model=open_once,
             models=args.models,
             data=args.data,
             limit=args.limit,
