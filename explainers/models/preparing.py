@@ -132,11 +132,11 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
     return Prepared(moved(tensors, module), (record,) * len(pixels), ((),) * len(pixels))
 
 
-def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: Input) -> Prepared:
+def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, inputs: Input) -> Prepared:
     """A batch of texts, padded to one length.
 
-    ``counted``: the model reads the last word, so that a tokenizer may pad in front, and takes the positions of words. It would count them
-    from the padding, and is told the positions from the first word on.
+    ``takes_positions``: the model reads the last word, so that a tokenizer may pad in front, and takes the positions of words. Without
+    them it would count from the padding: they are sent, counted from the first word.
     """
     if not isinstance(inputs, Mapping):
         texts = as_list(inputs)
@@ -144,7 +144,7 @@ def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: 
         if pairs and len(pairs) < len(texts):
             raise ExplainerError("some of these are pairs of texts and some are not; send them apart")
         prepared = reader.read_pairs(pairs, device_of(module)) if pairs else reader.read(texts, device_of(module))
-        return _with_positions(prepared) if counted else prepared
+        return _with_positions(prepared) if takes_positions else prepared
     ids = inputs.get("input_ids")
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
         raise ExplainerError("text tensors are {'input_ids': integer tensor (batch, tokens), 'attention_mask': the same shape}")
@@ -159,10 +159,10 @@ def prepare_texts(module: nn.Module, reader: TextReader, counted: bool, inputs: 
     return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
 
 
-def prepare_windows(module: nn.Module, reader: TextReader, counted: bool, text: str) -> Windows | None:
+def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool, text: str) -> Windows | None:
     """A text that the model cannot take whole, in overlapping windows; None of one that it can."""
     windows = windows_of(reader, text, device_of(module))
-    return windows if windows is None or not counted else replace(windows, prepared=_with_positions(windows.prepared))
+    return windows if windows is None or not takes_positions else replace(windows, prepared=_with_positions(windows.prepared))
 
 
 def _with_positions(prepared: Prepared) -> Prepared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 from typing import Any
@@ -13,14 +14,12 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
-from explainers.models.chat_prompts import has_chat_template, read_chat
+from explainers.models.details import details_of
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
-from explainers.models.inputs.images import Preprocessing
-from explainers.models.inputs.molecules import MoleculeReader, reader_named
-from explainers.models.inputs.texts import TextReader, special_ids, token_limit
-from explainers.models.inputs.types import Input, ModelKind, Prepared, Side
+from explainers.models.input_readers import input_readers
+from explainers.models.inputs.molecules import MoleculeReader
+from explainers.models.inputs.types import ModelKind, Side
 from explainers.models.libraries import recognition as lib
-from explainers.models.libraries.vision_language import picture_token_of
 from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
@@ -33,16 +32,7 @@ from explainers.models.outputs import (
     output_of,
     yes_and_no,
 )
-from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
-from explainers.models.preparing import (
-    Prompts,
-    prepare_clips,
-    prepare_images,
-    prepare_of_molecules,
-    prepare_texts,
-    prepare_windows,
-    sample_molecule,
-)
+from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
 from explainers.models.structure.layouts import image_layout, text_layout
 from explainers.models.tasks import GeneratedAnswer, Task, task_of
@@ -96,18 +86,86 @@ def wrap(
     Raises ExplainerError, naming the argument to pass, for what cannot be found.
     """
     arguments = {
-        **{
-            "name": name,
-            "kind": kind,
-            "blocks": blocks,
-            "entry": entry,
-            "labels": labels,
-            "preprocess": preprocess,
-            "tokenizer": tokenizer,
-            "reader": reader,
-        },
-        **{"prefix": prefix, "side": side, "output": output, "head": head, "task": task},
+        "name": name,
+        "kind": kind,
+        "blocks": blocks,
+        "entry": entry,
+        "labels": labels,
+        "preprocess": preprocess,
+        "tokenizer": tokenizer,
+        "reader": reader,
+        "prefix": prefix,
+        "side": side,
+        "output": output,
+        "head": head,
+        "task": task,
     }
+    module = _trainable(module)
+    if device is not None:
+        module = module.to(device)
+    library = lib.library_of(module)
+    kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
+    if side == "text" and kind != "clip":
+        raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
+    readers = input_readers(module, library, kind, preprocess, tokenizer, reader)
+    words, sample, first = readers.words, readers.sample, readers.first
+    reads_text = kind not in ("image", "clip") or side == "text"
+    its_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
+    if its_task is not None:
+        its_task.tokenizer = None if words is None else words.tokenizer
+    labels = _plain_labels(its_task, labels)
+    raw = None if its_task is None else _without_reference(its_task.raw_forward(lib.raw_forward_of(module, library)))
+    own_forward = lib.molecule_forward_of(module, head) if kind == "molecule" else lib.forward_of(module, library, side, head)
+    run = own_forward if its_task is None or raw is None else _of_trial(its_task, raw)
+    first_row = its_task is not None and its_task.first_row
+    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry, first_row)
+    if its_task is not None:
+        head_activation = HeadActivation()  # each place has numbers of its own
+    run = run if head_activation.kind is None else before_final_activation(run)
+    classes = 0 if answers is None else answers.shape[-1] if its_task is None else its_task.class_count(answers)
+    meaning = _meaning(module, kind, its_task, classes, head_activation, output)
+    if meaning == "sigmoid" and classes == 1 and its_task is None:
+        run, answers = yes_and_no(run), None
+    if reads_text:
+        layout_of = text_layout(module, structure, run, first, prefix)
+    else:
+        layout_of = image_layout(module, structure, run, sample, prefix, answers, first_row)
+    layout = layout_of(first)
+    has_labels = kind != "clip" and (its_task is None or classes > 0)
+    # a text model that reads the last token needs the positions of words, as padding moves them
+    takes_positions = kind == "text" and layout.class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
+    title = name or lib.title_of(module, library)
+    text_side = partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, head=head, side="text")
+    model = Model(
+        name=title,
+        kind=kind,
+        module=module,
+        blocks=structure.blocks,
+        entry=structure.entry,
+        labels=_labels(module, library, classes, labels, meaning) if has_labels else (),
+        prepare_input=readers.preparer(kind, layout.prefix, takes_positions),
+        forward=run,
+        layout_of=layout_of,
+        chat_input=readers.chat_preparer if isinstance(its_task, GeneratedAnswer) else None,
+        block_kind=structure.block_kind,
+        class_blocks=structure.class_blocks,
+        output=meaning,
+        head_activation=head_activation,
+        windows_of=partial(prepare_windows, module, words, takes_positions)
+        if kind == "text" and words and readers.pictures is None
+        else None,
+        prompt_inputs=Prompts(module, words) if kind == "clip" and words else None,
+        side=side,
+        task=its_task,
+        raw_forward=raw,
+        made_by=(wrap, arguments),
+        text_side=cache(text_side) if kind == "clip" and side == "image" else None,
+    )
+    return replace(model, details=details_of(model, readers, library, structure.width))
+
+
+def _trainable(module: nn.Module) -> nn.Module:
+    """The module inside what training lays around one. Raises ExplainerError where no gradient can go through it."""
     if not isinstance(module, nn.Module):
         raise ExplainerError(f"wrap takes a torch module, not a {type(module).__name__}; to load one by its name use explainers.load")
     module = lib.unwrapped(module)
@@ -115,107 +173,20 @@ def wrap(
         raise ExplainerError(
             "the weights were made under torch.inference_mode, so that no gradient can go through them: build the model outside"
         )
-    if device is not None:
-        module = module.to(device)
-    library = lib.library_of(module)
-    kind = kind or ("molecule" if reader is not None else lib.kind_of(module, library))
-    if side == "text" and kind != "clip":
-        raise ExplainerError('side="text" is for models that compare images with texts; leave it out')
-    picture_token = picture_token_of(module, library) if kind == "text" else None
-    reads_images, reads_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
-    recipe, notes = lib.preprocessing_of(module, library, preprocess) if reads_images else (None, ())
-    words = _reader(module, tokenizer, picture_token) if reads_words else None
-    graphs = reader_named(reader) if kind == "molecule" else None
+    return module
 
-    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, reads_images, _size(module, library, recipe), words)
-    pictures, sample = picture_reader(module, words, recipe, notes, picture_token, sample)
-    first = {key: tensor[:1] for key, tensor in sample.items()}
-    reads_text = kind not in ("image", "clip") or side == "text"
-    the_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
-    if the_task is not None:
-        the_task.tokenizer = None if words is None else words.tokenizer
-    labels = _plain_labels(the_task, labels)
-    raw = None if the_task is None else _without_reference(the_task.raw_forward(lib.raw_forward_of(module, library)))
-    own_forward = lib.molecule_forward_of(module, head) if graphs is not None else lib.forward_of(module, library, side, head)
-    run = own_forward if the_task is None or raw is None else _of_trial(the_task, raw)
-    dense = the_task is not None and the_task.first_row
-    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry, dense)
-    if the_task is not None:
-        head_activation = HeadActivation()  # each place has numbers of its own
-    run = run if head_activation.kind is None else before_final_activation(run)
-    classes = 0 if answers is None else answers.shape[-1] if the_task is None else the_task.class_count(answers)
-    usual = "softmax" if the_task is None else the_task.output
-    if kind != "clip" and the_task is None:
+
+def _meaning(
+    module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
+) -> Output:
+    """What the logits mean: ``output`` if that was given, else what the task, the configuration or the head tells."""
+    usual: Output = "softmax" if task is None else task.output
+    if kind != "clip" and task is None:
         usual = output_of(getattr(module, "config", None), classes, head_activation.kind)
     meaning = output or usual
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
-    if meaning == "sigmoid" and classes == 1 and the_task is None:
-        run, answers = yes_and_no(run), None
-    if reads_text:
-        layout_of = text_layout(module, structure, run, first, prefix)
-    else:
-        layout_of = image_layout(module, structure, run, sample, prefix, answers, dense)
-    title = name or lib.title_of(module, library)
-    class_names: Sequence[str] = (
-        _labels(module, library, classes, labels, meaning) if kind != "clip" and (the_task is None or classes > 0) else ()
-    )
-    # whether it reads the last word and takes the positions of words
-    counted = kind == "text" and layout_of(first).class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
-    return Model(
-        name=title,
-        kind=kind,
-        module=module,
-        blocks=structure.blocks,
-        entry=structure.entry,
-        labels=class_names,
-        prepare_input=partial(prepare_of_molecules, module, graphs, layout_of(first).prefix)
-        if graphs is not None
-        else partial(prepare_picture_prompts, module, pictures)
-        if pictures is not None
-        else _preparer(module, kind, recipe, notes, words, counted),
-        forward=run,
-        layout_of=layout_of,
-        chat_input=_chat_reader(module, the_task, words, pictures),
-        block_kind=structure.block_kind,
-        class_blocks=structure.class_blocks,
-        output=meaning,
-        head_activation=head_activation,
-        windows_of=partial(prepare_windows, module, words, counted) if kind == "text" and words and pictures is None else None,
-        prompt_inputs=Prompts(module, words) if kind == "clip" and words else None,
-        side=side,
-        task=the_task,
-        raw_forward=raw,
-        made_by=(wrap, arguments),
-        text_side=cache(partial(wrap, module, name=title, kind=kind, preprocess=preprocess, tokenizer=tokenizer, head=head, side="text"))
-        if kind == "clip" and side == "image"
-        else None,
-        details={
-            "blocks": len(structure.blocks),
-            "heads": lib.heads_of(structure.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), structure.width),
-            "width": structure.width,
-            "channels": lib.channels_of(module) if reads_images else None,
-            "grid": layout_of(first).grid,
-            "picture_grid": None if pictures is None else pictures.grid,
-            "frames": None if (clip := lib.clip_shape(module)) is None else clip.frames,
-            "input": tuple(first["pixel_values"].shape[-2:]) if reads_images else None,
-            "max_tokens": words.max_tokens if words else None,
-            "classes": len(class_names) if class_names and meaning != "regression" else None,
-            "mask_token_id": getattr(words.tokenizer, "mask_token_id", None) if words else None,
-            "padding_token_id": getattr(words.tokenizer, "pad_token_id", None) if words else None,
-            "unknown_token_id": getattr(words.tokenizer, "unk_token_id", None) if words else None,
-            "parameters": sum(p.numel() for p in module.parameters()),
-            "final_activation": head_activation.kind,
-            "squashing": head_activation.kind,  # its name in 0.1
-            "class_token": lib.has_class_token(module) or (reads_text and layout_of(first).prefix > 0),
-            "library": library,
-            **({} if the_task is None else {"task": the_task.name, "place_control": the_task.control, "places_are": the_task.places_are}),
-            **({} if the_task is None or the_task.texts is None else {"texts": the_task.texts}),
-            "chat_template": words is not None and _chat_reader(module, the_task, words, pictures) is not None,
-            "source": title,
-            **_similarity(module, kind),
-        },
-    )
+    return meaning
 
 
 def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
@@ -240,17 +211,6 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
     return task_of(module, library, output, name)
 
 
-def _chat_reader(
-    module: nn.Module, task: Task | None, words: TextReader | None, pictures: PicturePromptReader | None
-) -> Callable[[Any], Prepared] | None:
-    """What reads a prompt with its chat template; None where the model writes nothing, or has none."""
-    if words is None or not isinstance(task, GeneratedAnswer) or not has_chat_template(words.tokenizer):
-        return None
-    if pictures is not None:
-        return partial(prepare_picture_prompts, module, pictures, chat=True)
-    return lambda text: read_chat(words, text, lib.device_of(module))
-
-
 def _without_reference(forward: lib.RawForward) -> lib.RawForward:
     """The same, of tensors among which is what the features are compared with."""
     return lambda tensors: forward(without_reference(tensors))
@@ -268,66 +228,6 @@ def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequen
 
 def _of_trial(task: Task, forward: lib.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:
     return lambda tensors: task.trial(forward(tensors))
-
-
-def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
-    """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
-    scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
-    if kind != "clip" or scale is None:
-        return {}
-    return {"logit_scale": float(scale.detach().exp()), **({} if bias is None else {"logit_bias": float(bias.detach())})}
-
-
-def _reader(module: nn.Module, passed: Any, picture_token: int | None) -> TextReader:
-    tokenizer = lib.tokenizer_of(module, passed)
-    config = lib.text_config(module)
-    kinds = getattr(config, "type_vocab_size", None) or 0
-    special = special_ids(config) if picture_token is None else special_ids(config) | {picture_token}
-    types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
-    return TextReader(tokenizer, token_limit(tokenizer, config, module), special, types)
-
-
-def _preparer(
-    module: nn.Module, kind: ModelKind, recipe: Preprocessing | None, notes: tuple[str, ...], reader: TextReader | None, counted: bool
-) -> Callable[[Input], Prepared]:
-    if kind == "text":
-        assert reader is not None
-        return partial(prepare_texts, module, reader, counted)
-    clip = lib.clip_shape(module)
-    return partial(prepare_images if clip is None else partial(prepare_clips, clip), module, recipe, notes)
-
-
-def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None) -> tuple[int, int] | None:
-    """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
-    the strip of their frames.
-    """
-    declared = lib.image_size(module, library)
-    size = declared if recipe is None else recipe.size or declared or recipe.resize
-    clip = lib.clip_shape(module)
-    return size if clip is None or size is None else (clip.frames * size[0], size[1])
-
-
-def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
-    """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
-    generator = torch.Generator().manual_seed(0)
-    tensors: dict[str, Tensor] = {}
-    if reads_images:
-        if size is None:
-            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
-        pixels = torch.randn(2, lib.channels_of(module), *size, generator=generator)
-        tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
-    if reader is not None:
-        words = getattr(lib.text_config(module), "vocab_size", None)
-        words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
-        ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
-        end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
-        last = [end] if isinstance(end, int) and 0 <= end < words else []
-        ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
-        length = lib.text_length(module)
-        tensors["input_ids"] = ids = ids if length is None else ids.repeat(1, length)[:, :length]
-        if "attention_mask" in inspect.signature(module.forward).parameters:
-            tensors["attention_mask"] = torch.ones_like(ids)
-    return tensors
 
 
 #: What to pass where a trial pass fails.

@@ -1,0 +1,53 @@
+"""Facts about a wrapped model, as plain data: pages, reports, costs and methods read them from ``Model.details``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from explainers.models.input_readers import InputReaders
+from explainers.models.inputs.types import ModelKind
+from explainers.models.libraries import recognition as lib
+from explainers.models.model import Model
+
+
+def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
+    """The facts about ``model``; ``width`` is that of its tokens, and None stands for what it does not have."""
+    module, words, task = model.module, readers.words, model.task
+    layout = model.layout_of(readers.first)
+    reads_text = model.kind not in ("image", "clip") or model.side == "text"
+    clip = lib.clip_shape(module)
+    return {
+        "blocks": len(model.blocks),
+        "heads": lib.heads_of(model.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), width),
+        "width": width,
+        "channels": lib.channels_of(module) if readers.takes_pixels else None,
+        "grid": layout.grid,
+        "picture_grid": None if readers.pictures is None else readers.pictures.grid,
+        "frames": None if clip is None else clip.frames,
+        "input": tuple(readers.first["pixel_values"].shape[-2:]) if readers.takes_pixels else None,
+        "max_tokens": words.max_tokens if words else None,
+        "classes": len(model.labels) if model.labels and model.output != "regression" else None,
+        "mask_token_id": getattr(words.tokenizer, "mask_token_id", None) if words else None,
+        "padding_token_id": getattr(words.tokenizer, "pad_token_id", None) if words else None,
+        "unknown_token_id": getattr(words.tokenizer, "unk_token_id", None) if words else None,
+        "parameters": sum(p.numel() for p in module.parameters()),
+        "final_activation": model.head_activation.kind,
+        "squashing": model.head_activation.kind,  # its name in 0.1
+        "class_token": lib.has_class_token(module) or (reads_text and layout.prefix > 0),
+        "library": library,
+        **({} if task is None else {"task": task.name, "place_control": task.control, "places_are": task.places_are}),
+        **({} if task is None or task.texts is None else {"texts": task.texts}),
+        "chat_template": model.chat_input is not None,
+        "source": model.name,
+        **_similarity(module, model.kind),
+    }
+
+
+def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
+    """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
+    scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
+    if kind != "clip" or scale is None:
+        return {}
+    return {"logit_scale": float(scale.detach().exp()), **({} if bias is None else {"logit_bias": float(bias.detach())})}

@@ -1,0 +1,133 @@
+"""How a module reads pictures, texts and molecules: the readers for what its forward takes, and tensors to try it with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.chat_prompts import has_chat_template, read_chat
+from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.molecules import MoleculeReader, reader_named
+from explainers.models.inputs.texts import TextReader, special_ids, token_limit
+from explainers.models.inputs.types import Input, ModelKind, Prepared
+from explainers.models.libraries import recognition as lib
+from explainers.models.libraries.vision_language import picture_token_of
+from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
+from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
+
+
+@dataclass(frozen=True)
+class InputReaders:
+    """The readers of a module; each is None where the module takes no input of its kind.
+
+    recipe    how pictures are prepared; ``notes`` say where that was guessed
+    words     from texts to tokens
+    graphs    from molecules to tensors
+    pictures  from a picture and a prompt to tokens, of a vision-language model
+    sample    tensors of two inputs, for trial passes
+    takes_pixels  whether pixels are among the tensors
+    """
+
+    module: nn.Module
+    recipe: Preprocessing | None
+    notes: tuple[str, ...]
+    words: TextReader | None
+    graphs: MoleculeReader | None
+    pictures: PicturePromptReader | None
+    sample: Mapping[str, Tensor]
+    takes_pixels: bool
+
+    @property
+    def first(self) -> dict[str, Tensor]:
+        """The first input of the sample."""
+        return {name: tensor[:1] for name, tensor in self.sample.items()}
+
+    def preparer(self, kind: ModelKind, prefix: int, takes_positions: bool) -> Callable[[Input], Prepared]:
+        """The function from an input to its tensors. ``prefix`` tokens stand before the atoms of a molecule; ``takes_positions``: whether
+        the positions of words are sent with a text.
+        """
+        if self.graphs is not None:
+            return partial(prepare_of_molecules, self.module, self.graphs, prefix)
+        if self.pictures is not None:
+            return partial(prepare_picture_prompts, self.module, self.pictures)
+        if kind == "text":
+            assert self.words is not None
+            return partial(prepare_texts, self.module, self.words, takes_positions)
+        clip = lib.clip_shape(self.module)
+        return partial(prepare_images if clip is None else partial(prepare_clips, clip), self.module, self.recipe, self.notes)
+
+    @property
+    def chat_preparer(self) -> Callable[[Any], Prepared] | None:
+        """The function from a prompt to its tensors with the chat template of the tokenizer; None where that has none."""
+        words = self.words
+        if words is None or not has_chat_template(words.tokenizer):
+            return None
+        if self.pictures is not None:
+            return partial(prepare_picture_prompts, self.module, self.pictures, chat=True)
+        return lambda text: read_chat(words, text, lib.device_of(self.module))
+
+
+def input_readers(
+    module: nn.Module, library: lib.Library, kind: ModelKind, preprocess: Any, tokenizer: Any, reader: str | MoleculeReader | None
+) -> InputReaders:
+    """The readers of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
+
+    Raises ExplainerError where the size of its images is not known, or the tokens of a picture in a text fill no square.
+    """
+    picture_token = picture_token_of(module, library) if kind == "text" else None
+    takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
+    recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
+    words = _text_reader(module, tokenizer, picture_token) if takes_words else None
+    graphs = reader_named(reader) if kind == "molecule" else None
+    sample = sample_molecule(module, graphs) if graphs is not None else _sample(module, takes_pixels, _size(module, library, recipe), words)
+    pictures, sample = picture_reader(module, words, recipe, notes, picture_token, sample)
+    return InputReaders(module, recipe, notes, words, graphs, pictures, sample, takes_pixels)
+
+
+def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> TextReader:
+    tokenizer = lib.tokenizer_of(module, passed)
+    config = lib.text_config(module)
+    kinds = getattr(config, "type_vocab_size", None) or 0
+    special = special_ids(config) if picture_token is None else special_ids(config) | {picture_token}
+    types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
+    return TextReader(tokenizer, token_limit(tokenizer, config, module), special, types)
+
+
+def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None) -> tuple[int, int] | None:
+    """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
+    the strip of their frames.
+    """
+    declared = lib.image_size(module, library)
+    size = declared if recipe is None else recipe.size or declared or recipe.resize
+    clip = lib.clip_shape(module)
+    return size if clip is None or size is None else (clip.frames * size[0], size[1])
+
+
+def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
+    """Two random images, or two short texts of ordinary tokens, or both: what the trial passes are made with."""
+    generator = torch.Generator().manual_seed(0)
+    tensors: dict[str, Tensor] = {}
+    if reads_images:
+        if size is None:
+            raise ExplainerError("the size of the images that the model takes is not known; pass preprocess=explainers.Preprocessing(...)")
+        pixels = torch.randn(2, lib.channels_of(module), *size, generator=generator)
+        tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
+    if reader is not None:
+        words = getattr(lib.text_config(module), "vocab_size", None)
+        words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
+        ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
+        end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
+        last = [end] if isinstance(end, int) and 0 <= end < words else []
+        ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
+        length = lib.text_length(module)
+        tensors["input_ids"] = ids = ids if length is None else ids.repeat(1, length)[:, :length]
+        if "attention_mask" in inspect.signature(module.forward).parameters:
+            tensors["attention_mask"] = torch.ones_like(ids)
+    return tensors
