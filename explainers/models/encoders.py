@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Side
-from explainers.models.libraries.recognition import features_of
+from explainers.models.libraries.calls import features_of
 from explainers.models.model import Model
 from explainers.models.outputs import Forward
 from explainers.models.structure.hooks import hooked, in_this_thread

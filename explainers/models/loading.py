@@ -25,9 +25,10 @@ from explainers.models.fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
+from explainers.models.libraries.calls import taken_by
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import built
-from explainers.models.libraries.recognition import VIDEO_PIXELS, taken_by
+from explainers.models.libraries.recognition import VIDEO_PIXELS
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS

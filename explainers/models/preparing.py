@@ -21,7 +21,8 @@ from explainers.models.inputs.molecules import MoleculeReader, prepare_molecules
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
-from explainers.models.libraries.recognition import channels_of, device_of, dtype_of, features_of, library_of, text_length, vocabulary_of
+from explainers.models.libraries.calls import features_of
+from explainers.models.libraries.recognition import channels_of, device_of, dtype_of, library_of, text_length, vocabulary_of
 from explainers.models.structure.blocks import first_tensor, trial
 
 

@@ -19,6 +19,7 @@ from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.input_readers import input_readers
 from explainers.models.inputs.molecules import MoleculeReader
 from explainers.models.inputs.types import ModelKind, Side
+from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import (
@@ -114,8 +115,8 @@ def wrap(
     if its_task is not None:
         its_task.tokenizer = None if words is None else words.tokenizer
     labels = _plain_labels(its_task, labels)
-    raw = None if its_task is None else _without_reference(its_task.raw_forward(lib.raw_forward_of(module, library)))
-    own_forward = lib.molecule_forward_of(module, head) if kind == "molecule" else lib.forward_of(module, library, side, head)
+    raw = None if its_task is None else _without_reference(its_task.raw_forward(calls.raw_forward_of(module, library)))
+    own_forward = calls.molecule_forward_of(module, head) if kind == "molecule" else calls.forward_of(module, library, side, head)
     run = own_forward if its_task is None or raw is None else _of_trial(its_task, raw)
     first_row = its_task is not None and its_task.first_row
     structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry, first_row)
@@ -203,7 +204,7 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
     first = {key: tensor[:1] for key, tensor in sample.items()}
     try:
         with torch.no_grad(), evaluating(module):
-            output = lib.raw_forward_of(module, library)(first)
+            output = calls.raw_forward_of(module, library)(first)
     except Exception:
         if name is not None:
             raise
@@ -211,7 +212,7 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
     return task_of(module, library, output, name)
 
 
-def _without_reference(forward: lib.RawForward) -> lib.RawForward:
+def _without_reference(forward: calls.RawForward) -> calls.RawForward:
     """The same, of tensors among which is what the features are compared with."""
     return lambda tensors: forward(without_reference(tensors))
 
@@ -226,7 +227,7 @@ def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequen
     return labels
 
 
-def _of_trial(task: Task, forward: lib.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:
+def _of_trial(task: Task, forward: calls.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:
     return lambda tensors: task.trial(forward(tensors))
 
 
@@ -253,7 +254,7 @@ def _explored(
         answers, final_activation = logits_of(run, sample)
 
     def tower() -> None:
-        lib.features_of(module, lib.library_of(module), side)(sample)
+        calls.features_of(module, lib.library_of(module), side)(sample)
 
     try:
         watched = tower if kind == "clip" else whole

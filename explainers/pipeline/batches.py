@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.recognition import TENSOR_NAMES, taken_by
+from explainers.models.libraries.calls import TENSOR_NAMES, taken_by
 from explainers.models.model import Model
 from explainers.records.result import Explanation
 

@@ -19,6 +19,7 @@ from explainers.errors import ExplainerError
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requirements import lacks_of, reason_against
 from explainers.models.eval_mode import evaluating
+from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import probabilities
@@ -148,7 +149,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
     ours = session.recording.logits.detach()
     if twin is not None:
         with torch.no_grad(), evaluating(twin):
-            theirs = lib.logits_of(twin(*session.tensors.values()), len(ours))
+            theirs = calls.logits_of(twin(*session.tensors.values()), len(ours))
     elif model.head_activation.kind is None and not (model.output == "sigmoid" and len(model.labels) == 2):
         theirs = plain.logits
     else:  # what it returns is not what is explained
@@ -164,7 +165,7 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
     """What the module returns for these tensors, with whatever function it ends in."""
-    forward = lib.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
+    forward = calls.forward_of(model.module, model.details["library"], model.side, model.made_with.get("head"))
     with torch.no_grad(), evaluating(model.module):
         return forward(tensors)
 

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.recognition import Library, RawForward
+from explainers.models.libraries.calls import RawForward
+from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, transformers_class_ends
 

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.recognition import Library, RawForward, has_class_token
+from explainers.models.libraries.calls import RawForward
+from explainers.models.libraries.recognition import Library, has_class_token
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of
 
 #: Under this name the features (1, D) of what an input is compared with stand among the tensors.

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models import labels as naming
-from explainers.models.libraries.recognition import Library, RawForward, heads_in
+from explainers.models.libraries.calls import RawForward, heads_in
+from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output, before_final_activations, final_activation_of
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, top_class
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.types import ImageInput, Prepared, TextInput
 from explainers.models.layout import Layout
-from explainers.models.libraries.recognition import Library, RawForward
+from explainers.models.libraries.calls import RawForward
+from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
 
 #: How a page lets a person choose a place: a click on a word, on a patch or on a box, a region that is drawn, or a list.

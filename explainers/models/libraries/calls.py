@@ -1,0 +1,168 @@
+"""How modules are called: from a dict of tensors to what the forward of a module returns, and to the logits in that."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.inputs.types import Side
+from explainers.models.libraries import openclip
+from explainers.models.libraries.recognition import VIDEO_PIXELS, Library, clip_shape, vision_config
+
+#: From a dict of tensors to what a module itself gives.
+RawForward = Callable[[Mapping[str, Tensor]], Any]
+#: The tensors that a model may be given.
+TENSOR_NAMES = ("pixel_values", "input_ids", "attention_mask", "token_type_ids", "position_ids")
+#: What transformers calls features, which are no logits.
+_FEATURES = ("last_hidden_state", "pooler_output", "image_embeds", "text_embeds")
+#: What is left out where a model does not take it: tokenizers add it unasked.
+_LEFT_OUT = ("token_type_ids", "attention_mask")
+
+
+def forward_of(
+    module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """From a dict of tensors to logits (B, C), of several outputs those of ``head``; on the text side of a dual encoder (prompts,
+    images).
+    """
+    output_of = raw_forward_of(module, library)
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        output = output_of(tensors)
+        if library == "open_clip":
+            return output  # type: ignore[no-any-return]
+        if library == "transformers" and head is None and isinstance(output, tuple):
+            output = output[0]  # logits stand first, and of a model without a head the tokens
+        return logits_of(output, len(next(iter(tensors.values()))), head)
+
+    def turned(tensors: Mapping[str, Tensor]) -> Tensor:
+        return run(tensors).T
+
+    return run if side == "image" else turned
+
+
+def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
+    """From a dict of tensors to what the module itself gives: a tensor, a tuple, a dict."""
+    takes = inspect.signature(module.forward).parameters
+    by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
+    known = {*takes, "pixel_values"} if VIDEO_PIXELS in takes else set(takes)
+
+    def run(tensors: Mapping[str, Tensor]) -> Any:
+        unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in known and key not in _LEFT_OUT)]
+        mask = tensors.get("attention_mask")
+        if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
+            raise ExplainerError(
+                "the model takes no attention_mask, so it would read the padding of shorter texts: explain texts of different lengths one "
+                "at a time"
+            )
+        if unknown:
+            raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSOR_NAMES if k in takes)}")
+        if library == "open_clip":
+            return openclip.logits(module, tensors)
+        if by_name:
+            return module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in known}))
+        return module(tensors["pixel_values"])
+
+    return run
+
+
+def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Callable[[Mapping[str, Tensor]], Tensor]:
+    """The same of a model of molecules, whose forward takes the tensors of its reader by their names."""
+    takes = inspect.signature(module.forward).parameters
+
+    def run(tensors: Mapping[str, Tensor]) -> Tensor:
+        if unknown := [name for name in tensors if name not in takes and name not in _LEFT_OUT]:
+            raise ExplainerError(f"the model takes {', '.join(takes)}, not {', '.join(unknown)}: pass reader= with one that gives them")
+        samples = len(next(iter(tensors.values())))
+        return logits_of(module(**{name: tensor for name, tensor in tensors.items() if name in takes}), samples, head)
+
+    return run
+
+
+def taken_by(module: nn.Module) -> frozenset[str]:
+    """The names of what the forward of a module takes."""
+    return frozenset(inspect.signature(module.forward).parameters)
+
+
+def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``tensors`` as the module takes them: images as they are, or cut into rows of patches, and where these lie."""
+    pixels = tensors.get("pixel_values")
+    if pixels is not None and (clip := clip_shape(module)) is not None:
+        others = {name: tensor for name, tensor in tensors.items() if name != "pixel_values"}
+        return {**others, VIDEO_PIXELS if VIDEO_PIXELS in takes else "pixel_values": clip.clips_of(pixels)}
+    if pixels is None or "spatial_shapes" not in takes:
+        return tensors
+    side = vision_config(module).patch_size
+    rows, columns = pixels.shape[-2] // side, pixels.shape[-1] // side
+    cells = pixels[..., : rows * side, : columns * side].unflatten(-1, (columns, side)).unflatten(-3, (rows, side))
+    patches = cells.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+    shapes = torch.tensor([[rows, columns]] * len(pixels), device=pixels.device)
+    mask = torch.ones(len(pixels), rows * columns, dtype=torch.int64, device=pixels.device)
+    return {**tensors, "pixel_values": patches, "spatial_shapes": shapes, "pixel_attention_mask": mask}
+
+
+def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
+    """Of a dual encoder: from a dict of tensors to the features of its images, or of its texts, as the model gives them."""
+
+    def run(tensors: Mapping[str, Tensor]) -> Any:
+        if library == "open_clip":
+            return module.encode_image(tensors["pixel_values"]) if side == "image" else module.encode_text(tensors["input_ids"])
+        if side == "image":
+            takes = inspect.signature(module.get_image_features).parameters
+            return module.get_image_features(**_as_taken(module, takes, {"pixel_values": tensors["pixel_values"]}))
+        return module.get_text_features(**{name: tensor for name, tensor in tensors.items() if name != "pixel_values"})
+
+    return run
+
+
+def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tensor:
+    """The logits (samples, C) in what a model returns: itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or
+    dict; of several those of ``head``, an index or a key. A number a sample is one logit.
+    """
+    if head is None:
+        for name in ("logits_per_image", "logits"):
+            if isinstance(field := getattr(output, name, None), Tensor):
+                output = field
+                break
+    if isinstance(output, Tensor) and head is None:
+        outputs = {"": output}
+    else:
+        outputs = _outputs_of(output)
+        if head is not None and str(head) not in outputs:
+            raise ExplainerError(f"the model has no output head={head!r}; it gives {', '.join(map(repr, outputs)) or 'one tensor alone'}")
+        outputs = outputs if head is None else {str(head): outputs[str(head)]}
+    heads = {name: logits for name, tensor in outputs.items() if (logits := _as_logits(tensor, samples)) is not None}
+    if len(heads) == 1:
+        return next(iter(heads.values()))
+    if heads:
+        listed = ", ".join(f"{name!r} {tuple(logits.shape)}" for name, logits in heads.items())
+        raise ExplainerError(f"the model gives several outputs (batch, classes): {listed}; pass head= with the name of the one to explain")
+    kind = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+    raise ExplainerError(
+        f"the model gives no logits (batch, classes) but {kind}; use a model with a classification head, whose forward returns a tensor of "
+        "that shape, (batch,) for one logit, a tuple or dict with one, or something that has it as .logits"
+    )
+
+
+def heads_in(output: Any) -> dict[str, Tensor]:
+    """The rows (B, C) in a tuple, list or dict, each by its index or key; (B,) is one number, and one without an axis is a loss."""
+    rows = {name: tensor for name, tensor in _outputs_of(output).items() if tensor.dim() in (1, 2) and tensor.is_floating_point()}
+    return {name: tensor if tensor.dim() == 2 else tensor[:, None] for name, tensor in rows.items()}
+
+
+def _outputs_of(output: Any) -> dict[str, Tensor]:
+    """The tensors of a tuple, list or dict, each by its index or key."""
+    named = output.items() if isinstance(output, Mapping) else enumerate(output) if isinstance(output, tuple | list) else ()
+    return {str(name): tensor for name, tensor in named if isinstance(tensor, Tensor) and name not in _FEATURES}
+
+
+def _as_logits(tensor: Tensor, samples: int) -> Tensor | None:
+    """(samples, C), where it is that; (samples,) is one logit, and so is the number that is left of it where one sample is squeezed."""
+    if tensor.dim() < 2 and tensor.numel() == samples:
+        tensor = tensor.reshape(samples, 1)
+    return tensor if tensor.dim() == 2 and tensor.is_floating_point() else None
