@@ -32,6 +32,7 @@ from explainers.autograd.rules import Rule
 from explainers.autograd.saved_values import LongLivedValues
 from explainers.autograd.structure.attention import scores_of
 from explainers.errors import ExplainerError
+from explainers.models import matrix_products
 
 #: Functions whose first tensor is data, and what else they take their weights. Data without gradient is on the path from here on.
 _OF_DATA = frozenset(
@@ -194,8 +195,8 @@ class OwnCode:
         if operator.keeps_operands and role == Role.SCORES:
             node.operands = tuple(a for a, _ in tensors)
         self._place(node)
-        if operator is LinearMap and role != Role.WEIGHTS and settings["forward"] is F.linear:
-            node.inputs, node.settings = (), {"forward": F.linear}
+        if operator is LinearMap and role != Role.WEIGHTS and settings["forward"] is matrix_products.linear:
+            node.inputs, node.settings = (), {"forward": matrix_products.linear}
         if any(is_path):
             self.nodes.add(node, out)
         elif out.requires_grad:

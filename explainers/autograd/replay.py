@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.nn import functional as F
 
 from explainers.autograd.operators import LinearMap, Softmax
 from explainers.autograd.recorder import Operator
 from explainers.autograd.rules import Rule
 from explainers.errors import ExplainerError
+from explainers.models import matrix_products
 
 ORDINARY = Rule(name="gradient")
 
@@ -229,7 +229,12 @@ def _at_weights(
     call: Call, arguments: tuple[Any, ...], wanted: tuple[int, ...], signal: Tensor, differentiable: bool
 ) -> tuple[Tensor, ...]:
     """The derivative of what the operator gives with respect to the arguments at ``wanted``, all others held, times the signal."""
-    if call.operator is LinearMap and arguments[3] is F.linear and signal.dim() > 1 and not torch.is_autocast_enabled(signal.device.type):
+    if (
+        call.operator is LinearMap
+        and arguments[3] is matrix_products.linear
+        and signal.dim() > 1
+        and not torch.is_autocast_enabled(signal.device.type)
+    ):
         rows = signal.flatten(0, -2)  # spares the map itself, which most of the time would go to
         return tuple(rows.mT @ arguments[0].flatten(0, -2) if i == 1 else rows.sum(0) for i in wanted)
     with torch.enable_grad():

@@ -25,7 +25,7 @@ from explainers.evaluation.object_masks import explained_mask, other_masks
 from explainers.evaluation.plan import Plan, asks_anew
 from explainers.evaluation.sanity_maps import MAPS_ANEW
 from explainers.metrics import Metric, RemovalCurve
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import answering
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
 from explainers.models.resizing import resized
@@ -141,7 +141,7 @@ class EvaluationSetup:
         windows = self.model.windows(sample_input) if self.plan.long_texts == "windows" else None
         if windows is not None:
             return window_logits(self.model, windows, checker(self.cancelled)).mean(0)
-        with torch.no_grad(), evaluating(self.model.module):
+        with answering(self.model.module):
             return self.model.forward(self.tensors(sample_input))[0].float().cpu()
 
 

@@ -19,6 +19,7 @@ from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.recording import Recording
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.models import matrix_products
 from explainers.models.encoders import encoder
 from explainers.models.model import Model
 
@@ -86,7 +87,7 @@ class EmbeddingParts:
         gamma, eps = norm.settings["weight"], norm.settings["eps"]
         x = recording.block_outputs[-1][:, place].detach()
         assert weight is not None
-        if projection.settings["forward"] is not F.linear:
+        if projection.settings["forward"] is not matrix_products.linear:
             weight = weight.mT  # x @ weight
         if weight.dim() != 2 or weight.shape[1] != x.shape[-1]:
             raise self._refusal("behind its blocks there is not one LayerNorm and one linear map")

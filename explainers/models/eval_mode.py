@@ -11,6 +11,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from explainers.models.matrix_products import FasterProducts
+
 _EVALUATING: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # how many passes hold a module that was training
 _EVALUATING_LOCK = threading.Lock()
 _AS_WRITTEN = ExitStack()  # what the first pass of several switched off
@@ -44,6 +46,14 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     over it has ended.
     """
     with uncompiled(), _in_eval_mode(module):
+        yield
+
+
+@contextmanager
+def answering(module: nn.Module) -> Iterator[None]:
+    """:func:`evaluating` for passes of which nothing but the answer is wanted: no graph, and products of matrices by the faster library."""
+    # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
+    with torch.no_grad(), evaluating(module), FasterProducts():
         yield
 
 

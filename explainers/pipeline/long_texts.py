@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from explainers.models.abstention import Evidence, abstention
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import answering
 from explainers.models.feature_scores import token_means
 from explainers.models.inputs.types import Windows
 from explainers.models.model import Model
@@ -113,7 +113,7 @@ def _windows_per_pass(windows: Windows) -> int:
 def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
     """The logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
     logits = []
-    with torch.no_grad(), evaluating(model.module):
+    with answering(model.module):
         for first in range(0, len(windows), _windows_per_pass(windows)):
             check()
             logits.append(model.forward(windows.rows(first, first + _windows_per_pass(windows)).tensors).float().cpu())

@@ -17,7 +17,7 @@ from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import Fields
 from explainers.errors import ExplainerError
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import answering
 from explainers.models.input_sizes import naming_size
 from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
 from explainers.models.layout import Layout
@@ -205,7 +205,7 @@ class Session:
             self._check()
             repeated = {k: v[sample : sample + 1].repeat_interleave(repeats, 0) if model.is_sample(k) else v for k, v in tensors.items()}
             check_memory(model, repeated, recorded=False)
-            with torch.no_grad(), evaluating(model.module):
+            with answering(model.module):
                 return model.forward({k: change(k, v) for k, v in repeated.items()})
 
         return answer

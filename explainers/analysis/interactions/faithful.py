@@ -32,7 +32,7 @@ from explainers.analysis.interactions.pairs import Interaction
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.models.encoders import encoder
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import answering
 from explainers.models.grids import halved_grid
 from explainers.models.model import Model
 from explainers.models.removal.patches import painted
@@ -160,7 +160,7 @@ class Game:
             if self._progress is not None:
                 self._progress(self.encoded, max(self.encoded + len(part), self.to_encode))
             self.encoded += len(part)
-            with torch.no_grad(), evaluating(model.module):
+            with answering(model.module):
                 embeddings.append(F.normalize(model.forward(tensors(part)).double().cpu(), dim=-1))
         return torch.cat(embeddings)
 

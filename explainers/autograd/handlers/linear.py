@@ -17,6 +17,7 @@ from explainers.autograd.products import factor, product_of
 from explainers.autograd.recorder import Recorder
 from explainers.autograd.rules import Rule
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
+from explainers.models import matrix_products
 
 #: What a linear map is to a rule, by the role of what it takes.
 _LINEAR_MAPS: dict[Role | None, LinearMapRole] = {Role.PIXELS: "pixels", Role.CONTEXT: "attention", Role.UNNORMALISED: "attention"}
@@ -37,7 +38,7 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
     if role(rec, input) != Role.WEIGHTS:
         return op.linear(input, weight, bias, rec, role_of(rec, input))
     # over the heads of attention weights: a constant there is no additive term of the tokens
-    out = rec.run(op.LinearMap, input, weight, None, F.linear, torch.matmul, None, role=Role.WEIGHTS)
+    out = rec.run(op.LinearMap, input, weight, None, matrix_products.linear, matrix_products.matmul, None, role=Role.WEIGHTS)
     return out if bias is None else add(rec, torch.add, out, bias)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from explainers.autograd.nodes import Node
 from explainers.autograd.operators.accounting import account_of
 from explainers.autograd.recorder import Operator, Propagator, Recorder
 from explainers.autograd.rules import operands
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
+from explainers.models import matrix_products
 
 
 def weight_and_bias_of(node: Node) -> tuple[Tensor, Tensor | None]:
@@ -67,7 +66,7 @@ def _role(ctx: Any) -> LinearMapRole:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
     """x W^T + b."""
-    return rec.run(LinearMap, x, weight, bias, F.linear, torch.matmul, role)
+    return rec.run(LinearMap, x, weight, bias, matrix_products.linear, matrix_products.matmul, role)
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from explainers.autograd.rows import at_rows
+from explainers.models import matrix_products
 
 __all__ = [
     "ActivationCurve",
@@ -150,7 +150,7 @@ class LinearMapOperand:
     @property
     def maps_rows(self) -> bool:
         """Whether each row of x is mapped by itself."""
-        return self.forward is F.linear
+        return self.forward is matrix_products.linear
 
     @property
     def is_convolution(self) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from explainers.autograd.nodes import Block, Move, Node, Nodes, Role, ancestors
 from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Normaliser, Scale, Softmax, swapped
@@ -15,6 +14,7 @@ from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.operators.linear import weight_and_bias_of
 from explainers.autograd.products import factor
 from explainers.autograd.signals import AttentionParts
+from explainers.models import matrix_products
 
 Users = Mapping[int, list[Node]]
 
@@ -113,7 +113,7 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
     while waiting:
         node = min(waiting, key=lambda each: each.place)
         waiting.remove(node)
-        if node.operator is LinearMap and node.settings["forward"] is F.linear and node.paths[0].shape[-1] == width:
+        if node.operator is LinearMap and node.settings["forward"] is matrix_products.linear and node.paths[0].shape[-1] == width:
             return weight_and_bias_of(node)
         for user in users.get(id(node), ()):
             if id(user) not in seen:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, ran_out_of_memory
-from explainers.models.eval_mode import evaluating
+from explainers.models.eval_mode import answering
 from explainers.models.model import Model
 from explainers.models.removal.stem import Stem
 from explainers.models.removal.ways import How
@@ -86,8 +86,7 @@ def repeated_to(model: Model, tensors: Mapping[str, Tensor], times: int) -> dict
 
 def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn.Module, Hook]] = (), stem: Stem | None = None) -> Tensor:
     """Logits (K, C), with some hooks before modules, which answer only to this thread; what comes before x^1 is taken from ``stem``."""
-    # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
-    with torch.no_grad(), evaluating(model.module), ExitStack() as stack:
+    with answering(model.module), ExitStack() as stack:
         if stem is not None:
             hooks = [(model.entry, stem.end), *hooks]
             stack.enter_context(stem)
