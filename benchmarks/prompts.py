@@ -31,7 +31,7 @@ from embedded.recipes.data.pictures import centred
 from embedded.recipes.data.unseen_photos import CategoryMask, coco, coverage, known_classes, side_by_side, single
 from embedded.recipes.networks.clip_features import text_features
 from explainers.metrics.localisation import own_object
-from explainers.models.prompt_words import TEMPLATE
+from explainers.models.companion_files.prompt_words import TEMPLATE
 
 METHODS = (
     "maskclip",

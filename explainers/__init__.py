@@ -37,14 +37,14 @@ from explainers.methods.registry import method
 from explainers.methods.requirements import all_variants, default_methods, variants
 from explainers.metrics import METRICS
 from explainers.models.abstention import Abstention
-from explainers.models.head_words import HeadWords
+from explainers.models.companion_files.head_words import HeadWords
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import add_molecule_reader
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.loading import load
 from explainers.models.model import Model
-from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.registers.finding import find_register_neurons
 from explainers.models.registers.moving import without_outlier_tokens
 from explainers.models.report import Check, Guess, Report

@@ -29,8 +29,8 @@ from embedded.recipes.data.unseen_photos import COCO, CategoryMask, Labelled, co
 from embedded.recipes.networks.clip_features import image_features, text_features
 from explainers import datasets
 from explainers.evaluation.explained_classes import PROMPT
+from explainers.models.companion_files.prompt_words import PROMPT_KINDS
 from explainers.models.model import Model
-from explainers.models.prompt_words import PROMPT_KINDS
 
 DRAWN = 4  # scenes of each kind that the words are tried on
 PAIRS, PRECISE = 40, 60  # pairs of photos; COCO's photos

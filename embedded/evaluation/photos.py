@@ -34,7 +34,7 @@ from embedded.recipes.networks.vits import encode, pixels
 from explainers.datasets import AnnotatedObject, Dataset, Sample
 from explainers.evaluation.measuring import EvaluationRow
 from explainers.metrics.rank_correlation import rank_correlations
-from explainers.models.calibration import Calibration, parse_calibration
+from explainers.models.companion_files.calibration import Calibration, parse_calibration
 
 SEED = 20_250_102
 EXPLAINED, WORST, MADE_UP = 60, 5, 200

@@ -24,7 +24,7 @@ from embedded.recipes.reviews.contrast import misspelt
 from embedded.recipes.reviews.data import Review, read, rows
 from embedded.recipes.reviews.questions import questions, strangeness
 from embedded.recipes.reviews.text_predictions import MOST, accuracy, answers, sample, token_means
-from explainers.models.calibration import CALIBRATION_FILE, read_calibration
+from explainers.models.companion_files.calibration import CALIBRATION_FILE, read_calibration
 from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.inputs.texts import TextReader

@@ -18,7 +18,14 @@ from torch import Tensor
 from embedded.recipes.data.pictures import SIDE
 from embedded.recipes.data.scenes import BACKGROUNDS, background
 from embedded.recipes.data.unknowable import UNKNOWABLE
-from explainers.models.calibration import CALIBRATION_FILE, UNCALIBRATED, AbstentionThreshold, Calibration, prominence_of, read_calibration
+from explainers.models.companion_files.calibration import (
+    CALIBRATION_FILE,
+    UNCALIBRATED,
+    AbstentionThreshold,
+    Calibration,
+    prominence_of,
+    read_calibration,
+)
 
 SOMETHING_ELSE = "something_else"  # the line of a classifier
 STAY = 0.95  # of the photos that are named right are not doubted

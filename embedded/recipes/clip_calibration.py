@@ -25,9 +25,9 @@ from embedded.recipes.data.prompt_questions import PromptQuestion, photos_and_qu
 from embedded.recipes.data.prompts import classes
 from embedded.recipes.networks.clip_features import text_features
 from explainers.methods.implementations.similarity import nearest_patch_cosines
-from explainers.models.calibration import PATCH_SCORE
+from explainers.models.companion_files.calibration import PATCH_SCORE
+from explainers.models.companion_files.prompt_words import ASIDE, PROMPT_KINDS, PROMPT_WORDS_FILE, TEMPLATE, PromptWords, read_prompt_words
 from explainers.models.model import Model
-from explainers.models.prompt_words import ASIDE, PROMPT_KINDS, PROMPT_WORDS_FILE, TEMPLATE, PromptWords, read_prompt_words
 from explainers.records.session import Session
 
 ASIDES = ("little", "pictures", "qualities", "doing")  # fields of the everyday words that are beside the point
@@ -86,7 +86,7 @@ def calibrate_clip(model: Model, folder: Path, data: Path) -> None:
 
 
 def patch_cosines(model: Model, photos: Tensor, asked: Sequence[PromptQuestion]) -> NDArray[np.float64]:
-    """(photos, prompts): with the patches that are most like each prompt (``patch_cosine`` of ``explainers.models.calibration``)."""
+    """(photos, prompts): with the patches that are most like each prompt (``patch_cosine`` of ``companion_files/calibration``)."""
     rows = []
     for photo in photos.numpy():
         session = Session(model, Image.fromarray(photo), [question.prompt for question in asked])

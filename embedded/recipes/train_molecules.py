@@ -32,7 +32,7 @@ from embedded.recipes.training import fit
 from explainers.datasets import open_dataset
 from explainers.datasets.molecules import FOLDS, MUTAGENICITY, fold_of
 from explainers.errors import ExplainerError
-from explainers.models.fingerprints import FINGERPRINTS_FILE, fingerprints_of, nearest_similarity
+from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, fingerprints_of, nearest_similarity
 from explainers.models.inputs.molecule_graphs import ATOM_FEATURES, BONDS, DISTANCES, graph_of, padded
 from explainers.models.inputs.molecules import read_molecule
 

@@ -9,11 +9,19 @@ from typing import Any
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import ABSTENTION_KINDS, DOUBTS, SCORES, UNCALIBRATED, AbstentionThreshold, Calibration, prominence_of
+from explainers.models.companion_files.calibration import (
+    ABSTENTION_KINDS,
+    DOUBTS,
+    SCORES,
+    UNCALIBRATED,
+    AbstentionThreshold,
+    Calibration,
+    prominence_of,
+)
+from explainers.models.companion_files.prompt_words import PromptReading
 from explainers.models.feature_scores import feature_score
 from explainers.models.inputs import languages
 from explainers.models.inputs.types import TextInput
-from explainers.models.prompt_words import PromptReading
 
 NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
@@ -22,7 +30,7 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 class Abstention:
     """What a model can't know, said in place of an answer, or beside it where it is one of the doubts.
 
-    kind    one of ``explainers.models.calibration.ABSTENTION_KINDS``
+    kind    one of ``explainers.models.companion_files.calibration.ABSTENTION_KINDS``
     says    in few words
     detail  one plain sentence
     score   the number that crossed the ``line``
@@ -91,7 +99,7 @@ def energy(evidence: Evidence) -> float:
 
 
 def prominence(evidence: Evidence) -> float:
-    """How far the largest logit stands out: `explainers.models.calibration.prominence_of`."""
+    """How far the largest logit stands out: `explainers.models.companion_files.calibration.prominence_of`."""
     return float(prominence_of(_logits(evidence)))
 
 

@@ -15,14 +15,17 @@ import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
-from explainers.models.calibration import CALIBRATION_FILE as CALIBRATION
-from explainers.models.calibration import UNCALIBRATED, Calibration, read_calibration
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
+from explainers.models.companion_files.calibration import CALIBRATION_FILE as CALIBRATION
+from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration, read_calibration
+from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, read_fingerprints
+from explainers.models.companion_files.head_words import HEAD_WORDS_FILE, read_head_words
+from explainers.models.companion_files.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
+from explainers.models.companion_files.prompt_words import read_prompt_words
+from explainers.models.companion_files.register_neurons import REGISTER_NEURONS_FILE, read_register_neurons
 from explainers.models.eval_mode import with_gradients
 from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
-from explainers.models.fingerprints import FINGERPRINTS_FILE, read_fingerprints
-from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.calls import taken_by
@@ -31,9 +34,6 @@ from explainers.models.libraries.molecule_architectures import built
 from explainers.models.libraries.recognition import VIDEO_PIXELS
 from explainers.models.model import Model
 from explainers.models.outputs import Output
-from explainers.models.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
-from explainers.models.prompt_words import read_prompt_words
-from explainers.models.register_neurons import REGISTER_NEURONS_FILE, read_register_neurons
 from explainers.models.wrapping import wrap
 from explainers.plugins import ARCHITECTURE_GROUP, load_group
 

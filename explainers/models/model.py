@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration
+from explainers.models.companion_files.head_words import HeadWords
+from explainers.models.companion_files.prompt_words import PromptWords
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.eval_mode import evaluating
-from explainers.models.head_words import HeadWords
 from explainers.models.inputs.types import Input, ModelKind, Prepared, Side, Windows
 from explainers.models.labels import ClassEntry, places_of
 from explainers.models.layout import Layout
 from explainers.models.outputs import HeadActivation, Output
-from explainers.models.prompt_words import PromptWords
-from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.report import Report
 from explainers.models.structure.block_kinds import BlockKind, OneStream
 from explainers.models.tasks import Place, Reading, Task, TaskInput
@@ -62,7 +62,7 @@ class Model:
     raw_forward   where there is a task: from tensors to what the places are read from
     reading       the place that ``forward`` reads, where one was chosen; ``places`` are those that the input offers
     head_words    CLIP only: what each head looks for, in words; None where nobody has looked
-    fingerprints  of molecules: those that it was trained on, as `explainers.models.fingerprints` has them; None where they are not known
+    fingerprints  of molecules: those of its training, see `explainers.models.companion_files.fingerprints`; None where they are not known
     register_neurons  of images: what is known of outlier tokens and of the neurons that make them; None where nobody has looked
     view          what has to be open around whatever the module is asked, for it to answer as this model; None: nothing has
     report        what was found, guessed and checked when it was opened; None of a model that was only wrapped or loaded

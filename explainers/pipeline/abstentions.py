@@ -11,13 +11,13 @@ from torch import Tensor
 
 from explainers.methods.implementations.similarity import nearest_patch_cosines
 from explainers.models.abstention import Abstention, Evidence, abstention
+from explainers.models.companion_files.fingerprints import fingerprints_of, nearest_similarity
+from explainers.models.companion_files.prompt_words import PromptReading
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
 from explainers.models.feature_scores import token_means
-from explainers.models.fingerprints import fingerprints_of, nearest_similarity
 from explainers.models.inputs.molecules import read_molecule
 from explainers.models.inputs.types import MoleculeInput, Prepared, TextInput
-from explainers.models.prompt_words import PromptReading
 from explainers.records.result import Explanation
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget

@@ -252,7 +252,7 @@ class WindowInfo:
 class Explanation:
     """One input explained: what the model says, and what each method says made it say so.
 
-    ``probabilities`` are those of the model's calibration (`explainers.models.calibration`): softmax(logits) where it has none.
+    ``probabilities`` are calibrated (`explainers.models.companion_files.calibration`): softmax(logits) where the model has no calibration.
     ``abstention`` says what the model can't know of this input; None where it is within what it knows.
 
     ``windows`` says where the windows lie of a text that was longer than the model takes: its logits are the means of theirs, and

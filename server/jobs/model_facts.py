@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration
 from explainers.models.labels import ClassEntry
 from explainers.models.resizing import reason_against_resize
 from server.json_text import NotJsonError, json_text

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedded.recipes.data.pictures import centred
 from embedded.recipes.data.unseen_photos import COCO, UNCLASSED
-from explainers.models.prompt_words import TEMPLATE, PromptKind
+from explainers.models.companion_files.prompt_words import TEMPLATE, PromptKind
 
 PLAIN = 0.05  # of the picture that the box of a thing covers which is plainly there
 MUCH, HARDLY = 0.25, 0.02  # of the pixels that have a colour which is there, and of those that have one which is not

@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
 from explainers.methods.patch_features import PatchFeatures
 from explainers.methods.requirements import lacks_of
-from explainers.models.head_words import HeadWords
+from explainers.models.companion_files.head_words import HeadWords
 from explainers.models.model import Model
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget

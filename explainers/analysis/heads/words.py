@@ -14,8 +14,8 @@ from explainers.autograd.recording import Recording
 from explainers.errors import ExplainerError
 from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
 from explainers.methods.requirements import missing_requirements
+from explainers.models.companion_files.head_words import HeadText, HeadWords, WordsOfHead
 from explainers.models.encoders import encoder
-from explainers.models.head_words import HeadText, HeadWords, WordsOfHead
 from explainers.models.model import Model
 from explainers.self_check.opening import model_of
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.encoders import encoder
 from explainers.models.model import Model
-from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.registers.mlps import check_registers, last_linear_maps, norms_and_activations
 
 NEURONS = 10

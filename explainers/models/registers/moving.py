@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
-from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.registers.mlps import check_registers, last_linear_maps
 from explainers.models.removal.token_removal import REFUSALS
 from explainers.models.structure.hooks import hooked, in_this_thread

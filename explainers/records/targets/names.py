@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from explainers.errors import ExplainerError
-from explainers.models.calibration import UNCALIBRATED, Calibration
+from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from explainers import ExplainerError
-from explainers.models.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
+from explainers.models.companion_files.calibration import ABSTENTION_KINDS, AbstentionThreshold, Calibration
 from explainers.models.labels import ClassEntry
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit

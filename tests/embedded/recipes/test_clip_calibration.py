@@ -16,7 +16,7 @@ from embedded.recipes import clip_calibration
 from embedded.recipes.calibration import letters_at_random
 from embedded.recipes.clip_calibration import everyday_words, prompt_lines, word_line, words_and_kinds
 from embedded.recipes.data.prompt_questions import PromptQuestion, coloured, photos_and_questions
-from explainers.models.prompt_words import PromptWords, read_prompt_words
+from explainers.models.companion_files.prompt_words import PromptWords, read_prompt_words
 
 
 def test_things_scenes_and_colours_are_asked_where_they_are_and_where_they_are_not(photo_data: Path) -> None:

@@ -26,7 +26,7 @@ from embedded.recipes.networks.feature_shift import Mover, rectangles
 from embedded.recipes.networks.trunk import DIRECTIONS, Seen, Teacher
 from embedded.recipes.networks.written_photos_vit import MEMORY_RIDGE, SHARP
 from explainers.errors import ExplainerError
-from explainers.models.calibration import parse_calibration
+from explainers.models.companion_files.calibration import parse_calibration
 from tests.embedded.support.made_up_data import photo
 
 SHAPE = {**written_photos_vit.model_args(SIDE, 7), "depth": 1}

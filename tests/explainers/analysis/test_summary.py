@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 import explainers
-from explainers.models.calibration import Calibration
+from explainers.models.companion_files.calibration import Calibration
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
 from tests.families import FAMILIES

@@ -26,7 +26,7 @@ from explainers.evaluation.distributed import RayWorker, Sources, WorkOrder, ray
 from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.plan import Plan, make_plan
 from explainers.evaluation.running import EvaluationRun, first_inputs, run
-from explainers.models.calibration import UNCALIBRATED
+from explainers.models.companion_files.calibration import UNCALIBRATED
 from explainers.models.model import Model
 from explainers.pipeline.explain import versions
 from tests.explainers.evaluation.deadly import Deadly

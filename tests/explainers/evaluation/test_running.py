@@ -26,7 +26,7 @@ from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.rows import lock_folder
 from explainers.evaluation.running import EvaluationRun, digest_of, run
 from explainers.metrics import METRICS
-from explainers.models.calibration import Calibration
+from explainers.models.companion_files.calibration import Calibration
 from tests.conftest import ROOT
 from tests.explainers.evaluation.interrupted import INPUTS, METHODS, begin
 from tests.support.embedded_models import loaded

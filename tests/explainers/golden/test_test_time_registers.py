@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.encoders import encoder
-from explainers.models.register_neurons import RegisterNeurons
 from explainers.models.registers.finding import find_register_neurons, neuron_scores, strongest
 from explainers.models.registers.mlps import last_linear_maps, norms_and_activations
 from explainers.models.registers.moving import Moving, with_registers

@@ -11,9 +11,9 @@ import torch
 
 from explainers import Contrast, ExplainerError, Model, Probability, explain
 from explainers.models.abstention import MEASURES, Abstention, Evidence, abstention
-from explainers.models.calibration import ABSTENTION_KINDS, SCORES, AbstentionThreshold, Calibration
+from explainers.models.companion_files.calibration import ABSTENTION_KINDS, SCORES, AbstentionThreshold, Calibration
+from explainers.models.companion_files.prompt_words import PromptKind, PromptReading
 from explainers.models.inputs.types import TextInput, Token, Word
-from explainers.models.prompt_words import PromptKind, PromptReading
 from tests.explainers.support.explained import TEXT, clip_model, image_model, picture, text_model
 
 LOGITS = torch.tensor([2.0, 1.0, -1.0])

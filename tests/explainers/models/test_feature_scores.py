@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.models.calibration import AbstentionThreshold, Calibration
+from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
 from explainers.models.feature_scores import FEATURE_SCORES_FILE, feature_score, read_directions, token_means
 from tests.explainers.support.explained import TEXT, text_model
 from tests.explainers.support.saved_models import save_transformers

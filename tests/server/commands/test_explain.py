@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import explainers
-from explainers.models.calibration import AbstentionThreshold, Calibration
+from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
 from server.cli import main
 from server.commands import Listed
 from server.commands.explain import table

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import explainers
-from explainers.models.head_words import read_head_words
+from explainers.models.companion_files.head_words import read_head_words
 from server.cli import main
 
 

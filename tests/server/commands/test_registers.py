@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explainers.models.register_neurons import read_register_neurons
+from explainers.models.companion_files.register_neurons import read_register_neurons
 from server.cli import main
 
 

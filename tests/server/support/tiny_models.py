@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 import explainers
-from explainers.models.calibration import AbstentionThreshold, Calibration
 from explainers.models.catalogue import CatalogueEntry
+from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
 from server.app import create_app

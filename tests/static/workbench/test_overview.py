@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explainers.models.calibration import ABSTENTION_KINDS
+from explainers.models.companion_files.calibration import ABSTENTION_KINDS
 from tests.support.node import compute, compute_all
 
 SAY = "async (info) => (await script('workbench/overview.js')).answerLine(info)"

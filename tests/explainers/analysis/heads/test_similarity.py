@@ -13,7 +13,7 @@ from torch import Tensor
 
 import explainers
 from explainers import Contrast, ExplainerError, HeadWords, Session, decompose_similarity, similarity_without_head
-from explainers.models.head_words import HeadText, WordsOfHead
+from explainers.models.companion_files.head_words import HeadText, WordsOfHead
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 from tests.server.support.tiny_models import make_tiny

@@ -15,8 +15,8 @@ from explainers.analysis.heads.text_span import text_span
 from explainers.autograd.recording import Recording
 from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
 from explainers.models.catalogue import embedded_path
+from explainers.models.companion_files.head_words import HEAD_WORDS_FILE, read_head_words
 from explainers.models.encoders import encoder
-from explainers.models.head_words import HEAD_WORDS_FILE, read_head_words
 from tests.server.conftest import picture
 from tests.server.support.tiny_models import make_tiny
 from tests.support.embedded_models import loaded

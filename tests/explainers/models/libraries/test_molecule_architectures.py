@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import explainers
 from embedded.graph_transformer import NAME
 from explainers import ExplainerError
-from explainers.models.fingerprints import FINGERPRINTS_FILE, fingerprints_of
+from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, fingerprints_of
 from explainers.models.inputs.molecules import read_molecule
 from explainers.models.libraries import molecule_architectures
 from explainers.models.libraries.molecule_architectures import MOLECULE_ARCHITECTURES, add_molecule_architecture

@@ -16,7 +16,7 @@ from timm.data import ImageNetInfo
 
 from explainers import AnyOf, ExplainerError, explain
 from explainers.models import catalogue
-from explainers.models.calibration import AbstentionThreshold, Calibration, read_calibration
+from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration, read_calibration
 from explainers.models.labels import ClassEntry, read_classes
 from explainers.models.loading import calibration_of
 from tests.explainers.support.explained import picture

@@ -9,7 +9,7 @@ import torch
 
 import explainers
 from explainers import ExplainerError, find_register_neurons
-from explainers.models.register_neurons import read_register_neurons
+from explainers.models.companion_files.register_neurons import read_register_neurons
 from explainers.models.registers.finding import threshold_of
 from tests.explainers.support.wrapped import wrapped
 from tests.families import FAMILIES

@@ -10,7 +10,7 @@ import torch
 
 from explainers import AnyOf, Contrast, ExplainerError, Model, Probability, explain
 from explainers.autograd.rules import RULES
-from explainers.models.calibration import Calibration
+from explainers.models.companion_files.calibration import Calibration
 from explainers.models.labels import ClassEntry
 from explainers.records.targets import Classes, find_class, find_group, parse_target, resolve
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture

@@ -1,9 +1,9 @@
-"""The words that a dual encoder was given, with their embeddings: is a word of a prompt one that it reads, and what does a prompt ask for?
+"""Prompt words: the words that a dual encoder was trained on, which tell whether it knows a word of a prompt and what the prompt asks for.
 
-They lie beside the weights, in ``prompt_words.safetensors``: in the metadata of the file N ``words`` and of some of them what they are
-(``kinds``), both as JSON, and the ``embeddings`` (M, D) of the first M of them, of any length, so that whole numbers of a byte will do.
-A word that is none of them is embedded and held against them: into how many pieces a tokenizer cuts it says nothing of whether the
-encoder knows it.
+The file beside the weights is ``prompt_words.safetensors``: its metadata holds N ``words`` and the ``kinds`` of some of them, both as JSON;
+its ``embeddings`` (M, D) are those of the first M words, of any length, so that they may be stored as integers of one byte. A word of a
+prompt that is not in the list is embedded and compared with these: the number of its word pieces does not tell whether the encoder knows
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: its name, beside the weights
+#: The name of the file beside the weights.
 PROMPT_WORDS_FILE = "prompt_words.safetensors"
 #: What a prompt asks for.
 PromptKind = Literal["thing", "scene", "colour"]

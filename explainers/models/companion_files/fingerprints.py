@@ -1,7 +1,7 @@
-"""How near a molecule is to those that a model was trained on: the Tanimoto similarity of fingerprints.
+"""Fingerprints of the molecules that a model was trained on, and the Tanimoto similarity of another molecule to them.
 
-Fingerprints are Morgan's of radius 2 in 1,024 bits, which RDKit makes. Those of the training lie beside the weights, in
-``fingerprints.safetensors``, eight bits in a byte.
+They are Morgan fingerprints of radius 2 in 1,024 bits, made by RDKit. The file beside the weights is ``fingerprints.safetensors``, with
+eight bits in a byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from explainers.errors import ExplainerError
 
-#: its name, beside the weights
+#: The name of the file beside the weights.
 FINGERPRINTS_FILE = "fingerprints.safetensors"
 RADIUS, BITS = 2, 1024
 

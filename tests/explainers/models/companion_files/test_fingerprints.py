@@ -11,7 +11,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from safetensors.torch import save_file
 
 from explainers import ExplainerError
-from explainers.models.fingerprints import BITS, RADIUS, fingerprints_of, nearest_similarity, read_fingerprints
+from explainers.models.companion_files.fingerprints import BITS, RADIUS, fingerprints_of, nearest_similarity, read_fingerprints
 
 MOLECULES = [Chem.MolFromSmiles(smiles) for smiles in ("c1ccccc1[N+](=O)[O-]", "Nc1ccccc1", "CCO")]
 

@@ -1,6 +1,6 @@
-"""What a model was found to know: how sure its probabilities may be, and the lines beyond which it should not be believed.
+"""Calibration: the temperature of a model's probabilities, and the thresholds beyond which it says that it does not know.
 
-They lie beside the weights, in ``calibration.json``::
+The file beside the weights is ``calibration.json``, where thresholds are called lines::
 
     {"temperature": 1.3, "lapse": 0.05,
      "lines": {"something_else": {"score": "max_probability", "line": 0.4, "below": true, "measured": "On 400 photos ..."}}}
@@ -23,10 +23,10 @@ from typing import Any
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.models.companion_files.prompt_words import PROMPT_KINDS, PromptKind
 from explainers.models.outputs import Output, probabilities
-from explainers.models.prompt_words import PROMPT_KINDS, PromptKind
 
-#: its name, beside the weights
+#: The name of the file beside the weights.
 CALIBRATION_FILE = "calibration.json"
 #: kind of abstention -> what is said then, in few words
 ABSTENTION_KINDS = {

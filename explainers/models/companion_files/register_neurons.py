@@ -1,4 +1,4 @@
-"""What is known of a model's outlier tokens and of the neurons that make them, kept beside its weights."""
+"""Register neurons: the neurons that make the outlier tokens of a model; the file beside the weights is ``register_neurons.json``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 
-#: its name, beside the weights
+#: The name of the file beside the weights.
 REGISTER_NEURONS_FILE = "register_neurons.json"
 
 

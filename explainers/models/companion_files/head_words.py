@@ -1,8 +1,8 @@
-"""What each head of a model of images and prompts looks for, in words that were chosen for it once, kept beside its weights.
+"""Head words: the texts that say best what each head of a model of images and prompts looks for.
 
-``head_words.json`` holds ``weights_digest`` of the model, which ``pictures`` they were chosen over, how many ``texts`` there were to choose
-from, and ``blocks``: for each block its heads, each with its ``spread`` and its ``texts`` with their ``share``.
-:func:`explainers.head_words` makes it.
+:func:`explainers.head_words` chooses them. The file beside the weights is ``head_words.json``: the ``weights_digest`` of the model, the
+``pictures`` over which they were chosen, the number of ``texts`` to choose from, and ``blocks``: for each block its heads, each with its
+``spread`` and its ``texts`` with their ``share``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from explainers.errors import ExplainerError
 
-#: its name, beside the weights
+#: The name of the file beside the weights.
 HEAD_WORDS_FILE = "head_words.json"
 SHOWN = 5  # texts of a head in the table
 

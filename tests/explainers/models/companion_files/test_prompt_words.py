@@ -14,9 +14,9 @@ from torch import Tensor
 
 import explainers
 from explainers import ExplainerError, explain
-from explainers.models.calibration import AbstentionThreshold, Calibration
+from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
+from explainers.models.companion_files.prompt_words import PROMPT_WORDS_FILE, PromptWords, read_prompt_words
 from explainers.models.encoders import encoder
-from explainers.models.prompt_words import PROMPT_WORDS_FILE, PromptWords, read_prompt_words
 from tests.explainers.support.explained import clip_model, picture
 from tests.explainers.support.saved_models import save_transformers
 
