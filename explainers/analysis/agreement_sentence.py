@@ -96,11 +96,11 @@ def sentence_of(
     )
     if grid is None:
         words_sentence = "" if are_atoms else _words(varied_maps, words)
-        tokens, they = "atoms" if are_atoms else "word pieces", "they" if words_sentence else "the methods"
+        tokens, they = "atoms" if are_atoms else "word pieces", "They" if words_sentence else "The methods"
         order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores), tokens, they)
         parts = [words_sentence, order_sentence]
     else:
-        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores), "patches", "the methods")
+        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores), "patches", "The methods")
         parts = [order_sentence, _place([varied_maps[i] for i in agreeing_maps], grid)]
     return " ".join(part for part in parts if part)
 
@@ -119,7 +119,7 @@ def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, toke
     group = _largest_group(rho, threshold)
     if 2 * len(group) > len(titles):
         return _majority(titles, rho, group, tokens), group
-    return _disagreement(titles, rho, threshold, count, tokens, they), []
+    return _disagreement(titles, rho, threshold, tokens, they), []
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
@@ -138,7 +138,7 @@ def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
 def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int], tokens: str) -> str:
     least = min(float(rho[a, b]) for a, b in itertools.combinations(group, 2))
     subject = f"All {len(titles)} methods" if len(group) == len(titles) else f"{len(group)} of {len(titles)} methods"
-    sentence = f"{subject} order the {tokens} alike: the rank correlation of any two is {_format_least(least)}."
+    sentence = f"{subject} order the {tokens} alike (rank correlation of any two {_format_least(least)})."
     outsiders = [i for i in range(len(titles)) if i not in group]
     if not outsiders or len(outsiders) > 2:
         return sentence
@@ -154,27 +154,19 @@ def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[i
     return sentence
 
 
-def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, count: int, tokens: str, they: str) -> str:
-    pairs = sorted(((float(rho[a, b]), a, b) for a, b in itertools.combinations(range(len(titles)), 2)), reverse=True)
-    best, first, second = pairs[0]
+def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, tokens: str, they: str) -> str:
+    pairs = [float(rho[a, b]) for a, b in itertools.combinations(range(len(titles)), 2)]
+    best = max(pairs)
     if best < threshold:
-        return f"No two of the {len(titles)} methods order the {tokens} alike: the highest rank correlation is {_format_correlation(best)}."
-    middle = float(np.median([value for value, _, _ in pairs]))
+        return f"No two of the {len(titles)} methods order the {tokens} alike (highest rank correlation {_format_correlation(best)})."
+    middle = float(np.median(pairs))
     verb = "disagree" if middle <= UNRELATED_MAPS else "agree in part"
-    sentence = f"Over all {tokens} {they} {verb}: the median rank correlation of any two is {_format_correlation(middle)}."
-    if _is_above(best, pairs[1][0], count):
-        sentence += f" Most alike are {titles[first]} and {titles[second]} ({_format_correlation(best)})."
+    sentence = f"{they} {verb} on the order of the {tokens} (median rank correlation of any two {_format_correlation(middle)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     loners = [i for i, value in enumerate(highest) if value < threshold]
     if len(loners) == 1 and highest[loners[0]] <= UNRELATED_MAPS:
         sentence += f" {titles[loners[0]]} is like none of the others ({_format_correlation(highest[loners[0]], math.ceil)} at most)."
     return sentence
-
-
-def _is_above(first: float, second: float, count: int) -> bool:
-    """Whether a rank correlation over ``count`` tokens is larger than another one by more than chance: 1.96 deviations of Fisher's z."""
-    difference = math.atanh(min(first, 1 - 1e-12)) - math.atanh(min(second, 1 - 1e-12))
-    return difference > 1.96 * math.sqrt(2) * _SPREAD / math.sqrt(count - 3)
 
 
 def _format_correlation(value: float, rounding: Callable[[float], int] = round) -> str:
