@@ -39,11 +39,22 @@ class ExplainedClass:
 
 @dataclass(frozen=True)
 class ClassLookup:
-    """The classes of a model by the labels of a data set; of a CLIP model the prompts, one for each class of the data set."""
+    """The classes of a model by the labels of a data set; of a CLIP model the prompts, one for each class of the data set.
+
+    prompt_indices  the indices of those that a CLIP model is asked for, in their order; None: all
+    """
 
     model: Model
     data: Dataset
     prompts: list[str] | None
+    prompt_indices: tuple[int, ...] | None = None
+
+    @property
+    def asked_prompts(self) -> list[str] | None:
+        """What a CLIP model compares pictures with; None of other models."""
+        return (
+            self.prompts if self.prompts is None or self.prompt_indices is None else [self.prompts[index] for index in self.prompt_indices]
+        )
 
     def class_of(self, label: str | int) -> ExplainedClass | None:
         """What a label asks for: the class of that name, else the group of that name; None where the model has neither."""
@@ -64,7 +75,8 @@ class ClassLookup:
 
     def explained(self, sample: Sample, target: str) -> list[ExplainedClass]:
         """The classes of an input that are explained where its labels say which: with the target ``gold`` the first that the model knows,
-        with ``each`` all that it knows, with ``contrast`` the first label against the one that it is set against. There may be none.
+        with ``each`` and ``together`` all that it knows, with ``contrast`` the first label against the one that it is set against. There
+        may be none.
         """
         if target == "contrast":
             if not sample.labels or sample.against is None:
@@ -95,12 +107,14 @@ class ClassLookup:
     def _name_of(self, explained: ExplainedClass) -> int | str | AnyOf:
         if explained.group is not None:
             return AnyOf(explained.group)
-        return explained.indices[0] if self.prompts is None else self.prompts[explained.indices[0]]
+        return explained.indices[0] if self.asked_prompts is None else self.asked_prompts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
-        if isinstance(label, int):
-            return label
-        return list(self.data.classes).index(label) if label in self.data.classes else None
+        """Among the prompts that are asked for."""
+        index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
+        if index is None or self.prompt_indices is None:
+            return index
+        return self.prompt_indices.index(index) if index in self.prompt_indices else None
 
 
 def labels_of(sample: Sample) -> list[str | int]:

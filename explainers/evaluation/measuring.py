@@ -18,7 +18,7 @@ from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.controls import control_map, for_controls, known_input
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
-from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, prompts_of
+from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
 from explainers.evaluation.graded_answers import ASKED_ANEW, GradedAnswers
 from explainers.evaluation.marked_words import marked_words
 from explainers.evaluation.object_masks import explained_mask, other_masks
@@ -45,6 +45,7 @@ class EvaluationSetup:
     """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
 
     ``loaded`` is the model as it was loaded; ``model`` the same, shown pictures as the plan says.
+    ``prompt_indices`` are those of the data set's classes that a CLIP model is asked for; None: all.
     ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device. With ``skip_broken``
     inputs that cannot be read are left out, and the run goes on.
     """
@@ -55,6 +56,7 @@ class EvaluationSetup:
     cancelled: Callable[[], bool] | None = None
     at_once: int | None = None
     skip_broken: bool = False
+    prompt_indices: tuple[int, ...] | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -79,7 +81,7 @@ class EvaluationSetup:
     @cached_property
     def classes(self) -> ClassLookup:
         """The classes of the model by the labels of the data set."""
-        return ClassLookup(self.model, self.data, prompts_of(self.data) if self.model.kind == "clip" else None)
+        return ClassLookup(self.model, self.data, prompts_of(self.data) if self.model.kind == "clip" else None, self.prompt_indices)
 
     @cached_property
     def inputs_for_memory(self) -> frozenset[int]:
@@ -94,7 +96,7 @@ class EvaluationSetup:
     @property
     def prompts(self) -> list[str] | None:
         """What a CLIP model compares pictures with."""
-        return self.classes.prompts
+        return self.classes.asked_prompts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
         """The classes of an input that are explained; None: one that the model says itself."""
@@ -106,6 +108,14 @@ class EvaluationSetup:
         Raises ExplainerError where the model has no such place.
         """
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
+
+    def asking_together(self, sample: Sample) -> EvaluationSetup:
+        """The same, with a CLIP model asked for the classes of an input alone, where the plan says so; else itself."""
+        if self.plan.target != "together":
+            return self
+        return replace(
+            self, prompt_indices=tuple(sorted({index for label in labels_of(sample) for index in self.classes.classes_of(label)}))
+        )
 
     def read(self, index: int) -> Sample:
         """An input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
@@ -157,7 +167,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     in windows.
     """
     sample = setup.read(index)
-    setup = setup.at_place_of(sample)
+    setup = setup.at_place_of(sample).asking_together(sample)
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []
@@ -239,7 +249,7 @@ class Measurement:
             for i, column in enumerate(metric.columns):
                 columns[column] = [None] * len(self.maps) if values is None else [_number(value) for value in values[:, i].tolist()]
         report_curves = self._report_curves()
-        unknown = self.setup.classes.unknown_labels(self.sample) if self.setup.plan.target == "each" else []
+        unknown = self.setup.classes.unknown_labels(self.sample) if self.setup.plan.target in ("each", "together") else []
         return [
             {
                 "index": self.index,

@@ -28,7 +28,7 @@ from explainers.records.targets.target import ExplainedNumber
 
 __all__ = ["Plan", "make_plan"]
 
-ExplainedTarget = Literal["predicted", "second", "gold", "each", "contrast"]
+ExplainedTarget = Literal["predicted", "second", "gold", "each", "together", "contrast"]
 RightLabels = Literal["any", "first"]
 #: What each choice of a protocol means, by the option's name: for messages, reports and help.
 CHOICES: dict[str, dict[str, str]] = {
@@ -37,6 +37,7 @@ CHOICES: dict[str, dict[str, str]] = {
         "second": "the class with the second largest score",
         "gold": "the class that the data set gives",
         "each": "each class that the data set gives",
+        "together": "each class that the data set gives, with the prompts of these classes alone",
         "contrast": "the class that the data set gives rather than the one that it is set against",
     },
     "explains": {"logit": "its logit", "probability": "its probability"},
@@ -66,7 +67,8 @@ class Plan:
     methods  specs; metrics  names
     limit    how many inputs, drawn with ``seed``; None: all
     target   the explained class: the one that the model predicts, the one with the second largest score, the one that the data set gives,
-             or each that it gives, in turn; or the difference of the one that it gives and the one that it sets against it
+             or each that it gives, in turn, of a model of prompts with the prompts of all classes or (``together``) of these alone; or the
+             difference of the one that it gives and the one that it sets against it
     explains which number of it: its logit, or its probability
     resize   how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
     how      in which way tokens are taken away; None: as suits the model
@@ -184,7 +186,7 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
             raise ExplainerError(f"{name}={options[name]!r}: choose one of {', '.join(choices)}.")
     if not MOST_STEPS >= steps >= 2:
         raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MOST_STEPS} steps.")
-    if (reason := reason_against_target(options["target"], data)) is not None:
+    if (reason := reason_against_target(options["target"], data, model.kind)) is not None:
         raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:
         resized(model, options["resize"])  # which refuses what cannot be resized
@@ -197,9 +199,11 @@ def reason_against_task(task: str | None, data: Dataset) -> str | None:
     return f"its inputs are asked at a place, which needs a model of the task {data.task}"
 
 
-def reason_against_target(target: str, data: Dataset) -> str | None:
-    """Why a class cannot be explained on a data set; None where it can."""
-    if target in ("gold", "each") and "class" not in data.gives:
+def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
+    """Why a class cannot be explained on a data set by a model of this ``kind``; None where it can."""
+    if target == "together" and kind != "clip":
+        return "only models that compare pictures with prompts can be asked for some classes alone"
+    if target in ("gold", "each", "together") and "class" not in data.gives:
         return f"{data.name} names no classes, so only those that the model says can be explained"
     if target == "contrast" and "against" not in data.gives:
         return f"{data.name} sets no class against another"

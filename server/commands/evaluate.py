@@ -112,7 +112,9 @@ def add(commands: Commands) -> None:
 def add_protocol(parser: argparse._ActionsContainer) -> None:
     """The options that say how is measured."""
     parser.add_argument(
-        "--target", choices=("predicted", "second", "gold", "each", "contrast"), help="which class is explained (default: predicted)"
+        "--target",
+        choices=("predicted", "second", "gold", "each", "together", "contrast"),
+        help="which class is explained (default: predicted)",
     )
     parser.add_argument("--explains", choices=("logit", "probability"), help="which number of it is explained (default: logit)")
     parser.add_argument(

@@ -65,7 +65,7 @@ def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str,
     from explainers.models.resizing import RESIZES
 
     words: dict[str, Mapping[str, str]] = {**CHOICES, "how": {way: REMOVAL_WAYS[way].words for way in ways_for(data.kind)}}
-    reasons: dict[str, Callable[[str], str | None]] = {"target": lambda value: reason_against_target(value, data)}
+    reasons: dict[str, Callable[[str], str | None]] = {"target": lambda value: reason_against_target(value, data, facts.kind)}
     if data.kind == "image":
         words["resize"] = {str(name): text for name, text in RESIZES.items()}
         reasons["resize"] = lambda value: facts.reason_against_resize

@@ -264,6 +264,19 @@ def test_each_thing_of_a_picture_is_explained_in_turn() -> None:
     assert rows[3]["ap"] > 2 * rows[2]["ap"]
 
 
+def test_the_things_of_a_picture_are_asked_for_without_the_others() -> None:
+    model, data = loaded("clip"), open_dataset("scenes-pairs")
+    methods = ["maskclip", "maskclip?less=prompts"]
+    plan = make_plan(model, data, methods, ["own_object"], target="together")
+    rows = rows_of(EvaluationSetup(model, data, plan), 2)
+    names = [f"a photo of a {label}" for label in data[2].labels]
+    asked = explainers.explain(model, data[2].image, names, methods)
+    for row in rows:
+        assert row["scores"] == pytest.approx(asked[row["method"], names.index(row["target"])].scores[asked.maps[0].content].tolist())
+    with pytest.raises(ExplainerError, match="only models that compare pictures with prompts"):
+        make_plan(loaded("scenes-vit"), data, ["random"], ["own_object"], target="together")
+
+
 @pytest.mark.parametrize(("name", "metrics"), [("clip", ["ap"]), ("scenes-vit", ["own_object", "class_correlation", "positive_auc"])])
 def test_the_first_thing_of_a_picture_is_explained_as_it_is_alone(name: str, metrics: list[str]) -> None:
     model, data = loaded(name), open_dataset("scenes-pairs")
