@@ -15,15 +15,17 @@ from server.run_reports import CONTROL, RunReport, read_run_reports
 
 #: What methods are ranked by, the first of these metrics that a run has. Both hold what is right against what a random map gets.
 RANKED_BY = ("srg", "own_object")
-#: What each metric that methods are ranked by asks of one, in plain words.
-ASKS = {
-    "srg": "hiding what its map marks most changes the answer more than hiding what it marks least",
-    "own_object": "of two things in a picture, it lights the one that the prompt names",
-    "ap": "the strongest places of its map lie on the thing",
+#: What each metric that methods are ranked by found of one, in plain words: ``{value}`` is in per cent, as ``{random}`` of a random map is.
+SAYS = {
+    "srg": "hiding what its map marks most takes {value} points more from the answer’s probability than hiding what it marks least; with "
+    "a random map it is {random}",
+    "own_object": "of two things in a photo, it lights more the one that the prompt names in {value}\u2009% of the cases, a random map in "
+    "{random}\u2009%",
+    "ap": "the strongest parts of its map lie on the thing",
 }
-#: What decides among methods that cannot be told from the best by a metric, where the run has it: of two objects the right one may be lit
-#: a little more by a map that is strongest elsewhere.
-THEN_BY = {"own_object": "ap"}
+#: By what a method must not be worse than the best either, where the run has it: of two objects the right one may be lit a little more by
+#: a map that is strongest elsewhere.
+NOR_BY = {"own_object": "ap"}
 #: Whose ranks hold for a model that nobody measured: those of the embedded model that reads real inputs of its kind.
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
 #: What inputs of a kind of data set are called.
@@ -32,7 +34,7 @@ INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"
 
 @dataclass(frozen=True)
 class MethodRanking:
-    """The places of methods in one run, by one metric, and those that cannot be told from the best by a second one."""
+    """The places of methods in one run by one metric. Those come first that cannot be told from the best, by it nor by a second one."""
 
     run: RunReport
     metric: dict[str, Any]
@@ -44,15 +46,14 @@ class MethodRanking:
         marked = best_methods(self.run.report, self.metric)
         order = [spec for spec in rank_methods(self.run.report, self.metric) if not is_control(spec)]
         if self.second is not None:
-            seconds = [spec for spec in rank_methods(self.run.report, self.second) if spec in order]
-            best = [spec for spec in seconds if spec in marked]
-            order = [*best, *(spec for spec in order if spec not in best)]
+            marked &= best_methods(self.run.report, self.second)
+            order.sort(key=lambda spec: spec not in marked)
         return {spec: {**results[spec], "tied": spec in marked} for spec in order}
 
     @property
     def second(self) -> dict[str, Any] | None:
-        """The metric that decides among methods that cannot be told from the best by the first one; None where the run has none."""
-        name = THEN_BY.get(self.metric["name"])
+        """The metric by which the best must not be worse than others either; None where the run has none."""
+        name = NOR_BY.get(self.metric["name"])
         return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
 
     def _second_value(self, spec: str) -> float | None:
@@ -61,7 +62,7 @@ class MethodRanking:
     @cached_property
     def ranks(self) -> dict[str, int]:
         """The place of each method that has a value. Equal values share the place of the first of them; the control has none."""
-        values = [(figures["value"], figures["tied"] and self._second_value(spec)) for spec, figures in self._figures.items()]
+        values = [(figures["value"], self.second is not None and figures["tied"]) for figures in self._figures.values()]
         return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
 
     def rank(self, spec: str) -> int | None:
@@ -77,7 +78,7 @@ class MethodRanking:
 
     def to_json(self) -> dict[str, Any]:
         """The run, the metrics, what the control has by them, and for each method its rank among how many, its value with the interval, and
-        whether it is ``tied``: cannot be told from the best.
+        whether it is ``tied``: cannot be told from the best by any of the metrics.
         """
         report = self.run.report
         inputs = f"{report['inputs']} {INPUTS_IN_WORDS[report['kind']]}"
@@ -100,7 +101,7 @@ class MethodRanking:
 
 
 def _said(metric: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "asks": ASKS[metric["name"]]}
+    return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "says": SAYS[metric["name"]]}
 
 
 @cache

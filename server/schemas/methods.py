@@ -151,7 +151,7 @@ class RankingMetric(Schema):
     title: str
     unit: str
     direction: str
-    asks: str
+    says: str = Field(description="What it found of a method, in words, with ``{value}`` and ``{random}`` in per cent.")
 
 
 class Place(Schema):
@@ -174,7 +174,7 @@ class Standing(Schema):
     measured: str = Field(description="On what, in words.")
     inputs: str = Field(description="On how many inputs, in words: the beginning of ``measured``.")
     metric: RankingMetric
-    second: RankingMetric | None = Field(description="What decides among those that are tied with the best.")
+    second: RankingMetric | None = Field(description="By what those that are tied with the best are no worse either.")
     random: float | None = Field(description="What random scores have.")
     random_second: float | None
     ranks: dict[str, Place]

@@ -1570,7 +1570,8 @@ export interface RankingMetric {
   title: string;
   unit: string;
   direction: string;
-  asks: string;
+  /** What it found of a method, in words, with ``{value}`` and ``{random}`` in per cent. */
+  says: string;
 }
 
 /** A model is loaded, work moves, and what is made can be stored. */
@@ -1699,7 +1700,7 @@ export interface Rules {
 /** A run, and how far it is. */
 export interface Run {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each" | "contrast";
+  target?: "predicted" | "second" | "gold" | "each" | "together" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */
@@ -1831,7 +1832,7 @@ export interface RunOptionValue {
 /** How a run measures, as ``vitrine evaluate`` takes it. Null: as suits the model. */
 export interface RunOptions {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each" | "contrast";
+  target?: "predicted" | "second" | "gold" | "each" | "together" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */
@@ -1915,7 +1916,7 @@ export interface RunReport {
 /** What is measured. */
 export interface RunRequest {
   /** Which class is explained. */
-  target?: "predicted" | "second" | "gold" | "each" | "contrast";
+  target?: "predicted" | "second" | "gold" | "each" | "together" | "contrast";
   /** Which number of it. */
   explains?: "logit" | "probability";
   /** How pictures are brought to the model's size; null: as it was trained. */
@@ -2090,7 +2091,7 @@ export interface Standing {
   /** On how many inputs, in words: the beginning of ``measured``. */
   inputs: string;
   metric: RankingMetric;
-  /** What decides among those that are tied with the best. */
+  /** By what those that are tied with the best are no worse either. */
   second: RankingMetric | null;
   /** What random scores have. */
   random: number | null;

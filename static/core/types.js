@@ -76,9 +76,9 @@
 
 /**
  * What a plate says of its method: a method with a rule, and with options where the spec has any. One that the list
- * does not have is known by its map alone.
+ * does not have is known by its map alone. `meaning` says what the two ends of a sign stand for, where not against and for.
  * @typedef {Partial<Method & MethodPair> & Pick<MethodPair, "spec" | "title" | "rule"> & Pick<Method, "signed"> &
- *   {readout: string, standing?: Standing | null, place?: number}} Variant
+ *   {readout: string, standing?: Standing | null, place?: number, meaning?: string[]}} Variant
  */
 
 /**

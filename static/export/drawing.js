@@ -297,7 +297,7 @@ function cell(plate, width, view, i) {
   );
   if (signed) label.push(line(width / 2, y, "0", { ...small, "text-anchor": "middle" }));
   y += 13;
-  const [low, high] = meaningOf({ signed });
+  const [low, high] = meaningOf({ signed, meaning: variant.meaning });
   label.push(line(0, y, low, small), line(width, y, high, { ...small, "text-anchor": "end" }));
   const rule = variant.rule && !variant.names_rule ? `${ruleName(variant.rule)} · ` : "";
   const [least, most] = map?.range ?? ends;

@@ -37,6 +37,12 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
+ * The place of a method in a run: of those that cannot be told from the best none is the first.
+ * @param {Standing} standing
+ */
+const placeOf = ({ rank, tied, ties }) => (tied && ties > 1 ? `one of the ${ties} best` : ordinal(rank));
+
+/**
  * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it
  * (null), that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
  * @param {{standing?: Standing | null, family?: string}} options
@@ -50,19 +56,21 @@ export function standingLine({ standing, family }) {
       { class: "standing" },
       isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
     );
-  const { rank, of, value, low, high, tied, measured, inputs, model, metric, second, random } = standing;
+  const { of, value, low, high, measured, inputs, model, metric, second, random } = standing;
   /** @param {number | null} figure */
   const shown = (figure) => (figure === null ? "–" : number(metric.unit === "share" ? 100 * figure : figure));
   const unit = metric.unit === "share" ? " %" : "";
-  const place = `Not measured on your input: ${ordinal(rank)} of ${of} methods by “${metric.title}”${second ? `, ties by “${second.title}”` : ""} on ${measured}, with ${model}`;
+  const place = placeOf(standing);
+  const by = `“${metric.title}”${second && standing.tied ? ` and “${second.title}”` : ""}`;
+  const where = `Not measured on your input: ${place} of ${of} methods by ${by} on ${measured}, with ${model}`;
   const figures = `${shown(value)}${unit} (${shown(low)} to ${shown(high)}), and ${shown(random)}${unit} with the random baseline`;
   const better = metric.direction === "lower" ? "Less is better." : "More is better.";
-  const title = `${place}: ${figures}. ${better}${tied ? " It cannot be told from the best." : ""}`;
+  const title = `${where}: ${figures}. ${better}`;
   return el(
     "p",
     { class: "standing", title },
-    el("b", {}, ordinal(rank)),
-    ` of ${of} with ${model}, tested on ${inputs}`,
+    el("b", { class: standing.tied && standing.ties > 1 ? "words" : "" }, place),
+    el("span", { class: "where" }, ` of ${of} with ${model}, tested on ${inputs}`),
     el("span", { class: "hidden" }, `. ${title}`),
   );
 }
@@ -151,11 +159,11 @@ export const optionsButton = (variant) =>
     : null;
 
 /**
- * What the two ends of the colours stand for.
- * @param {{signed: boolean}} options
+ * What the two ends of the colours stand for; `meaning` where a map with a sign is not against and for its target.
+ * @param {{signed: boolean, meaning?: string[]}} options
  * @returns {string[]}
  */
-export const meaningOf = ({ signed }) => (signed ? ["against", "for"] : ["weak", "strong"]);
+export const meaningOf = ({ signed, meaning = ["against", "for"] }) => (signed ? meaning : ["weak", "strong"]);
 
 /**
  * What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other.
@@ -170,9 +178,10 @@ export const oneSignNote = (ends, signed) =>
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
-  /** @param {boolean} signed */
-  constructor(signed) {
+  /** @param {{signed: boolean, meaning?: string[]}} variant */
+  constructor({ signed, meaning }) {
     this.signed = signed;
+    this.words = meaning;
     this.low = el("span");
     this.high = el("span");
     this.zero = el("span", {}, "0");
@@ -199,7 +208,7 @@ export class Scale {
     const stops = ramp(signed, coloursOf(view, signed)).map((colour) => `rgb(${colour.join(" ")})`);
     this.ramp.className = `ramp ${signed ? "signed" : "unsigned"}`;
     this.ramp.style.setProperty("--ramp", stops.join(", "));
-    this.meaning.replaceChildren(...meaningOf({ signed }).map((text) => el("span", {}, text)));
+    this.meaning.replaceChildren(...meaningOf({ signed, meaning: this.words }).map((text) => el("span", {}, text)));
     this.zero.hidden = !signed;
     this.note.textContent = ends ? oneSignNote(ends, this.signed) : "";
     this.note.hidden = !this.note.textContent;

@@ -58,7 +58,7 @@ export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) 
   /** @param {TrustedMethod} entry */
   const figuresOf = (entry) =>
     second
-      ? `${second.title} ${shown(entry.second_value, second)}, ${metric.title} ${shown(entry.value, metric)}`
+      ? `${metric.title} ${shown(entry.value, metric)}, ${second.title} ${shown(entry.second_value, second)}`
       : shown(entry.value, metric);
   const figures = trust.map((entry) =>
     el(
@@ -69,8 +69,8 @@ export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) 
       el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${figuresOf(entry)}`),
     ),
   );
-  const decides = second ? ` Among them ${second.title} decides.` : "";
-  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best.${decides}` : "";
+  const also = second ? `, nor by ${second.title}` : "";
+  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best by it${also}.` : "";
   const about = `${metric.title} of ${titleOf(model)} on ${measured}; random numbers get ${shown(random, metric)}.${alike}`;
   return el(
     "section",

@@ -83,7 +83,7 @@ export class Plate {
     this.stores = stores;
     this.name = target === null ? plateName(variant) : `${plateName(variant)}, ${target}`;
     this.mapCanvas = new MapCanvas({ name: this.name, ...stores });
-    this.scale = new Scale(variant.signed);
+    this.scale = new Scale(variant);
     this.level = new LevelSwitch(stores.view, this.name);
     this.sentence = new MapSentence(this.mapCanvas.node);
     this.facts = new Facts(variant, target !== null);

@@ -59,7 +59,7 @@ export class PlateGroups {
     const head = (title, says) =>
       el("div", { class: "part" }, el("h2", {}, title), el("span", { class: "quiet" }, says));
     this.mark = el("span", { class: "mark" }, "Recommended"); // on the first plate
-    this.lead = el("p", { class: "advice" }); // which plate to look at first
+    this.lead = el("p", { class: "advice lead" }); // which plate to look at first
     this.advice = el("p", { class: "advice" }); // and why
     this.similarity = el("div", { class: "map-similarity" }); // filled where all maps are there: see MapSimilarity
     this.guide = el("div", { class: "guide" }, this.advice, this.similarity);
@@ -113,11 +113,11 @@ export class PlateGroups {
     this.mark.remove();
     nodes.forEach((node, i) => node.classList.toggle("recommended", i === 0 && isRecommended(variants[0])));
     if (isRecommended(variants[0])) nodes[0].querySelector(".standing")?.prepend(this.mark, " ");
-    for (const [line, advice] of /** @type {const} */ ([
-      [this.lead, lead(variants)],
-      [this.advice, recommendation(variants)],
-    ]))
-      line.replaceChildren(...(advice ? [el("b", {}, advice.title), ` ${advice.says}`] : []));
+    const [first, why] = [lead(variants), recommendation(variants)];
+    this.lead.replaceChildren(
+      ...(first ? [el("b", {}, first.title), ` ${first.says} `, el("span", { class: "quiet" }, first.more)] : []),
+    );
+    this.advice.replaceChildren(...(why ? [el("b", {}, why.title), ` ${why.says}`] : []));
   }
 
   #fold() {

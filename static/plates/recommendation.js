@@ -1,6 +1,6 @@
 // Which plate to look at first, why, and what its map cannot say: in words, from what was measured.
 
-import { number } from "../core/dom.js";
+import { count, number } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 
 /**
@@ -48,43 +48,57 @@ export function measuredLine({ standing }) {
   return `${where[0].toUpperCase()}${where.slice(1)}“${metric.title}” ${figure(metric, value)}, ${figure(metric, random)} for a random map.`;
 }
 
-/** @param {Standing} standing */
-const among = ({ ties }) =>
-  ties > 1 ? `It is among ${ties} methods that cannot be told from the best` : "It was measured best";
-
-/** @param {Standing} standing */
+/**
+ * What was measured of the method, for who knows the metrics.
+ * @param {Standing} standing
+ */
 function reason(standing) {
-  const { metric, second, ties } = standing;
+  const { metric, second, ties, of, rank } = standing;
   /**
-   * @param {RankingMetric} of
-   * @param {number | number | null} value
+   * @param {RankingMetric} by
+   * @param {number | null} value
    * @param {number | null} random
    */
-  const measured = (of, value, random) =>
-    `“${of.title}” is ${figure(of, value)}, and ${figure(of, random)} for a random map`;
-  const first = `${among(standing)} with this model, on ${standing.measured}: ${metric.asks}. ${measured(metric, standing.value, standing.random)}.`;
-  if (!second || ties < 2 || standing.rank > 1) return first;
-  return `${first} Of these it is the best by the next measure: ${measured(second, standing.second_value, standing.random_second)}.`;
+  const measured = (by, value, random) => `“${by.title}” ${figure(by, value)} (${figure(by, random)} for a random map)`;
+  const figures = [
+    measured(metric, standing.value, standing.random),
+    second && measured(second, standing.second_value, standing.random_second),
+  ];
+  const best = `the ${ties} of ${of} methods that cannot be told from the best by ${second ? "either" : "it"}`;
+  const place =
+    ties === 1
+      ? `It is the best of ${of} methods.`
+      : rank === 1
+        ? `Of ${best} it has the highest “${metric.title}”.`
+        : `It is one of ${best}.`;
+  return `Measured with this model on ${standing.measured}: ${figures.filter(Boolean).join(", ")}. ${place}`;
 }
 
 /**
- * What stands over the first plates: {title, says} with the one to look at first and what was measured of it; null
- * where none is recommended.
+ * A sentence of the server about a metric, with the numbers in it.
+ * @param {string} says
+ * @param {number} value
+ * @param {number | null} random
+ */
+const filled = (says, value, random) =>
+  `${says[0].toUpperCase()}${says.slice(1)}`
+    .replace("{value}", number(100 * value))
+    .replace("{random}", random === null ? "–" : number(100 * random));
+
+/**
+ * What stands over the first plates: {title, says, more} with the one to look at first, what was measured of it, and on
+ * how much; null where none is recommended.
  * @param {Variant[]} first the plates that come first, in their order
- * @returns {{title: string, says: string} | null}
+ * @returns {{title: string, says: string, more: string} | null}
  */
 export function lead(first) {
   const [best] = first.filter(isMethod);
   if (!best?.standing || !isRecommended(best)) return null;
-  const { metric, second, ties, rank, value, random, inputs } = best.standing;
-  const [asks, measured] = [`${metric.asks[0].toUpperCase()}${metric.asks.slice(1)}`, figure(metric, value)];
+  const { metric, ties, value, random, inputs } = best.standing;
   return {
     title: `Look at ${best.title} first.`,
-    says: `${asks}: ${measured} on ${inputs}, where a random map has ${figure(metric, random)}.${
-      second && ties > 1 && rank === 1
-        ? ` ${ties - 1} others cannot be told from it by that; more than in theirs, ${second.asks}.`
-        : ""
-    }`,
+    says: `${filled(metric.says, value, random)}.`,
+    more: `Measured with this model on ${inputs}${ties > 1 ? `, too few to tell ${count(ties - 1, "other method")} from it` : ""}.`,
   };
 }
 

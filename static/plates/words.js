@@ -207,7 +207,7 @@ export class WordPlate {
       role: "application",
       "aria-roledescription": "coloured text",
     });
-    this.scale = new Scale(variant.signed);
+    this.scale = new Scale(variant);
     this.sentence = new MapSentence(this.reading);
     this.facts = new Facts(variant, target !== null);
     this.notes = target === null ? new Notes(sameNote(variant)) : null; // a row of maps has them once

@@ -10,7 +10,7 @@ import pytest
 
 import explainers
 from explainers.methods.specs import split_spec
-from server.method_ranking import ASKS, RANKED_BY, MethodRanking, method_rankings, ranking_for, shown_first
+from server.method_ranking import RANKED_BY, SAYS, MethodRanking, method_rankings, ranking_for, shown_first
 from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
@@ -46,7 +46,7 @@ def test_what_the_pages_get() -> None:
         "model": "m",
         "measured": "2 pictures of Made up",
         "inputs": "2 pictures",
-        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "asks": ASKS["srg"]},
+        "metric": {"name": "srg", "title": "Gain", "unit": "share", "direction": "higher", "says": SAYS["srg"]},
         "second": None,
         "random": 0.2,
         "random_second": None,
@@ -114,11 +114,13 @@ def test_prompts_are_ranked_on_photos() -> None:
     assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.453, abs=0.001))
     tied = [spec for spec, figures in document["ranks"].items() if figures["tied"]]
     assert list(document["ranks"])[: len(tied)] == tied  # none of the others comes before one of these
-    seconds = [document["ranks"][spec]["second_value"] for spec in tied]
-    assert seconds == sorted(seconds, reverse=True)
-    assert [ranking.rank(spec) for spec in tied] == list(range(1, len(tied) + 1))
-    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus:libra", 23)
-    assert seconds[0] > 1.5 * document["random_second"]
+    values = [document["ranks"][spec]["value"] for spec in tied]
+    assert values == sorted(values, reverse=True)
+    assert (document["second"]["name"], tied[0], len(tied)) == ("ap", "xgradcam_plus", 21)
+    # more often right than some of the best, and worse than others by the second metric
+    assert document["ranks"]["hirescam"]["value"] > values[1] - 0.02
+    assert "hirescam" not in tied
+    assert document["ranks"][tied[0]]["second_value"] > 1.5 * document["random_second"]
     assert not ranking.run.shows_inputs  # the photos may not be passed on
     titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
     assert len(set(titles.values())) == len(titles)  # one with options is told from the plain one

@@ -6,8 +6,16 @@ from typing import Any
 
 from tests.support.node import compute
 
-METRIC = {"title": "Symmetric relevance gain", "unit": "share", "direction": "higher", "asks": "it changes the answer"}
-STANDING = {"model": "photos-vit", "measured": "60 pictures of COCO", "metric": METRIC, "random": 0.03, "here": True, "value": 0.566}
+METRIC = {"title": "Symmetric relevance gain", "unit": "share", "direction": "higher", "says": "it changes {value} of it, random {random}"}
+STANDING = {
+    "model": "photos-vit",
+    "measured": "60 pictures of COCO",
+    "metric": METRIC,
+    "random": 0.03,
+    "here": True,
+    "value": 0.566,
+    "of": 30,
+}
 ADVICE = "async (first) => (await script('plates/recommendation.js')).recommendation(first)"
 
 
@@ -29,17 +37,18 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     said = compute(ADVICE, [variant(1), variant(5)])
     assert said["title"] == "Why A comes first."
     assert said["says"] == (
-        "It was measured best with this model, on 60 pictures of COCO: it changes the answer. “Symmetric relevance gain” is "
-        "56.6\u2009%, and 3.00\u2009% for a random map. "
+        "Measured with this model on 60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009% (3.00\u2009% for a random map). "
+        "It is the best of 30 methods. "
         "It cannot say how much of the answer each part makes up: trust the order, not the sizes."
     )
     blind = compute(ADVICE, [variant(1, class_specific=False, signed=False, adds_up_to="the logit")])["says"]
     assert blind.endswith("It cannot say why this answer and not another, nor what speaks against the answer.")
     second = {"second": {"title": "Segmentation AP", "unit": "share"}, "second_value": 0.418, "random_second": 0.227}
     tied = compute(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
-    assert tied.startswith("It is among 5 methods that cannot be told from the best with this model")
-    assert "best by the next measure: “Segmentation AP” is 41.8\u2009%, and 22.7\u2009% for a random map." in tied
-    assert "next measure" not in compute(ADVICE, [variant(1, standing=second)])["says"]  # told apart by the first
+    assert "“Segmentation AP” 41.8\u2009% (22.7\u2009% for a random map). Of the 5 of 30 methods that cannot be told from the best" in tied
+    assert "by either it has the highest “Symmetric relevance gain”." in tied
+    later = compute(ADVICE, [variant(4, standing={"ties": 5, "tied": True})])["says"]
+    assert "It is one of the 5 of 30 methods that cannot be told from the best by it." in later
 
 
 def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_it() -> None:
@@ -47,11 +56,11 @@ def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_
     said = compute(over, [variant(1, standing={"inputs": "60 pictures"}), variant(5)])
     assert said == {
         "title": "Look at A first.",
-        "says": "It changes the answer: 56.6\u2009% on 60 pictures, where a random map has 3.00\u2009%.",
+        "says": "It changes 56.6 of it, random 3.00.",
+        "more": "Measured with this model on 60 pictures.",
     }
-    tied = {"inputs": "60 pictures", "ties": 5, "second": {"title": "Segmentation AP", "unit": "share", "asks": "it lies on it"}}
-    said = compute(over, [variant(1, standing=tied)])["says"]
-    assert said.endswith("has 3.00\u2009%. 4 others cannot be told from it by that; more than in theirs, it lies on it.")
+    tied = compute(over, [variant(1, standing={"inputs": "60 pictures", "ties": 5})])["more"]
+    assert tied == "Measured with this model on 60 pictures, too few to tell 4 other methods from it."
     for none in ([variant(None)], [variant(7)], [variant(1, standing={"here": False})]):
         assert compute(over, none) is None
 
