@@ -3,8 +3,10 @@
 
 import { el } from "../core/dom.js";
 
-const TERMS = /\b(cosine|share|logit difference|logit|Libra|AttnLRP|random baseline)\b/;
-const CLOSING = /^[.,:;]/; // it stays on the line of the word before it
+const TERMS =
+  /\b(found|cosine|share|logit difference|logit|Libra|AttnLRP|random baseline|rank correlation|r(?=\u00a0=))\b/;
+const CLOSING = /^[.,:;)]/; // it stays on the line of the word before it
+const OPENING = /\($/; // and this on that of the word behind it
 const MARGIN = 8; // pixels between a note and the edge of the window
 /** @type {HTMLElement | undefined} */
 let note;
@@ -59,9 +61,11 @@ export const withTerms = (text) => {
   const parts = text.split(TERMS);
   return parts
     .map((part, i) => {
-      if (i % 2 === 0) return i ? part.replace(CLOSING, "") : part;
-      const [closing] = CLOSING.exec(parts[i + 1]) ?? [];
-      return closing ? el("span", { class: "nb" }, term(part), closing) : term(part);
+      const isLast = i === parts.length - 1;
+      if (i % 2 === 0) return (i ? part.replace(CLOSING, "") : part).replace(isLast ? "" : OPENING, "");
+      const [opening = ""] = OPENING.exec(parts[i - 1]) ?? [];
+      const [closing = ""] = CLOSING.exec(parts[i + 1]) ?? [];
+      return opening || closing ? el("span", { class: "nb" }, opening, term(part), closing) : term(part);
     })
     .filter(Boolean);
 };

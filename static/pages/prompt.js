@@ -17,17 +17,20 @@ import { Versus } from "../plates/versus.js";
 import { RegionsFold } from "../tools/regionsfold.js";
 import { Unsubmitted } from "../workbench/unsubmitted.js";
 import { Workbench } from "../workbench/workbench.js";
-import { cosineOf } from "../workbench/overview.js";
+import { cosineOf, findsPrompts } from "../workbench/overview.js";
 
 /**
  * @import { ImageInput, ModelDetails, Sample, Target } from "../core/schemas.js"
  * @import { Wish } from "../core/types.js"
  * @import { PromptWords } from "../plates/promptwords.js"
+ * @import { Known } from "../workbench/types.js"
  */
 
 const problems = byId("input-problem");
 /** @type {ModelDetails} */
 let details = {}; // of the model
+/** @type {Known} */
+let known = {}; // these, and where it abstains
 /** @type {PromptWords | null} */
 let words = null; // the plates of the words of the prompts, once they are asked about
 /** @type {Pick<Wish, "against" | "read">} */
@@ -41,6 +44,7 @@ const workbench = new Workbench("clip", {
   },
   changed(model) {
     details = model.details ?? {};
+    known = { ...details, calibration: model.calibration };
     const inWords = workbench.side === "text";
     side.select.value = workbench.side;
     workbench.moveTo((inWords && words) || plateSetFor(prompts.all.length), false);
@@ -186,8 +190,8 @@ function sideChoice(onTurn) {
 }
 
 /**
- * What the model says of a prompt, one of `count`: the shares of all prompts are 100 %, so that of a single one says
- * nothing, nor does that of one that was not found for sure.
+ * What the model says of a prompt, one of `count`: first whether it found it, where it can say so. The shares of all
+ * prompts are 100 %, so that of a single one says nothing, nor does that of one that was not found for sure.
  * @param {Target} target
  * @param {number} count
  */
@@ -196,7 +200,8 @@ function targetLine(target, count) {
   const near = cosineOf(target, details);
   const likeness = near === null ? `logit ${number(target.logit)}` : `cosine ${number(near)}`;
   if (target.abstention) return `${target.abstention.says} · ${likeness}`;
-  return `${likeness} · ${count > 1 ? `share ${percent(target.probability ?? 0)}` : "shares need two prompts"}`;
+  const share = count > 1 && `share ${percent(target.probability ?? 0)}`;
+  return [findsPrompts(known) && "found", likeness, share].filter(Boolean).join(" · ");
 }
 
 /** What is asked of these prompts; their words are explained for the logit alone. */

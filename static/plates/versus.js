@@ -3,6 +3,7 @@
 
 import { el } from "../core/dom.js";
 import { correlation, onOneUnit, SAME_FROM, unitName } from "../core/stats.js";
+import { term, withTerms } from "../help/terms.js";
 import { Matrix } from "./matrix.js";
 import { unitScore } from "./content.js";
 
@@ -12,8 +13,7 @@ import { unitScore } from "./content.js";
  * @import { PlateSetOptions } from "./types.js"
  */
 
-const HOW =
-  "Maps of signed methods are subtracted as they are. Maps of unsigned ones are first divided by the sum of their absolute values. r is Pearson’s correlation of the two maps.";
+const MEANING = ["more for the second", "more for the first"];
 
 /**
  * What a method says of two maps: words where they are the same, and the correlation, always.
@@ -23,7 +23,7 @@ const HOW =
 export function likeness(r) {
   if (r === null) return "r not defined: a map is the same everywhere";
   const shown = `r\u00a0=\u00a0${r < 0 ? "\u2212" : ""}${Math.abs(r).toFixed(2)}`;
-  return r > SAME_FROM ? `same map for both, ${shown}` : `the two maps: ${shown}`;
+  return r > SAME_FROM ? `same map for both, ${shown}` : `likeness of the two maps: ${shown}`;
 }
 
 /**
@@ -81,7 +81,7 @@ export class Versus extends Matrix {
       this.picks[0],
       el("span", { "aria-hidden": "true" }, "\u2212"),
       this.picks[1],
-      el("span", { class: "quiet" }, HOW),
+      el("span", { class: "quiet" }, "The last column is the ", term("difference"), ": the first map minus the second."),
     );
     this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
   }
@@ -157,7 +157,12 @@ export class Versus extends Matrix {
   /** @param {Variant} variant */
   #make(variant) {
     const name = this.#names().join(" \u2212 ");
-    const differenceVariant = { ...variant, signed: true, readout: `${variant.readout} difference` };
+    const differenceVariant = {
+      ...variant,
+      signed: true,
+      readout: `${variant.readout} difference`,
+      meaning: MEANING,
+    };
     const plate = this.makePlate(differenceVariant, this.stores, name);
     plate.node.classList.add("difference");
     plate.deletion.node.remove(); // it has no order in which tokens could go
@@ -184,7 +189,8 @@ export class Versus extends Matrix {
     /** @param {ScoreMap} map */
     const keep = (map) => map.scores.filter((_, i) => this.content?.[i] ?? true);
     const r = correlation(keep(a), keep(b));
-    badge.textContent = likeness(r);
+    const [says, shown] = likeness(r).split(/(?=r\u00a0=)/);
+    badge.replaceChildren(says, el("span", { class: "nb" }, withTerms(shown ?? "")));
     badge.classList.toggle("same", r !== null && r > SAME_FROM);
     plate.state = pair.every((member) => member?.node.dataset.state === "done") ? "done" : "stale";
   }

@@ -367,7 +367,7 @@ class Mixer {
     this.likeness.textContent =
       r === null
         ? "r not defined: a map is the same everywhere"
-        : `the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
+        : `likeness of the two maps: r\u00a0=\u00a0${r.toFixed(2).replace("-", "\u2212")}`;
     this.#tell(from, mixed);
   }
 

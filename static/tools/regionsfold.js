@@ -26,7 +26,7 @@ export class RegionsFold {
     this.node = el(
       "details",
       { class: "regions", open: view.value.regions !== "" },
-      el("summary", {}, el("b", {}, "Regions"), ": which prompt wins where, painted by the largest map"),
+      el("summary", {}, el("b", {}, "Regions"), ": which prompt wins where"),
       this.body,
     );
     this.node.addEventListener("toggle", () => this.#toggle());

@@ -5,6 +5,7 @@ import { explanationPath, getJSON } from "../core/api.js";
 import { byId, el, unbroken } from "../core/dom.js";
 import { isMethod } from "../core/registry.js";
 import { spoken, spokenAll } from "../core/targets.js";
+import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
 import { answerLine, askingLine, mainTarget } from "./overview.js";
 
@@ -86,16 +87,21 @@ export class Headline {
     if (!info || !modelInfo || !id) return;
     const { details, calibration } = modelInfo.model;
     const answer = answerLine(info, { ...details, calibration });
-    /** @param {...string} sentences */
-    const say = (...sentences) => byId("overview").replaceChildren(...unbroken(sentences.filter(Boolean).join(" ")));
-    say(answer);
+    /** @param {string} text */
+    const spelled = (text) => unbroken(text).flatMap((part) => (typeof part === "string" ? withTerms(part) : [part]));
+    const say = (agreement = "") =>
+      byId("overview").replaceChildren(
+        ...spelled(answer),
+        ...(agreement ? [" ", el("span", { class: "agreement" }, spelled(agreement))] : []),
+      );
+    say();
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
     if (!isDone || maps.length < 2) return;
     const { sentence } = await getJSON(`${explanationPath(id)}/agreement?target=${encodeURIComponent(label)}`).catch(
       () => ({ sentence: "" }), // the maps stand there without it
     );
-    if (subject.value.info === info) say(answer, sentence);
+    if (subject.value.info === info) say(sentence);
   }
 
   /**

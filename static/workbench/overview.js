@@ -130,39 +130,45 @@ export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) 
   scale ? (target.logit - (bias ?? 0)) / scale : null;
 
 /**
- * Of a single prompt that was found: how like the picture it is, and whether the model calls that enough.
+ * Whether the model tells prompts that it found from those that it did not.
+ * @param {Known} details
+ * @returns {boolean}
+ */
+export const findsPrompts = ({ calibration }) =>
+  Boolean(calibration?.lines.some(({ kind }) => kind === "not_in_picture"));
+
+/**
+ * Of a single prompt to a model that cannot say whether it found it: how like the picture it is.
  * @param {Target} target
  * @param {Known} details
  */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
-  const likeness =
-    cosine === null
-      ? `a logit of ${number(target.logit)}`
-      : `a similarity of ${number(cosine)} (cosine; 1 is the most)`;
-  const line = details.calibration?.lines.find(({ kind }) => kind === "not_in_picture");
-  const says =
-    line?.score === "patch_cosine"
-      ? "The patches that are most like it are enough so for this model to have found it."
-      : line?.score === "cosine" && cosine !== null
-        ? "That is enough for this model to have found it."
-        : "Whether that is much, a second prompt shows: add one to compare.";
-  return `${quoted(spoken(target))} and the picture have ${likeness}. ${says}`;
+  const likeness = cosine === null ? `a logit of ${number(target.logit)}` : `a cosine of ${number(cosine)}`;
+  return `${quoted(spoken(target))} and the picture have ${likeness}. Whether that is much, a second prompt shows: add one to compare.`;
 }
 
 /**
- * Of prompts: which fits best, with its share, only of those that were found for sure; of the others what they are.
+ * Of prompts: which were found, which of these fits best, with its share; of the others what they are.
  * @param {Target[]} targets
  * @param {Known} details
  */
 function promptLine(targets, details) {
-  if (targets.length === 1 && !targets[0].abstention) return aloneLine(targets[0], details);
+  const isFinding = findsPrompts(details);
+  if (targets.length === 1 && !targets[0].abstention && !isFinding) return aloneLine(targets[0], details);
   const unsure = targets.filter(({ abstention }) => abstention);
-  const found = targets.filter(({ abstention }) => !abstention).sort((a, b) => likelihood(b) - likelihood(a));
-  const best = found.length
-    ? `Of these, ${quoted(spoken(found[0]))} fits the picture best: ${percent(likelihood(found[0]))}.`
-    : targets.length > 1 && "None of these was found for sure.";
-  return [best, ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention?.says}.`)]
+  const found = targets.filter(({ abstention }) => !abstention);
+  const [best] = [...found].sort((a, b) => likelihood(b) - likelihood(a));
+  const names = found.map((target) => quoted(spoken(target)));
+  return [
+    found.length &&
+      isFinding &&
+      `It found ${found.length > QUOTED ? `${found.length} of these` : list(names, QUOTED)}.`,
+    found.length > (isFinding ? 1 : 0) &&
+      `${quoted(spoken(best))} fits the whole picture best: share ${percent(likelihood(best))}.`,
+    !found.length && targets.length > 1 && "None of these was found for sure.",
+    ...unsure.map((target) => `${quoted(spoken(target))}: ${target.abstention?.says}.`),
+  ]
     .filter(Boolean)
     .join(" ");
 }

@@ -55,7 +55,15 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
         {"label": "a dog", "prompt": "a dog", "probability": 0.9},
         {"label": "a car", "prompt": "a car", "probability": 0.1, "abstention": absent},
     ]
-    assert say({"targets": prompts}) == "Of these, “a dog” fits the picture best: 90.0\u2009%. “a car”: not found in this picture."
+    assert say({"targets": prompts}) == "“a dog” fits the whole picture best: share 90.0\u2009%. “a car”: not found in this picture."
+    finding = {"calibration": {"lines": [{"kind": "not_in_picture"}]}}
+    with_verdicts = "async ([targets, known]) => (await script('workbench/overview.js')).answerLine({ targets }, known)"
+    both = [prompts[0], {**prompts[1], "abstention": None}]
+    assert compute_all(with_verdicts, [[prompts, finding], [both, finding], [both[:1], finding]]) == [
+        "It found “a dog”. “a car”: not found in this picture.",
+        "It found “a dog” and “a car”. “a dog” fits the whole picture best: share 90.0\u2009%.",  # a small share is no verdict
+        "It found “a dog”.",
+    ]
     perhaps = {**UNKNOWN, "kind": "perhaps_in_picture", "says": "perhaps in this picture"}
     prompts[0]["abstention"] = perhaps  # its share is 90 %, for the other prompt fits even less
     assert (
