@@ -32,15 +32,15 @@ export async function open(root, workbench, tell, asking) {
 }
 
 /**
- * How well the terms of a fit foretell other answers, in a sentence; nothing where nothing was fitted.
+ * How well the terms of a fit predict other answers, in a sentence; nothing where nothing was fitted.
  * @param {Interaction | FaithfulInteraction} interaction
  * @returns {string}
  */
-function foretold(interaction) {
+function predicted(interaction) {
   if (!("faithfulness" in interaction)) return "";
   const [prompts, pictures] = interaction.coalitions;
   const share = Math.max(0, Math.round(100 * interaction.faithfulness));
-  return ` Fitted to ${prompts} prompts and ${pictures} pictures with parts left out; of others it foretells ${share} %.`;
+  return ` Fitted to ${prompts} prompts and ${pictures} pictures with parts left out; of others it predicts ${share} %.`;
 }
 
 class PromptInteraction {
@@ -78,7 +78,7 @@ class PromptInteraction {
         el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
         "; ",
         el("a", { href: "https://arxiv.org/abs/2508.05430" }, "FIxLIP"),
-        "). Red: they go together; blue: they speak against each other. Believe FIxLIP: on eleven of twelve photos its order counted for more when parts were left out, and its sizes foretold 14 to 93 % of that; exCLIP’s foretold none on eleven of them. exCLIP takes a twentieth of the time and is good for a first look at the order.",
+        "). Red: they go together; blue: they speak against each other. Believe FIxLIP: on eleven of twelve photos its order counted for more when parts were left out, and its sizes predicted 14 to 93 % of that; exCLIP’s predicted none on eleven of them. exCLIP takes a twentieth of the time and is good for a first look at the order.",
       ),
     );
   }
@@ -123,7 +123,7 @@ class PromptInteraction {
         names: ["The prompt", "The picture"],
         bases: [null, this.workbench.plateSet.base],
         view: this.workbench.view,
-        hint: `Cosine ${number(interaction.cosine)}.${foretold(interaction)} Point at a word or at a patch; a click holds it.`,
+        hint: `Cosine ${number(interaction.cosine)}.${predicted(interaction)} Point at a word or at a patch; a click holds it.`,
       });
       this.result.replaceChildren(view.node, ...interaction.notes.map((note) => el("p", { class: "quiet" }, note)));
       this.busy.textContent = "";

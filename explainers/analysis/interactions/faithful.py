@@ -26,8 +26,8 @@ from explainers.analysis.interactions.coalitions import (
     split_budget,
 )
 from explainers.analysis.interactions.inputs import Encoded, encode
-from explainers.analysis.interactions.judging import insertion_and_deletion, r_squared, rank_agreement
-from explainers.analysis.interactions.outcome import PairedInputs
+from explainers.analysis.interactions.measures import insertion_and_deletion, r_squared, rank_agreement
+from explainers.analysis.interactions.paired_inputs import PairedInputs
 from explainers.analysis.interactions.pairs import Interaction
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
@@ -50,7 +50,7 @@ BUDGET, PARTS = 4096, 49
 MOST_BUDGET = 32_768  # coalitions: the design of the regression is held whole
 OTHERS = 128  # coalitions that a fit is held against
 AT_ONCE = 32  # inputs in one forward pass
-#: From this share of the variance of other coalitions on, a fit foretells them.
+#: From this share of the variance of other coalitions on, a fit predicts them.
 FORETELLS = 0.5
 
 
@@ -66,7 +66,7 @@ class FaithfulInteraction(PairedInputs):
     constant      e_0, to which the terms of coalitions are added; the fit need not meet ``empty``
     first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their terms alike
     coalitions    how many were asked, of prompts and of pictures
-    faithfulness  R^2 of coalitions that took no part in the fit: the share of their variance that the terms foretell
+    faithfulness  R^2 of coalitions that took no part in the fit: the share of their variance that the terms predict
     """
 
     variant: Variant
@@ -82,7 +82,7 @@ class FaithfulInteraction(PairedInputs):
     def _head(self) -> str:
         return (
             f"cosine {self.cosine:+.4f}, {self.empty:+.4f} with nothing shown; {self.coalitions[0]} prompts and {self.coalitions[1]} "
-            f"pictures with parts left out, of which the terms foretell {self.faithfulness:.0%} (R^2); the strongest pairs:"
+            f"pictures with parts left out, of which the terms predict {self.faithfulness:.0%} (R^2); the strongest pairs:"
         )
 
     def _facts(self) -> dict[str, Any]:
@@ -99,8 +99,8 @@ class InteractionMeasures:
     """How faithful the interactions of one prompt and one picture are.
 
     insertion_deletion  the mean over the steps of (least important gone - most important gone) / (all - nothing): larger is better, 0 for
-                        an order that says nothing; see :func:`explainers.analysis.interactions.judging.insertion_and_deletion`
-    r2, spearman        of coalitions drawn anew, with what the terms foretell of them
+                        an order that says nothing; see :func:`explainers.analysis.interactions.measures.insertion_and_deletion`
+    r2, spearman        of coalitions drawn anew, with what the terms predict of them
     """
 
     insertion_deletion: float
@@ -226,7 +226,7 @@ def faithful_interaction(
     everything = torch.ones(1, words + pieces, dtype=torch.bool)
     empty = float(game.cosines(~everything))
     fit = fit_interactions(coalitions, weights, cosines - empty, [(i, words + j) for i in range(words) for j in range(pieces)])
-    truth, foretold = _other_coalitions(game, fit, p, generator, empty)
+    truth, predicted = _other_coalitions(game, fit, p, generator, empty)
     totals = fit.totals(p)
     sizes, part_of = game.sizes, game.part_of
     outcome = FaithfulInteraction(
@@ -244,7 +244,7 @@ def faithful_interaction(
         constant=fit.constant,
         first_order=(fit.first[:words].float(), (fit.first[words:] / sizes)[part_of].float()),
         coalitions=counts,
-        faithfulness=r_squared(truth, foretold),
+        faithfulness=r_squared(truth, predicted),
         seconds=time.perf_counter() - start,
         notes=tuple(dict.fromkeys([*game.words.notes, *game.picture.notes])),
     )
@@ -252,7 +252,7 @@ def faithful_interaction(
 
 
 def _other_coalitions(game: Game, fit: Fit, p: float, generator: torch.Generator, empty: float) -> tuple[Tensor, Tensor]:
-    """Values of coalitions drawn anew, each player in with probability p, and what the terms foretell of them."""
+    """Values of coalitions drawn anew, each player in with probability p, and what the terms predict of them."""
     keep = torch.rand(OTHERS, sum(game.players), generator=generator) < p
     return game.cosines(keep) - empty, fit.values(keep)
 
@@ -261,8 +261,8 @@ def _notes_on_fit(outcome: FaithfulInteraction) -> tuple[str, ...]:
     if outcome.faithfulness >= FORETELLS:
         return ()
     return (
-        f"Of prompts and pictures that took no part in the fit the terms foretell {outcome.faithfulness:.0%} of the variance: take them "
-        "for a hint. More coalitions, fewer parts, or a p nearer to 1 may foretell more.",
+        f"Of prompts and pictures that took no part in the fit the terms predict {outcome.faithfulness:.0%} of the variance: take them "
+        "for a hint. More coalitions, fewer parts, or a p nearer to 1 may predict more.",
     )
 
 
@@ -280,7 +280,7 @@ def measure_interactions(
 ) -> list[InteractionMeasures]:
     """How faithful each of several interactions of the same prompt and image is, all asked about the same coalitions of words and parts.
 
-    The terms of a part are the sums of its patches'. Interactions of exCLIP have pairs alone, whose sum foretells the cosine but for a
+    The terms of a part are the sums of its patches'. Interactions of exCLIP have pairs alone, whose sum predicts the cosine but for a
     constant; that constant is taken for the one that fits best, so that R^2 is held against the pairs and not against it.
     """
     game = Game(model_of(model), image, prompt, parts, checker(cancelled))
@@ -291,10 +291,10 @@ def measure_interactions(
     measures = []
     for outcome in outcomes:
         fit = _terms(outcome, game)
-        foretold = fit.values(keep)
+        predicted = fit.values(keep)
         score, _, _ = insertion_and_deletion(fit, game.cosines)
         measures.append(
-            InteractionMeasures(score, r_squared(truth, foretold - foretold.mean() + truth.mean()), rank_agreement(truth, foretold))
+            InteractionMeasures(score, r_squared(truth, predicted - predicted.mean() + truth.mean()), rank_agreement(truth, predicted))
         )
     return measures
 

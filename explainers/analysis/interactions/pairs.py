@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from explainers.analysis.interactions.inputs import Baseline, Encoded, EntryBlock, encode
-from explainers.analysis.interactions.outcome import PairedInputs
+from explainers.analysis.interactions.paired_inputs import PairedInputs
 from explainers.autograd.integration import quadrature as points_and_weights
 from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules

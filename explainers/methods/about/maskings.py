@@ -38,7 +38,7 @@ MASKS: dict[str, About] = {
         "A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
         "When a handful of words or patches is wanted, and a second run gives the same ones.",
         f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
-        line="The few parts that best foretell the answer when others are hidden.",
+        line="The few parts that best predict the answer when others are hidden.",
     ),
     "tis": About(
         (r"s_j = \frac{\sum_k p_k m_{k,j}}{\sum_k m_{k,j}}",),

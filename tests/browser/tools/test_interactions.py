@@ -97,7 +97,7 @@ def test_each_word_lights_its_patches_and_each_patch_its_words(width: str, reque
     no_violation(visit.page)
 
 
-def test_what_is_fitted_says_how_well_it_foretells(desk: Visit) -> None:
+def test_what_is_fitted_says_how_well_it_predicts(desk: Visit) -> None:
     prompt = "a red ball"
     desk.open(f"/prompt?id={explained(desk, 'prompt', sample(desk, 'clip'), prompt=[prompt])}")
     with desk.page.expect_response("**/faithful-interactions", timeout=PATIENCE) as answer:
@@ -107,7 +107,7 @@ def test_what_is_fitted_says_how_well_it_foretells(desk: Visit) -> None:
     fitted = answer_told(answer.value)
     share = max(0, round(100 * fitted["faithfulness"]))
     prompts, pictures = fitted["coalitions"]
-    said = f"Fitted to {prompts} prompts and {pictures} pictures with parts left out; of others it foretells {share} %."
+    said = f"Fitted to {prompts} prompts and {pictures} pictures with parts left out; of others it predicts {share} %."
     expect(part.locator(".said")).to_contain_text(said, timeout=PATIENCE)
     words = part.locator(".reading button")
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(fitted["first"]["scores"])

@@ -17,7 +17,7 @@ from explainers.analysis.interactions.coalitions import (
     products,
     split_budget,
 )
-from explainers.analysis.interactions.judging import extreme_sets, insertion_and_deletion, r_squared, rank_agreement
+from explainers.analysis.interactions.measures import extreme_sets, insertion_and_deletion, r_squared, rank_agreement
 from explainers.models.removal.patches import painted
 from tests.explainers.support.golden_rows import case_of
 

@@ -104,7 +104,7 @@ def test_it_can_be_printed_and_saved(tmp_path: Any) -> None:
 
 
 def test_measures_hold_interactions_against_the_model() -> None:
-    """The fit foretells coalitions better than the pairs of Jacobians of a random model, and every order lies between its ends."""
+    """The fit predicts coalitions better than the pairs of Jacobians of a random model, and every order lies between its ends."""
     libra = explainers.interaction(clip_model(), picture(), PROMPT)
     ours, theirs = explainers.measure_interactions(clip_model(), picture(), PROMPT, [fitted(), libra], parts=PARTS)
     assert ours.r2 > theirs.r2

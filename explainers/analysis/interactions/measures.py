@@ -1,4 +1,4 @@
-"""How faithful interactions are: insertion and deletion of the sets that they name, and how well they foretell other coalitions.
+"""Faithfulness of interactions: insertion and deletion of the sets that they rank, and how well they predict other coalitions.
 
 Both are from Baniecki et al. (FIxLIP, NeurIPS 2025, arXiv 2508.05430). ``g(S)`` is the sum of the terms of the members and pairs of S.
 """
@@ -60,12 +60,12 @@ def insertion_and_deletion(fit: Fit, value: Value) -> tuple[float, Tensor, Tenso
     return float(((least - most) / span).mean()) if float(span) else float("nan"), most, least
 
 
-def r_squared(values: Tensor, foretold: Tensor) -> float:
-    """1 - sum (v - g)^2 / sum (v - mean v)^2, of values and what was foretold of them (K,); below 0 where the mean does better."""
-    values, foretold = values.double(), foretold.double()
-    return float(1 - (values - foretold).square().sum() / (values - values.mean()).square().sum())
+def r_squared(values: Tensor, predicted: Tensor) -> float:
+    """1 - sum (v - g)^2 / sum (v - mean v)^2, of values and predictions (K,); below 0 where the mean does better."""
+    values, predicted = values.double(), predicted.double()
+    return float(1 - (values - predicted).square().sum() / (values - values.mean()).square().sum())
 
 
-def rank_agreement(values: Tensor, foretold: Tensor) -> float:
-    """Spearman's correlation of values and what was foretold of them (K,)."""
-    return float(rank_correlations(torch.stack([values, foretold]).double().numpy())[0, 1])
+def rank_agreement(values: Tensor, predicted: Tensor) -> float:
+    """Spearman's correlation of values and predictions (K,)."""
+    return float(rank_correlations(torch.stack([values, predicted]).double().numpy())[0, 1])

@@ -1,4 +1,4 @@
-"""What every interaction of two inputs is: the pairs of their parts, and each side's map."""
+"""The result of an interaction of two inputs: a score for each pair of parts, and a map of each input."""
 
 from __future__ import annotations
 
