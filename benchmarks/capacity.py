@@ -1,4 +1,4 @@
-"""What explanations take, for whoever plans a server: ``python -m benchmarks.capacity [--models NAME ...] [--runs N] [--out FILE]``.
+"""Seconds and memory of explanations: ``python -m benchmarks.capacity [--models NAME ...] [--runs N] [--out FILE]``.
 
 For each model that ships its memory, and for each of its methods, by the rule of its own, the seconds and the memory of one explanation of
 a sample by this method alone, the model's answer included, which is all that ``random`` needs; and the default methods together, as a page

@@ -1,4 +1,4 @@
-"""Which interactions of words and patches to believe: ``python -m benchmarks.interactions [--photos N] [--parts N] [--budget N]``.
+"""Faithfulness of the interactions of FIxLIP and exCLIP: ``python -m benchmarks.interactions [--photos N] [--parts N] [--budget N]``.
 
 ``clip`` is asked about photos that ship. FIxLIP and exCLIP (rule Libra) are held against the same coalitions of words and parts, drawn
 anew: deletion of the sets that their terms call most and least important, R^2 and rank correlation (``explainers.measure_interactions``).

@@ -1,4 +1,4 @@
-"""What a crowd waits for: many clients ask a server that runs, each a question of its own at a time, and their waits are reported.
+"""Load test: many clients ask a running server, each one question at a time, and their waiting times are reported.
 
 ``python -m benchmarks.load --address http://127.0.0.1:8000 --clients 32 --seconds 60``. It asserts nothing: how long is too long is for
 whoever runs the server to say. Everything asked is stored there, as if people had asked it.

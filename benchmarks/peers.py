@@ -1,4 +1,4 @@
-"""Other libraries beside this one, on the same weights in one run: ``python -m benchmarks.peers [--env DIR] [ROWS]``.
+"""Comparison with other libraries, on the same weights in one run: ``python -m benchmarks.peers [--env DIR] [ROWS]``.
 
 Their pins differ from ours and from each other's, so they live in an environment of their own: where DIR (default build/peers) has none
 yet, it is made, with ``benchmarks/peers.txt`` installed without dependencies above the packages of the interpreter that runs this. Every

@@ -1,4 +1,4 @@
-"""What helps prompts on crowded photos: ``python -m benchmarks.prompts --data DIR [--photos N] [--pairs N]``.
+"""How ``clip`` reads prompts on crowded photos: ``python -m benchmarks.prompts --data DIR [--photos N] [--pairs N]``.
 
 DIR holds ``coco128`` and ``imagen_test``, as ``vitrine evaluate-embedded --data`` has them. Four questions to ``clip``, no weight changed:
 

@@ -1,4 +1,4 @@
-"""What the calls work with: one record, made once per application."""
+"""The services that routes use (store, worker, registry, settings): one record for each application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What maps are worth, measured by the runner of ``vitrine evaluate``: its rows and its estimates, without a folder."""
+"""Metrics of the maps of an embedded model, measured and estimated as ``vitrine evaluate`` does, without a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model knows that it doesn't know: how sure its probabilities may be, and lines that its scores are held against.
+"""Calibrate a model of images: fit the temperature of its probabilities and the thresholds of its abstentions.
 
 Of a classifier on the photos of ``imagen_test`` or on rendered scenes; of a dual encoder see ``clip_calibration``. ``calibration.json``
 lies with the weights.

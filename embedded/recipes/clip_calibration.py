@@ -1,4 +1,4 @@
-"""What ``clip`` says of a prompt that it cannot read or does not find: the words that it was given, and lines for each kind of prompt.
+"""Calibrate ``clip``: its list of known words, and the abstention thresholds for each kind of prompt.
 
 The words are ImageNet's names and groups and everyday ones (``data/common_words.toml``); the lines are drawn on COCO's photos with several
 things. No weight is fitted.

@@ -1,4 +1,4 @@
-"""Which maps order the tokens alike: Spearman's rank correlation of every pair, and an order in which like stands beside like."""
+"""Agreement of maps: Spearman's rank correlation of every pair of methods, and an order of the methods by hierarchical clustering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model looks at in a whole class: one method over many inputs, summed up.
+"""Summary of a class: one method over many inputs, with mean maps, totals by word, and the trust in each map.
 
 Words, and the names among them, are ranked by their total relevance as in Ali et al. 2022 (:mod:`explainers.analysis.word_ranking`).
 An input's trust is the symmetric relevance gain of its map (Blücher et al., TMLR 2024): the area under the explained number while tokens

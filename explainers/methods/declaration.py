@@ -1,4 +1,4 @@
-"""What a method says of itself: its title and source, its rules, what it needs, what its scores add up to."""
+"""The declaration of a method: its title and source, its rules, what it needs, what its scores add up to."""
 
 from __future__ import annotations
 

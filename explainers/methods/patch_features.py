@@ -1,4 +1,4 @@
-"""What a prompt is compared with where a model of images and prompts is asked about single patches: their tokens behind changed attention.
+"""Features of single patches, to compare with a prompt: tokens after changed attention, projected by the head of the model.
 
 The head of such a model reads its classification token, norms and projects it, and compares it with each prompt. Here it is handed other
 tokens in that place, one after the other, by hooks: no library's names are needed.

@@ -1,4 +1,4 @@
-"""How much of a map that was drawn at random is the draw: what every method that draws says of its map.
+"""The correlation of two seeds of a method that draws at random, estimated from one map and noted on it.
 
 Two seeds give two maps, each of which is what they have in common plus noise of its own. How much the two would correlate is estimated from
 one of them, without asking the model again: its samples are parted into groups, the map is made again without each group in turn, and the

@@ -1,4 +1,4 @@
-"""What is said where a model cannot take images of the size that it was sent."""
+"""The error for images of a size that a model cannot take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model can't know of one input: its answers and its prompts, held against its calibration."""
+"""Abstentions for one input: its answers and prompts against the thresholds of the model's calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan the passes, run each once, read out."""
+"""``explain``: plan the passes that the methods need, run each once, and compute the maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first word that takes most of a map's evidence: said, as it flattens every other word."""
+"""Attention sinks: a note on maps whose first word holds most of the evidence, which makes all other words look weak."""
 
 from __future__ import annotations
 

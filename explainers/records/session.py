@@ -1,4 +1,4 @@
-"""A batch made ready and recorded once, the targets resolved: what everything that is asked of a model begins with."""
+"""A session with a model: a prepared batch, its recorded forward pass and its resolved targets, from which maps and analyses are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the web side asks for explanations on a cluster: it stores what is asked, sends ids to the replicas, and reads the store."""
+"""The worker of a cluster, as web processes use it: it stores questions, sends their ids to the replicas, and reads the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The secret of the whole server: who has it comes in."""
+"""Access by the token of the server: only those who have it are let in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document as the answer to a call."""
+"""The response class for documents that are validated already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may change anything: Vitrine's own pages, and programs that are no pages of a site.
+"""The check of ``Origin`` and ``Host``: only Vitrine's own pages, and programs that are no pages, may change anything.
 
 Any page that a person opens can make their browser send a request here. Two headers, which no script can set, tell where it comes from.
 ``Origin`` names the page's site. ``Host`` is the name by which the browser found this server: a site that points a name of its own at

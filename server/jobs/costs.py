@@ -1,4 +1,4 @@
-"""What things have taken on this machine: a small table by model and method, from which a person is told how long one waits."""
+"""The table of costs: seconds that each model and method took on this machine, from which waiting times are estimated."""
 
 from __future__ import annotations
 

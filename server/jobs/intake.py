@@ -1,4 +1,4 @@
-"""From a form to what the engine is asked: everything that can be wrong with a request is found here."""
+"""Validate requests: from a form to a question, and from a question and a model to the arguments of ``explain``."""
 
 from __future__ import annotations
 

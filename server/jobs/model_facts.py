@@ -1,4 +1,4 @@
-"""What is known of a loaded model where the model itself is not."""
+"""Facts about a loaded model, for the web threads: the model itself is in another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where models live: it loads them, explains with them and answers studies, in whatever thread or process it was made."""
+"""The model host: it holds the loaded models, makes explanations with them and answers studies, in one thread or process."""
 
 from __future__ import annotations
 

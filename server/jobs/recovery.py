@@ -1,4 +1,4 @@
-"""What a server had taken and not finished when it ended: it is done now, as it was asked."""
+"""Recovery at the start: explanations that the previous process of the server left unfinished are queued again."""
 
 from __future__ import annotations
 

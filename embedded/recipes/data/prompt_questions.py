@@ -1,4 +1,4 @@
-"""What is asked about COCO's photos with several things, and what is there: things by its boxes, scenes by rules, colours by pixels."""
+"""Prompts about COCO's photos with several objects, each with its truth: objects by boxes, scenes by rules, colours by pixels."""
 
 from __future__ import annotations
 

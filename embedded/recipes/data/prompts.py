@@ -1,4 +1,4 @@
-"""What ``clip`` is told about pictures: names of what scenes and photos show, worded in many ways.
+"""Prompts that ``clip`` is trained with: the names of what scenes and photos show, in many wordings.
 
 The words of ``HELD_OUT`` are in no prompt: with those the evaluation asks whether the model understands words that it was not trained on.
 """

@@ -1,4 +1,4 @@
-"""Controls that only ask the model: tokens are hidden and the answer is watched; through Captum where it has them.
+"""Black-box methods: tokens are hidden and the change of the answer is measured; through Captum where it has them.
 
 Hidden patches get the mean colour (0 after normalisation), hidden word pieces the tokenizer's mask token; no attention is paid to hidden
 atoms.

@@ -1,4 +1,4 @@
-"""Attention as a network of pipes: the largest flow from the classification token down to each input token."""
+"""Attention flow: the maximum flow from the classification token to each input token, with attention weights as capacities."""
 
 from __future__ import annotations
 

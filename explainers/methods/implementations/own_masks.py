@@ -1,4 +1,4 @@
-"""Black boxes whose masks are drawn from the model's own activations: TIS keeps tokens, ViT-CX shows parts of the picture."""
+"""Perturbation methods whose masks come from the model's own activations: TIS keeps tokens, ViT-CX shows parts of the picture."""
 
 from __future__ import annotations
 

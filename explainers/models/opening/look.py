@@ -1,4 +1,4 @@
-"""A look at a file or folder before it is opened: what it is, and which architecture its weights may be of."""
+"""Inspect a file or folder before it is opened: what it is, and which architecture its weights may be of."""
 
 from __future__ import annotations
 
