@@ -27,7 +27,7 @@ ONLY_A_COPY = (
 
 
 def is_theirs(explanation_id: str, visitor: Visitor, services: Services) -> bool:
-    """Whether an explanation belongs to a visitor; others read it by its link, and no more."""
+    """Whether an explanation belongs to a visitor; others may read it by its link, and change nothing."""
     if visitor.is_alone:
         return True
     job = services.worker.find(explanation_id)

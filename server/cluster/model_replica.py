@@ -94,7 +94,7 @@ class ModelReplica:
                     kept.update(new)
 
     def _begin(self, explanation_id: str, attempts: int) -> Job | None:
-        """Queue it; None where that cannot be, which is stored."""
+        """Queue an explanation; where it cannot be queued, store it as failed and return None."""
         document = self._store.document(explanation_id)
         if document is None:
             return None
@@ -113,13 +113,13 @@ class ModelReplica:
         while not self._ended.wait(BEAT):
             try:
                 live = self.worker.live()  # before it is asked what is claimed: of these each is
-                self._heed(live, self._store.renew())
+                self._apply_wishes(live, self._store.renew())
                 self._make_room()
             except Exception as error:  # whatever it is: the next beat tries again, and without a claim others take what is here
                 log.error("what is worked at could not be claimed anew", exc_info=error)
 
-    def _heed(self, live: list[Job], wishes: dict[str, dict[str, Any]]) -> None:
-        """Do what people want of the explanations that are claimed; what is not among these any more is another's, or deleted."""
+    def _apply_wishes(self, live: list[Job], wishes: dict[str, dict[str, Any]]) -> None:
+        """Apply the wishes of visitors (cancel, stop, order) to claimed explanations, and drop those that this process has lost."""
         for job in live:
             wish = wishes.get(job.id, {"end": "cancel"})
             if "order" in wish:

@@ -59,18 +59,18 @@ class RayWorker:
         self._beaten = self._tidied = time.monotonic()
 
     def start(self) -> None:
-        """Begin to look after explanations, in the loop that runs."""
+        """Start to watch over the explanations, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._begin(self._look_after)
 
     def stop(self) -> None:
-        """Look after nothing any more: others do."""
+        """Stop watching over the explanations; other processes go on."""
         self.stopping = True
         for task in list(self._tasks):
             self._loop.call_soon_threadsafe(task.cancel)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Begin something that goes on whatever becomes of the request that asked for it: Ray Serve knows by the context."""
+        """Start a task outside of the context of its request, by which Ray Serve would cancel it with the request."""
 
         def begin() -> None:
             task = self._loop.create_task(work(*arguments))
@@ -112,7 +112,7 @@ class RayWorker:
             self._sent.discard(explanation_id)
 
     async def _look_after(self) -> None:
-        """Hold what waits here, and send what nobody has any more, until this process ends."""
+        """Until the process ends, hold what it has sent, and send explanations again whose replica is gone."""
         while not self.stopping:
             try:
                 await asyncio.to_thread(self._store.hold, list(self._sent))
@@ -168,7 +168,7 @@ class RayWorker:
             await asyncio.sleep(_POLL)
 
     def find(self, explanation_id: str) -> Job | None:
-        """None: the store has all there is."""
+        """None: explanations are in the store alone."""
         return None
 
     def asked_about(self, explanation_id: str) -> None:

@@ -18,7 +18,7 @@ _IN = "in"
 
 
 class Access:
-    """Whether somebody has the token: in a header, or a browser that gave it before."""
+    """Checks of the token: in a header, or in the cookie of a browser that logged in."""
 
     def __init__(self, token: str, visitor_secrets: VisitorSecrets) -> None:
         self._token = token.encode()
@@ -40,11 +40,11 @@ class Access:
             raise token_needed("The token is wrong")
 
     def login(self) -> str:
-        """What a browser keeps that gave the token."""
+        """The value of the cookie for a browser that gave the token."""
         return self._signer.sign(_IN).decode()
 
     def is_login(self, value: str) -> bool:
-        """Whether a browser keeps that."""
+        """Whether this is the value of such a cookie."""
         try:
             return self._signer.unsign(value) == _IN.encode()
         except (BadSignature, UnicodeError):
@@ -52,6 +52,6 @@ class Access:
 
 
 def token_needed(detail: str = "This server is open to those who have its token") -> Problem:
-    """The refusal to let somebody in."""
+    """The Problem 401 for a request without the token."""
     send = "Ask whoever runs it for the token; programs send it as Authorization: Bearer <token>."
     return Problem(401, "token-needed", detail, send=send, headers={"WWW-Authenticate": "Bearer"})

@@ -126,7 +126,7 @@ async def _read(request: Request, limit: Limit) -> bytes:
 
 
 def _counted(request: Request, most: int, refuse: Callable[[], Exception]) -> Callable[[], Awaitable[Message]]:
-    """What gives the next part of the body, and raises what ``refuse`` makes once there are more than ``most`` bytes."""
+    """A function that receives the next part of the body; it raises the error of ``refuse`` beyond ``most`` bytes."""
     stream = request.stream()
     count = 0
 

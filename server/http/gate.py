@@ -89,7 +89,7 @@ class Gate:
         await self._app(scope, receive, answer)
 
     def _check_access(self, scope: Scope, headers: Headers, cookies: dict[str, str], path: str, address: str) -> None:
-        """Raise Problem 401 for who may not come in."""
+        """Raise Problem 401 for a request without access."""
         if (self._access is None and not self._settings.user_header) or path in _OPEN or path.startswith("/static/"):
             return
         if scope["vitrine.user"] is not None:
@@ -106,7 +106,7 @@ class Gate:
     def _visitor(
         self, scope: Scope, headers: Headers, cookies: dict[str, str], address: str, gets_secret: bool
     ) -> tuple[Visitor, str | None]:
-        """Who asks, and the secret of one who had none."""
+        """The visitor of a request; and a new secret where the request carried none."""
         if self._secrets is None:
             return Visitor(turn=address, address=address, is_alone=True), None
         site, user = site_of(address), scope["vitrine.user"]
@@ -126,7 +126,7 @@ class Gate:
         return Visitor(owner, site, site), secret  # who drops secrets does not get a turn with each
 
     def _check_rate(self, visitor: Visitor) -> None:
-        """Raise Problem 429 for one question too many."""
+        """Raise Problem 429 where the visitor or the address asks too often."""
         seconds = self._visitor_rate.wait(visitor.turn) or self._address_rate.wait(visitor.address)
         if seconds:
             wait = math.ceil(seconds)

@@ -27,11 +27,11 @@ class Limit:
     send: str
 
     def problem(self, count: int = 0, what: str = "") -> Problem:
-        """The refusal of ``count``."""
+        """The Problem for a request with ``count`` of what is limited."""
         return Problem(self.status, self.slug, self.detail.format(count=count, what=what), send=self.send)
 
     def to_json(self) -> dict[str, Any]:
-        """As a page reads it."""
+        """The limit as JSON, for the pages."""
         problem = self.problem().to_json()
         return {"most": self.most, "type": problem["type"], "title": problem["title"], "detail": self.detail, "send": problem["send"]}
 

@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 
 def placed(scope: Scope, prefix: str) -> Scope:
-    """The request as ASGI has one below a ``prefix``, whether the proxy before the server cut that off or not."""
+    """The scope of a request below ``prefix`` as ASGI defines it, whether or not the reverse proxy removed the prefix from the path."""
     path = scope["path"]
     below = path if path == prefix or path.startswith(f"{prefix}/") else prefix + path
     return {**scope, "root_path": prefix, "path": below}

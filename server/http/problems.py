@@ -120,13 +120,13 @@ async def _on_validation(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_hang_up(_: Request, error: Exception) -> Response:
-    """Whoever asked left before the whole request was sent: nobody reads an answer, and nothing went wrong here."""
+    """Answer a client that disconnected before its request was complete: nobody reads the answer, and it is no error."""
     assert isinstance(error, ClientDisconnect)
     return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
 def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = None, error_id: str | None = None) -> Problem:
-    """What to tell a person of an ``error`` that nobody foresaw: that ``what`` failed, and under which id the log says why.
+    """The Problem for an unexpected ``error``: that ``what`` failed, and the id under which the log says why.
 
     The error's own words go to the log alone, as they may name files, or hold anything else that a model's code knows.
     """
@@ -136,7 +136,7 @@ def unforeseen(error: Exception, what: str, slug: str, *, send: str | None = Non
 
 
 def out_of_memory(detail: str, send: str) -> Problem:
-    """Memory ran out, of the GPU or of the machine."""
+    """The Problem 503 for memory that ran out, of the GPU or of the machine."""
     return Problem(503, "out-of-memory", detail, send=send)
 
 

@@ -36,18 +36,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
-        """What comes now is a body, of which as much may have arrived with its head as a socket holds."""
+        """Wait for the body from now on; its beginning may have arrived with the head."""
         self._is_in_head, self._head_bytes, self._heads = False, 0, self._heads + 1
         self._await(self.body_seconds)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Some of it."""
+        """Note that a part of the body arrived."""
         self._await(self.body_seconds)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """What comes now is the head of the next request, which uvicorn awaits for as long as a connection is kept."""
+        """Wait for the head of the next request from now on; uvicorn limits how long a connection is kept."""
         self._is_in_head = True
         self._await(None)
         super().on_message_complete()

@@ -48,7 +48,7 @@ NOBODY = Visitor()
 
 
 def visitor_of(request: Request) -> Visitor:
-    """Who asks, as :class:`server.http.gate.Gate` found out."""
+    """The visitor of a request, as :class:`server.http.gate.Gate` noted it."""
     visitor = request.scope["visitor"]
     assert isinstance(visitor, Visitor)
     return visitor
@@ -59,7 +59,7 @@ Who = Annotated[Visitor, Depends(visitor_of)]
 
 
 def site_of(address: str) -> str:
-    """An address; of IPv6 the network of one site, of which anybody has 2^64 addresses."""
+    """An address of IPv4 itself; of IPv6 the /64 network, as one site has 2^64 addresses."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -117,6 +117,6 @@ def cookie_header(name: str, value: str, scope: Scope) -> str:
 
 
 def not_yours(explanation_id: str) -> Problem:
-    """The refusal to change what a link only shares to read."""
+    """The Problem 403 for a change of an explanation that belongs to another visitor: its link allows reading alone."""
     detail = f"The explanation {explanation_id!r} is somebody else's: its link shares it to be read."
     return Problem(403, "not-yours", detail, send="Send the picture or the text itself: what it makes is yours.")

@@ -32,7 +32,7 @@ class StoreError(OSError):
 
 
 class DamagedStoreError(sqlite3.DatabaseError):
-    """What SQLite itself opens without complaint is damaged."""
+    """The file is damaged, although SQLite opens it."""
 
 
 class StoreFault(Exception):
@@ -48,7 +48,7 @@ class StoreFault(Exception):
 
 
 class Database(Protocol):
-    """What the store asks of either.
+    """The interface of both databases, as the store uses it.
 
     insert        the statement that can say what to do where a row is there already
     is_broken     nothing can be stored before the next start
@@ -64,16 +64,16 @@ class Database(Protocol):
 
     @contextmanager
     def begin(self, *, writes: bool, alone: bool = False) -> Iterator[Connection]:
-        """A transaction: all of it is done, or nothing. ``alone``: nobody else adds or takes anything meanwhile. Raises StoreFault."""
+        """A transaction; ``alone``: no other process adds or removes rows meanwhile. Raises StoreFault."""
 
     def size(self, db: Connection) -> int:
         """Bytes that explanations take."""
 
     def give_back(self) -> None:
-        """Give the room of what was deleted back to the disk, as far as that is not done anyway."""
+        """Return the space of deleted rows to the disk, where the database does not do so by itself."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 def open_database(settings: Settings, is_shared: bool = False) -> Database:
@@ -227,7 +227,7 @@ class PostgresDatabase:
             raise StoreError(f"the database of VITRINE_DATABASE cannot be opened ({_first_line(error)}); see that it runs") from error
 
     def _hold(self, is_shared: bool) -> None:
-        """Say to other servers, for as long as this one runs, that the database has one."""
+        """Hold a lock that keeps other servers from this database, as long as this one runs."""
         self._owner = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         lock = func.pg_try_advisory_lock_shared if is_shared else func.pg_try_advisory_lock
         if not self._owner.execute(select(lock(_OWNER))).scalar_one():

@@ -70,7 +70,7 @@ class SharedStore(Store):
         return {explanation_id: _wish(wish) for explanation_id, wish in rows}
 
     def release(self) -> None:
-        """Leave what this process has to others, as if it had not begun."""
+        """Release the explanations that this process has claimed, as if it had not begun with them."""
         with self._writing() as db:
             db.execute(_RELEASE, {"me": self.name})
 
@@ -96,26 +96,26 @@ class SharedStore(Store):
         return int(self._value(query if owner is None else query.where(_ROW.owner == owner)))
 
     def before(self, explanation_id: str) -> int:
-        """How many explanations that wait came before this one."""
+        """The number of waiting explanations that were stored before this one."""
         mine = select(_ROW.number).where(_ROW.id == explanation_id).scalar_subquery()
         query = select(func.count()).select_from(EXPLANATIONS)
         return int(self._value(query.where(_ROW.state == "queued", _ROW.claimed_by.is_(None), _ROW.number < mine)))
 
     def stamp(self, explanation_id: str) -> tuple[str, int] | None:
-        """What is another whenever something of an explanation is new: its state, and how long its document is; None where it is gone."""
+        """A value that changes with an explanation: its state and the length of its document; None where it was deleted."""
         with self._reading() as db:
             row = db.execute(_STAMP, {"one": explanation_id}).first()
         return None if row is None else (str(row[0]), int(row[1]))
 
     def hold(self, ids: Iterable[str]) -> None:
-        """Keep what waits here for a process that makes it from being sent a second time by others."""
+        """Hold explanations that this process has sent to a replica, so that no other process sends them again."""
         if held := list(ids):
             with self._writing() as db:
                 is_held = _ROW.id.in_(held) & _IS_UNFINISHED & _ROW.claimed_by.is_(None)
                 db.execute(update(EXPLANATIONS).where(is_held).values(claimed_until=_UNTIL))
 
     def abandoned(self) -> list[tuple[str, dict[str, Any]]]:
-        """The unfinished explanations that nobody has, oldest first, with their documents: what had them is gone."""
+        """The unfinished explanations whose process is gone, oldest first, with their documents."""
         with self._reading() as db:
             rows = db.execute(select(_ROW.id, Utf8(_ROW.document)).where(_IS_FREE).order_by(_ROW.number)).all()
         return [(explanation_id, self._readable(explanation_id, stored)) for explanation_id, stored in rows]

@@ -69,7 +69,7 @@ class Store:
 
     @contextmanager
     def _writing(self, *, alone: bool = False) -> Iterator[Connection]:
-        """Around what changes the store: all of it is done, or nothing; ``alone``, nobody else adds or takes anything meanwhile. Raises
+        """A transaction that changes the store; ``alone``: no other process adds or removes rows meanwhile. Raises
         Problem 507 where the disk is full, 503 where it fails.
         """
         with self._transaction(writes=True, alone=alone) as db:
@@ -78,7 +78,7 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """Around what asks the store. Raises Problem 503 where it cannot be read."""
+        """A transaction that reads the store. Raises Problem 503 where it cannot be read."""
         with self._transaction(writes=False) as db:
             yield db
 
@@ -125,7 +125,7 @@ class Store:
             self._put(db, explanation_id, {name: data})
 
     def check(self) -> str | None:
-        """Why nothing can be stored; None where it can, as far as the last try tells, which is repeated where it failed."""
+        """The reason why nothing can be stored; None where the last write, or a new try after a failed one, succeeded."""
         if self.fault is not None and not self.database.is_broken:
             with suppress(Problem), self._writing(alone=True) as db:
                 db.execute(insert(UPLOADS).values(digest="trial", data=bytes(_TRIAL_BYTES)))
@@ -166,7 +166,7 @@ class Store:
         return count
 
     def _is_large(self, db: Connection) -> bool:
-        """Whether it takes more room than it may."""
+        """Whether the store is larger than ``keep_bytes``."""
         return bool(self._keep_bytes) and self.database.size(db) > self._keep_bytes
 
     def copy(self, explanation_id: str, key: str, owner: str) -> str | None:
@@ -229,7 +229,7 @@ class Store:
         return None if value is None else bytes(value)
 
     def owner(self, explanation_id: str) -> str | None:
-        """Whose a stored explanation is, "" where it is nobody's; None where there is none."""
+        """The owner of a stored explanation, "" where it has none; None for an unknown id."""
         owner = self._value(_OWNER, one=explanation_id)
         return None if owner is None else str(owner)
 
@@ -272,7 +272,7 @@ class Store:
         return was_there
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.database.close()
 
     def _value(self, query: Select[Any], **values: str) -> Any:
