@@ -113,9 +113,8 @@ class EvaluationSetup:
         """The same, with a CLIP model asked for the classes of an input alone, where the plan says so; else itself."""
         if self.plan.target != "together":
             return self
-        return replace(
-            self, prompt_indices=tuple(sorted({index for label in labels_of(sample) for index in self.classes.classes_of(label)}))
-        )
+        indices = {index for label in labels_of(sample) for index in self.classes.classes_of(label)}
+        return replace(self, prompt_indices=tuple(sorted(indices)))
 
     def read(self, index: int) -> Sample:
         """An input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
