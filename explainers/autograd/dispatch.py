@@ -158,6 +158,8 @@ TRANSPARENT = frozenset(
         "result_type",
     ]
 )
+#: Those that may copy all numbers of their first argument into memory of their own.
+_COPYING = frozenset(["clone", "contiguous", "flatten", "reshape"])
 #: Calls that write into their first argument, besides those whose names end in an underscore.
 _WRITING = {"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__", "__iand__", "__ior__", "__ixor__", "__setitem__"}
 #: Functions through which a role is kept: moving numbers, and bounding them.
@@ -233,6 +235,8 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     inherited, moves = role(rec, args[0]) if args and name in _ROLE_KEEPING else None, name in TRANSPARENT
     if inherited == Role.TRANSPOSED or (inherited in (Role.SCORES, Role.CURVED, Role.WEIGHTS, Role.CONTEXT) and not moves):
         inherited = None  # a transpose turns it back; what bounds scores is a rule that is missing
+    if name in _COPYING and active(out) and active(args[0]) and _has_as_many_bytes(args[0], out):
+        rec.recompute(out, lambda source: source if name == "clone" else func(source, *args[1:], **kwargs), args[0])
     given = (*args, *kwargs.values())
     unruled = not moves and not (inherited and isinstance(out, Tensor)) and any(map(rec.active, tensors_in(given)))
     for tensor in out if isinstance(out, tuple | list) else (out,):
@@ -241,6 +245,12 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
             if unruled and not inherited:
                 rec.watch(tensor, name)
     return out
+
+
+def _has_as_many_bytes(source: Tensor, copy: Tensor) -> bool:
+    """Whether keeping ``source`` takes as much memory as keeping a copy of its numbers; a view of the same memory is none."""
+    memory, others = source.untyped_storage(), copy.untyped_storage()
+    return memory._cdata != others._cdata and memory.nbytes() == others.nbytes()
 
 
 def handles(*functions: Callable[..., Any] | None) -> Callable[[H], H]:

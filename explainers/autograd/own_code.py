@@ -229,6 +229,13 @@ class OwnCode:
         """Something is about to write into ``tensor``."""
         self.saved.before_write(tensor)
 
+    def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
+        """The way here asks :class:`explainers.autograd.replay.OperatorView`."""
+        raise NotImplementedError
+
+    def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
+        """What a user's own pass keeps is kept as it is."""
+
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Nothing is tried out here."""
         return nullcontext()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from inspect import signature
@@ -13,6 +13,7 @@ from torch.autograd import Function
 
 from explainers.autograd.nodes import Nodes, Role
 from explainers.autograd.rules import Rule
+from explainers.autograd.saved_values import SavedTensors
 
 #: What a bias belongs to: a norm, a linear map, or one of what attention gives.
 BiasOf = Literal["norm", "linear", "attention"]
@@ -35,6 +36,11 @@ class Operator(Function):
     def propagate(*args: Any, **kwargs: Any) -> Any:
         """What each copy gives on, with the constants of the real one."""
         raise NotImplementedError
+
+
+def saved_of(ctx: Any) -> Sequence[Any]:
+    """What :meth:`Recorder.keep` kept: each tensor is read, or computed again, when it is asked for."""
+    return SavedTensors(ctx.kept_tensors) if hasattr(ctx, "kept_tensors") else ctx.saved_tensors
 
 
 @cache
@@ -84,6 +90,12 @@ class Recorder(Protocol):
 
     def before_write(self, tensor: Tensor) -> None:
         """Something is about to write into ``tensor``."""
+
+    def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
+        """Keep tensors for the way back, where :func:`saved_of` gives them one by one."""
+
+    def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
+        """Say that ``value`` is ``function`` of the arguments and cheap to compute again: it need not be kept."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""

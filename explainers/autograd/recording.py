@@ -21,7 +21,7 @@ from explainers.autograd.dispatch import active
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, record_of
-from explainers.autograd.operators import Add
+from explainers.autograd.operators import Add, LinearMap, MatMul
 from explainers.autograd.operators.arithmetic import OF_ATTENTION
 from explainers.autograd.own_code import own_code
 from explainers.autograd.recorder import Operator, argument_names
@@ -259,19 +259,28 @@ class Recording:
             if not is_path:
                 settings[name] = argument
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
-        if operator.keeps_operands:
+        if operator.keeps_operands and (operator is not LinearMap or self._may_enter_attention(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
-        if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION):
+        if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or role == Role.CONTEXT):
             node.output = out
         self.nodes.add(node, out)
         return out
+
+    def _may_enter_attention(self, x: Tensor) -> bool:
+        """Whether a linear map of ``x`` may make queries, keys or values of a block: which do is known once it has run."""
+        block = self.nodes.running
+        return block is not None and x.shape == block.input.shape
 
     # --- what the model is made of ------------------------------------------------------------------------------------
 
     @cached_property
     def structure(self) -> ModelStructure:
         """What the list of nodes says of the model."""
-        return self._structure(None)
+        structure = self._structure(None)
+        for node in self.nodes.ran:  # of linear maps only what enters attention is asked for
+            if node.operator is LinearMap and node.position not in structure.projections:
+                node.operands = ()
+        return structure
 
     def _structure(self, attention_kind: AttentionKind | None) -> ModelStructure:
         recording = weakref.proxy(self)  # no cycle: see run
@@ -346,6 +355,14 @@ class Recording:
     def before_write(self, tensor: Tensor) -> None:
         """Called by handlers that write into ``tensor``."""
         self.forward_pass.saved.before_write(tensor)
+
+    def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
+        """Keep tensors for the way back."""
+        ctx.kept_tensors = [None if each is None else self.forward_pass.saved.keep(each) for each in tensors]
+
+    def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
+        """Say that ``value`` is ``function`` of the arguments and cheap to compute again: it need not be kept."""
+        self.forward_pass.saved.recompute(value, function, *arguments)
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""

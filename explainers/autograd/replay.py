@@ -7,7 +7,7 @@ way back is made of torch's own differentiable functions. Nothing of this is wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -59,6 +59,13 @@ class OperatorView:
     entered = False
     is_own_code = True
     position = 0
+
+    def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
+        """Keep tensors for the way back, as functions of what the operator took where that is to be differentiated."""
+        ctx.save_for_backward(*tensors)
+
+    def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
+        """What a user's own pass keeps is kept as it is."""
 
     def is_projection(self, position: int) -> bool:
         """Whether the linear map makes queries, keys or values of attention."""

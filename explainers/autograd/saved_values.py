@@ -2,18 +2,25 @@
 
 A model may write into a tensor that torch's operators do not need again, and ours keep more than torch's: so a value that is about to be
 overwritten is copied first, once, and only where something kept it.
+
+Most of what operators keep is cheap to compute again from what another keeps: a sum with a bias, a curve, a normalisation, the products of
+queries and keys. Such a value is not kept but computed again, by the same function of the same numbers, when a signal asks for it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-from weakref import WeakSet
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from explainers.errors import ExplainerError
+
+Compute = Callable[[], Tensor]
 
 
 class _Kept:
@@ -24,24 +31,95 @@ class _Kept:
     def __init__(self, value: Tensor) -> None:
         self.value, self.version = value, value._version
 
+    def read(self) -> Tensor:
+        """The value."""
+        _check(self)
+        return self.value
+
+
+class _Recomputed:
+    """A value that is computed again, or a view of one; while somebody else keeps it as it was, it is that."""
+
+    __slots__ = ("_compute", "_known", "_version", "_view")
+
+    def __init__(self, compute: Compute, known: Tensor, view: Tensor | None) -> None:
+        self._compute, self._known, self._version = compute, ref(known), known._version
+        self._view = None if view is None else (view.size(), view.stride(), view.storage_offset() - known.storage_offset())
+
+    def read(self) -> Tensor:
+        """The value."""
+        known = self._known()
+        whole = self._compute() if known is None or known._version != self._version else known.detach()
+        if self._view is None:
+            return whole
+        size, stride, offset = self._view
+        return whole.as_strided(size, stride, whole.storage_offset() + offset)
+
+
+class SavedTensors(Sequence[Any]):
+    """What an operator kept, to be read one by one for one backward pass; None stays None."""
+
+    def __init__(self, kept: Sequence[_Kept | _Recomputed | None]) -> None:
+        self._kept = kept
+        self._read: dict[int, Tensor] = {}
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Any]: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[each] for each in range(len(self))[place]]
+        kept = self._kept[place]
+        if kept is None:
+            return None
+        if place not in self._read:
+            self._read[place] = kept.read()
+        return self._read[place]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
 
 class SavedValues:
     """The values that the operators of one forward pass keep. Within :attr:`hooks` what is saved for a backward pass is kept here."""
 
     def __init__(self) -> None:
-        self.hooks = saved_tensors_hooks(self._pack, _unpack)
-        self._new: list[_Kept] = []  # since a tensor was last written into
-        self._by_memory: dict[int, list[_Kept]] = {}
+        self.hooks = saved_tensors_hooks(self.keep, _unpack)
+        self._new: WeakSet[_Kept] = WeakSet()  # since a tensor was last written into
+        self._by_memory: dict[int, WeakSet[_Kept]] = {}
+        self._recomputed = WeakTensorKeyDictionary()  # tensors that can be computed again: at which version, and how
 
-    def _pack(self, value: Tensor) -> _Kept:
+    def keep(self, value: Tensor) -> _Kept | _Recomputed:
+        """Keep a value as it is now; where it can be computed again, keep how."""
+        for whole in (value,) if value._base is None else (value, value._base):
+            known = self._recomputed.get(whole)
+            if known is not None and known[0] == value._version:
+                return _Recomputed(known[1], whole, None if whole is value else value)
         kept = _Kept(value.detach())  # without its place in the graph, which would hold itself
-        self._new.append(kept)
+        self._new.add(kept)
         return kept
+
+    def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
+        """Have ``value`` computed again where it is kept from now on, as ``function`` of the arguments, whose tensors are kept for it.
+
+        Under autocast it is not, which would have to be switched on again.
+        """
+        if torch.is_autocast_enabled(value.device.type):
+            return
+        kept = [self.keep(each) if isinstance(each, Tensor) else each for each in arguments]
+
+        def compute() -> Tensor:
+            return function(*(each.read() if isinstance(each, _Kept | _Recomputed) else each for each in kept))
+
+        self._recomputed[value] = (value._version, compute)
 
     def before_write(self, tensor: Tensor) -> None:
         """Copy what is kept of the memory of ``tensor``, which is about to be written into."""
         for kept in self._new:
-            self._by_memory.setdefault(_memory(kept.value), []).append(kept)
+            self._by_memory.setdefault(_memory(kept.value), WeakSet()).add(kept)
         self._new.clear()
         for kept in self._by_memory.pop(_memory(tensor), ()):
             _check(kept)
@@ -58,6 +136,7 @@ class SavedValues:
         """The forward pass is over: what is kept belongs to its graph."""
         self._new.clear()
         self._by_memory.clear()
+        self._recomputed.clear()
 
 
 class LongLivedValues:
@@ -94,5 +173,4 @@ def _check(kept: _Kept) -> None:
 
 
 def _unpack(kept: Any) -> Tensor:
-    _check(kept)
-    return kept.value  # type: ignore[no-any-return]
+    return kept.read()  # type: ignore[no-any-return]

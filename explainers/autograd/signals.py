@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast, overload
 
 import torch
 from torch import Tensor
+
+T = TypeVar("T")
 
 #: Fields of :class:`Signals` that a backward pass can be asked for: the name of one, or of one block alone: ``attentions[-1]``.
 Fields = frozenset[str]
@@ -92,8 +94,28 @@ class Signals:
         return cast(Signals, _Moved(self, self.errors, seed))
 
 
+class PerBlock(Sequence[T]):
+    """Something of each block that is computed whenever it is read, and kept nowhere: of attention maps all together take much memory."""
+
+    def __init__(self, blocks: int, of_block: Callable[[int], T]) -> None:
+        self._numbers, self._of_block = range(blocks), of_block
+
+    @overload
+    def __getitem__(self, block: int) -> T: ...
+
+    @overload
+    def __getitem__(self, block: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, block: int | slice) -> T | Sequence[T]:
+        chosen = self._numbers[block]
+        return self._of_block(chosen) if isinstance(chosen, int) else [self._of_block(each) for each in chosen]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
 class _Moved:
-    """Signals of which a field is moved when it is first read."""
+    """Signals of which a field is moved when it is read; those of blocks one by one."""
 
     def __init__(self, signals: Signals, errors: Signals, seed: int) -> None:
         self._signals, self._errors, self._seed = signals, errors, seed
@@ -101,7 +123,7 @@ class _Moved:
     def __getattr__(self, name: str) -> Any:
         value, error = getattr(self._signals, name), getattr(self._errors, name)
         if name in PER_BLOCK:
-            moved: Any = tuple(None if v is None else self._move(v, e) for v, e in zip(value, error, strict=True))
+            moved: Any = PerBlock(len(value), lambda block: None if value[block] is None else self._move(value[block], error[block]))
         elif name in ("pooling", "pixels", "placed") and value is not None:
             moved = self._move(value, error, one_sign=name == "pixels")
         else:

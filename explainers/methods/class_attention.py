@@ -118,7 +118,7 @@ class ClassAttentionTrace(Trace):
         return [*before, *(_add_patches(a, 1.0) for a in behind)]
 
     @property
-    def attention_grads(self) -> list[Tensor]:
+    def attention_grads(self) -> Sequence[Tensor]:
         """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
         behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)

@@ -17,7 +17,7 @@ from explainers.autograd.balance import Loss, losses_of
 from explainers.autograd.integration import Rerun, mean_signals
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, Rule
-from explainers.autograd.signals import ALL, AttentionParts, Fields, Signals, covers
+from explainers.autograd.signals import ALL, AttentionParts, Fields, PerBlock, Signals, covers
 from explainers.errors import ExplainerError
 from explainers.models.grids import on_grid
 from explainers.models.layout import Layout
@@ -285,9 +285,10 @@ class Trace:
         return self.signals_with("block_outputs").block_outputs
 
     @property
-    def attention_grads(self) -> list[Tensor]:
+    def attention_grads(self) -> Sequence[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
-        return [_require_attention(a, i).to(self.type_of_attention) for i, a in enumerate(self.signals_with("attentions").attentions)]
+        signals, dtype = self.signals_with("attentions").attentions, self.type_of_attention
+        return PerBlock(len(signals), lambda block: _require_attention(signals[block], block).to(dtype))
 
     def block_input_grad(self, block: int) -> Tensor:
         """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""

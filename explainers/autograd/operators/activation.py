@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules.operands import ActivationCurve
 
 
@@ -23,9 +23,9 @@ class Activation(Operator):
     def forward(ctx: Any, x: Tensor, act: Callable[[Tensor], Tensor], power: bool, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         y = act(x)
-        ctx.save_for_backward(x, y)
+        rec.recompute(y, act, x)
+        rec.keep(ctx, x, y)
         ctx.act, ctx.power, ctx.rec = act, power, rec
-        ctx.kept = {}  # what a signal is multiplied by under the choices there were so far: several rules share it
         return y
 
     @staticmethod
@@ -33,7 +33,8 @@ class Activation(Operator):
         (g,) = signals
         if g is None:
             return None, None, None, None
-        curve = ActivationCurve(ctx.act, lambda: ctx.saved_tensors, ctx.kept, ctx.rec.is_differentiated_again)
+        saved = saved_of(ctx)
+        curve = ActivationCurve(ctx.act, lambda: saved, differentiable=ctx.rec.is_differentiated_again)
         choice = ctx.rec.rule.choice("activation")
         out = choice.power(curve, g, ctx.rec.rule.choice("norm")) if ctx.power else choice.curve(curve, g)
         return out, None, None, None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Node, Role
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules.operands import Product, Sum
 
 #: Roles of what attention is made of: constants there (masks, position biases, stabilisers) are no additive terms of the tokens.
@@ -38,7 +38,8 @@ class Add(Operator):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, role: Role | None, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(a, b)
+        rec.keep(ctx, a, b)
+        ctx.shapes = a.shape, b.shape
         ctx.role, ctx.rec, ctx.entered, ctx.position = role, rec, rec.entered, rec.position
         return a + b
 
@@ -47,20 +48,20 @@ class Add(Operator):
         (g,) = signals
         if g is None:
             return None, None, None, None
-        a, b = ctx.saved_tensors
+        saved = saved_of(ctx)
         linear, both = ctx.rec.rule.choice("linear"), all(ctx.needs_input_grad[:2])
         counts = ctx.entered and ctx.role not in OF_ATTENTION and linear.counts_biases
 
         def account(signal: Tensor) -> None:
             if counts:
-                constant = (b if ctx.needs_input_grad[0] else a).expand_as(signal)
+                constant = saved[1 if ctx.needs_input_grad[0] else 0].expand_as(signal)
                 ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == Role.TRANSPOSED else ctx.rec.add_bias(signal, constant)
 
-        total = Sum(a, b, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.accumulated_rounding(ctx.position))
+        total = Sum(saved, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.accumulated_rounding(ctx.position))
         g_a, g_b = linear.sum(total, g)
         return (
-            unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
-            unbroadcast(g_b, b) if ctx.needs_input_grad[1] else None,
+            unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,
+            unbroadcast(g_b, ctx.shapes[1]) if ctx.needs_input_grad[1] else None,
             None,
             None,
         )
@@ -109,10 +110,10 @@ class Mul(Operator):
             # a product with a scale is part of a normalisation: where the rule differentiates that, both factors count whole
             part = 1.0 if Role.SCALE in ctx.roles else rule.choice("attention").part if Role.WEIGHTS in ctx.roles else product.part
             g_a, g_b = product.both(Product(a, b), g, part)
-            return unbroadcast(g_a, a), unbroadcast(g_b, b), None, None
+            return unbroadcast(g_a, a.shape), unbroadcast(g_b, b.shape), None, None
         return (
-            unbroadcast(product.alone(b, g), a) if want_a else None,
-            unbroadcast(product.alone(a, g), b) if want_b else None,
+            unbroadcast(product.alone(b, g), a.shape) if want_a else None,
+            unbroadcast(product.alone(a, g), b.shape) if want_b else None,
             None,
             None,
         )

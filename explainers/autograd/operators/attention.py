@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules import operands
 
 
@@ -23,7 +23,9 @@ class MatMul(Operator):
     def forward(ctx: Any, a: Tensor, b: Tensor, rec: Recorder) -> Tensor:
         ctx.set_materialize_grads(False)
         y = a @ b
-        ctx.save_for_backward(a, b, y)
+        rec.recompute(y, torch.matmul, a, b)
+        rec.keep(ctx, a, b, y)
+        ctx.shapes = a.shape, b.shape
         ctx.rec, ctx.position = rec, rec.position
         return y
 
@@ -32,13 +34,12 @@ class MatMul(Operator):
         (g,) = signals
         if g is None:
             return None, None, None
-        a, b, y = ctx.saved_tensors
         rule = ctx.rec.rule
-        product = operands.MatrixProduct(a, b, y, tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
+        product = operands.MatrixProduct(saved_of(ctx), tuple(ctx.needs_input_grad[:2]), lambda: ctx.rec.accumulated_rounding(ctx.position))
         g_a, g_b = rule.choice("attention").matmul(product, rule.choice("linear").matmul(product, g))
         return (
-            unbroadcast(g_a, a) if ctx.needs_input_grad[0] else None,
-            unbroadcast(g_b, b) if ctx.needs_input_grad[1] else None,
+            unbroadcast(g_a, ctx.shapes[0]) if ctx.needs_input_grad[0] else None,
+            unbroadcast(g_b, ctx.shapes[1]) if ctx.needs_input_grad[1] else None,
             None,
         )
 
@@ -167,7 +168,7 @@ class Normaliser(Operator):
         rule = ctx.rec.rule
         quotient = operands.NormaliserOperand(a, b, tuple(ctx.needs_input_grad[:2]), ctx.apart)
         g_a, g_b = rule.choice("attention").normaliser(quotient, rule.choice("linear").normaliser(quotient, g), rule.choice("norm"))
-        return None if g_a is None else unbroadcast(g_a, a), None if g_b is None else unbroadcast(g_b, b), None, None
+        return None if g_a is None else unbroadcast(g_a, a.shape), None if g_b is None else unbroadcast(g_b, b.shape), None, None
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor, apart: bool) -> Tensor:

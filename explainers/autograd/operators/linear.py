@@ -8,7 +8,7 @@ from torch import Tensor
 
 from explainers.autograd.nodes import Node
 from explainers.autograd.operators.accounting import account_of
-from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules import operands
 from explainers.autograd.rules.operands import BilinearMap, LinearMapRole
 from explainers.models import matrix_products
@@ -36,8 +36,12 @@ class LinearMap(Operator):
         ctx.set_materialize_grads(False)
         ctx.maps, ctx.role, ctx.rec, ctx.biased, ctx.position = (forward, backward), role, rec, rec.entered, rec.position
         y = forward(x, w)
-        ctx.save_for_backward(x, w, b, None if b is None else y)  # without a bias y is what others may write into
-        return y if b is None else y + b.to(y.dtype)  # under autocast they differ
+        rec.keep(ctx, x, w, b, None if b is None else y)  # without a bias y is what others may write into
+        if b is None:
+            return y
+        out = _add_bias(y, b)
+        rec.recompute(out, _add_bias, y, b)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
@@ -46,10 +50,9 @@ class LinearMap(Operator):
             return (None,) * 7
         choice = ctx.rec.rule.choice("linear")
         account = account_of(ctx.rec, ctx.biased and choice.counts_biases)
-        x, w, b, y = ctx.saved_tensors
         forward, backward = ctx.maps
         differentiable = ctx.rec.is_differentiated_again
-        linear = operands.LinearMapOperand(x, w, b, y, forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
+        linear = operands.LinearMapOperand(saved_of(ctx), forward, backward, lambda: _role(ctx), ctx.rec.double, account, differentiable)
         return choice.map(linear, g), None, None, None, None, None, None
 
     @staticmethod
@@ -58,6 +61,10 @@ class LinearMap(Operator):
     ) -> Tensor:
         y = forward(x, w)
         return y if b is None else rec.with_bias(y, b, "attention" if role == "attention" else "linear")
+
+
+def _add_bias(y: Tensor, bias: Tensor) -> Tensor:
+    return y + bias.to(y.dtype)  # under autocast they differ
 
 
 def _role(ctx: Any) -> LinearMapRole:

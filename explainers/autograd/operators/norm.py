@@ -9,7 +9,7 @@ from torch import Tensor
 
 from explainers.autograd.operators.accounting import account_of
 from explainers.autograd.operators.broadcasting import unbroadcast
-from explainers.autograd.recorder import Operator, Propagator, Recorder
+from explainers.autograd.recorder import Operator, Propagator, Recorder, saved_of
 from explainers.autograd.rules.operands import Normalisation, Quotient
 
 
@@ -36,9 +36,11 @@ class Norm(Operator):
         mean = x.mean(over, keepdim=True) if centred else None
         centre = x if mean is None else x - mean
         inverse = (centre.square().mean(over, keepdim=True) + eps).rsqrt()
-        ctx.save_for_backward(centre * inverse, inverse, mean, weight, bias)
+        rec.keep(ctx, x, inverse, mean, weight, bias)
         ctx.over, ctx.rec, ctx.biased = over, rec, rec.entered
-        return function(x, weight, bias)
+        y = function(x, weight, bias)
+        rec.recompute(y, function, x, weight, bias)
+        return y
 
     @staticmethod
     def backward(ctx: Any, *signals: Tensor | None) -> Any:
@@ -48,9 +50,8 @@ class Norm(Operator):
             return None, *nothing
         rule = ctx.rec.rule
         linear = rule.choice("linear")
-        unit, inverse, mean, weight, bias = ctx.saved_tensors
         account = account_of(ctx.rec, ctx.biased and linear.counts_biases)
-        norm = Normalisation(unit, inverse, mean, weight, bias, ctx.over, account)
+        norm = Normalisation(saved_of(ctx), ctx.over, account)
         return rule.choice("norm").normalise(norm, linear.norm(norm, g)), *nothing
 
     @staticmethod
@@ -87,7 +88,7 @@ class Div(Operator):
             return None, None, None
         a, b = ctx.saved_tensors
         g_a, g_b = ctx.rec.rule.choice("norm").divide(Quotient(a, b, tuple(ctx.needs_input_grad[:2])), g)
-        return None if g_a is None else unbroadcast(g_a, a), None if g_b is None else unbroadcast(g_b, b), None
+        return None if g_a is None else unbroadcast(g_a, a.shape), None if g_b is None else unbroadcast(g_b, b.shape), None
 
     @staticmethod
     def propagate(rec: Propagator, a: Tensor, b: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """What an operator met on the forward pass, as it hands it to the choices of a rule on the way back. A class that would have the name of
-its operator ends in ``Operand``.
+its operator ends in ``Operand``. ``saved`` is what the operator kept, which may be computed again when it is read: so a choice reads what
+it needs, and no more.
 
 ``account(signal, bias)`` notes FullGrad's bias term signal * bias, where the operator and the rule have such terms; elsewhere it does
 nothing. ``accumulated_rounding()`` is that of the operator's output, in units of the last place: asked for where relevance is divided by
@@ -8,9 +9,9 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class ActivationCurve:
     """
 
     act: Callable[[Tensor], Tensor]
-    saved: Callable[[], tuple[Tensor, ...]]
+    saved: Callable[[], Sequence[Tensor]]
     kept: dict[str, Tensor] = field(default_factory=dict)
     differentiable: bool = False
 
@@ -78,7 +79,7 @@ class ActivationCurve:
         return self.ratio
 
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """What ``compute`` gives, kept under ``name``: several rules share it."""
+        """What ``compute`` gives, kept under ``name`` for this backward pass."""
         if name not in self.kept:
             self.kept[name] = compute()
         return self.kept[name]
@@ -115,12 +116,21 @@ class Sum:
     ``account`` takes the signal alone: the bias is the constant operand.
     """
 
-    a: Tensor
-    b: Tensor
+    saved: Sequence[Tensor]
     both: bool
     constant_shares: bool
     account: Callable[[Tensor], None]
     accumulated_rounding: Callable[[], float]
+
+    @property
+    def a(self) -> Tensor:
+        """The first operand."""
+        return self.saved[0]
+
+    @property
+    def b(self) -> Tensor:
+        """The second operand."""
+        return self.saved[1]
 
     @property
     def shares(self) -> bool:
@@ -136,16 +146,33 @@ class LinearMapOperand:
     ``differentiable``: what comes back is differentiated, so that rows without a signal count too.
     """
 
-    x: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    product: Tensor | None
+    saved: Sequence[Any]
     forward: BilinearMap
     backward: BilinearMap
     role: Callable[[], LinearMapRole]
     double: bool
     account: Account
     differentiable: bool = False
+
+    @property
+    def x(self) -> Tensor:
+        """What the map takes."""
+        return self.saved[0]  # type: ignore[no-any-return]
+
+    @property
+    def weight(self) -> Tensor:
+        """Its weight."""
+        return self.saved[1]  # type: ignore[no-any-return]
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Its bias."""
+        return self.saved[2]  # type: ignore[no-any-return]
+
+    @property
+    def product(self) -> Tensor | None:
+        """What it gives without the bias, where that was kept."""
+        return self.saved[3]  # type: ignore[no-any-return]
 
     @property
     def maps_rows(self) -> bool:
@@ -160,7 +187,7 @@ class LinearMapOperand:
     def pull(self, signal: Tensor) -> Tensor:
         """The signal taken back through the weight."""
         if self.maps_rows and not self.differentiable:
-            return at_rows(lambda rows, _: self.backward(rows, self.weight), signal, self.x)
+            return at_rows(lambda rows: self.backward(rows, self.weight), signal)
         return self.backward(signal, self.weight)
 
 
@@ -186,11 +213,24 @@ class Product:
 class MatrixProduct:
     """a @ b. ``paths``: which of the two depend on the input."""
 
-    a: Tensor
-    b: Tensor
-    output: Tensor
+    saved: Sequence[Tensor]
     paths: tuple[bool, bool]
     accumulated_rounding: Callable[[], float]
+
+    @property
+    def a(self) -> Tensor:
+        """The first factor."""
+        return self.saved[0]
+
+    @property
+    def b(self) -> Tensor:
+        """The second factor."""
+        return self.saved[1]
+
+    @property
+    def output(self) -> Tensor:
+        """The product."""
+        return self.saved[2]
 
 
 @dataclass(slots=True)
@@ -226,18 +266,41 @@ class NormaliserOperand(Quotient):
 class Normalisation:
     """unit * weight + bias with unit = (x - mean) * inverse, over the dimensions ``over``. ``mean`` None: x is not centred."""
 
-    unit: Tensor
-    inverse: Tensor
-    mean: Tensor | None
-    weight: Tensor | None
-    bias: Tensor | None
+    saved: Sequence[Any]
     over: tuple[int, ...]
     account: Account
 
     @property
+    def unit(self) -> Tensor:
+        """What is normalised, before the weight."""
+        x: Tensor = self.saved[0]
+        return (x if self.mean is None else x - self.mean) * self.inverse
+
+    @property
+    def inverse(self) -> Tensor:
+        """The scale."""
+        return self.saved[1]  # type: ignore[no-any-return]
+
+    @property
+    def mean(self) -> Tensor | None:
+        """What is taken off, None where nothing is."""
+        return self.saved[2]  # type: ignore[no-any-return]
+
+    @property
+    def weight(self) -> Tensor | None:
+        """What the unit is multiplied by."""
+        return self.saved[3]  # type: ignore[no-any-return]
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What is added at last."""
+        return self.saved[4]  # type: ignore[no-any-return]
+
+    @property
     def output(self) -> Tensor:
         """What the normalisation gives."""
-        y = self.unit if self.weight is None else self.unit * self.weight
+        unit = self.unit
+        y = unit if self.weight is None else unit * self.weight
         return y if self.bias is None else y + self.bias
 
     def before_weight(self, signal: Tensor) -> Tensor:

@@ -128,7 +128,7 @@ def input_of(attention: Attention, block: Block) -> Tensor | None:
     """
 
     def projects(node: Node) -> bool:
-        return node.operator is LinearMap and node.operands[0].shape == block.input.shape
+        return node.operator is LinearMap and bool(node.operands) and node.operands[0].shape == block.input.shape
 
     reached = [node for node in ancestors([attention.product], [block.start], projects) if projects(node)]
     return reached[0].operands[0] if len({id(node.inputs[0]) for node in reached}) == 1 else None

@@ -16,7 +16,7 @@ from explainers.records.trace import MethodOutput, Trace, from_pixels
 def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
     """Per block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
     gradients = trace.under("gradient").attention_grads
-    return [(g * r).clamp(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
+    return [(g * r).clamp_(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 
 
 def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:

@@ -9,14 +9,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import explainers
+from explainers.autograd.memory import measure_one
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES
+from explainers.autograd.saved_values import SavedValues
 from explainers.models.model import Model
 from tests.explainers.support.operator_cases.attention import qkv
 from tests.explainers.support.operator_cases.case import C, W, X, normal
 from tests.explainers.support.toys import autograd, record, signal, toy
+from tests.families import FAMILIES
 
 SEED = normal(2, 30, seed=21)
+B = normal(6, seed=22)
 
 
 def divided(x: Tensor) -> Tensor:
@@ -81,6 +86,22 @@ def a_constant_later(x: Tensor) -> Tensor:
     return y @ W + c
 
 
+def after_what_is_computed_again(x: Tensor) -> Tensor:
+    """The sum with a bias that GELU takes is not kept, nor what GELU gives, of which a part is written over too."""
+    a = F.linear(x, W, B)
+    curved = F.gelu(a)
+    a.mul_(2.0)
+    out = (curved[..., :3] * curved[..., 3:]) @ W[:3]
+    curved[..., 3:].add_(1.0)
+    return (out + curved) @ W + a
+
+
+def after_what_is_computed_anew(x: Tensor) -> Tensor:
+    a = F.linear(x, W, B)
+    first, second = F.gelu(a).split(3, -1)
+    return ((first * second) @ W[:3] + torch.cat([first, second + 1.0], -1)) @ W + a * 2.0
+
+
 def a_gate_in_place(x: Tensor) -> Tensor:
     gate = x @ W
     return x * gate.sigmoid_()
@@ -121,6 +142,31 @@ def test_a_constant_that_is_written_over_later_counts_as_it_was(rule: str) -> No
     """Torch itself gives no gradient here: it needs the constant, too."""
     ours, expected = (signal(record(f, X), RULES[rule], SEED) for f in (a_constant_later, lambda x: x @ W + 5.0))
     torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize("rule", ["gradient", "libra", "attnlrp", "deep_taylor"])
+def test_what_is_computed_again_may_be_written_over(rule: str) -> None:
+    """Torch itself gives no gradient here: it needs what GELU took."""
+    functions = (after_what_is_computed_again, after_what_is_computed_anew)
+    ours, expected = (signal(record(f, X), RULES[rule], SEED) for f in functions)
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("family", ["vit", "bert", "hf-clip"])
+def test_what_is_computed_again_is_the_same_to_the_last_bit_and_takes_less_memory(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kept_and_signals() -> tuple[int, list[Tensor]]:
+        model = explainers.wrap(FAMILIES[family].build())
+        tensors = FAMILIES[family].inputs(2)
+        recording = Recording(model, tensors)
+        signals = [recording.cached_backward(rule, torch.ones_like(recording.logits)) for rule in RULES.values()]
+        arrived = [tensor for each in signals for tensor in (*each.block_inputs, *each.attentions) if tensor is not None]
+        return measure_one(model, tensors), arrived
+
+    kept, ours = kept_and_signals()
+    monkeypatch.setattr(SavedValues, "recompute", lambda *_: None)
+    kept_otherwise, expected = kept_and_signals()
+    assert kept < 0.75 * kept_otherwise
+    assert all(map(torch.equal, ours, expected))
 
 
 class Writing(nn.Module):

@@ -215,14 +215,15 @@ class _OfRelevance(LinearChoice):
         if linear.role() == "pixels":
             return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward)
         # Sums of terms of one sign keep their digits: here float32 is enough, and half the work.
-        dtype = torch.float32 if linear.double else linear.x.dtype
+        x, product = linear.x, linear.product
+        dtype = torch.float32 if linear.double else x.dtype
         weight = linear.weight.to(dtype)
 
         def split(part: Tensor, x: Tensor, product: Tensor | None = None) -> Tensor:
             product = None if product is None else product.to(dtype)
             return rounding.split_linear(x.to(dtype), weight, part.to(dtype), forward, backward, self.inputs, product).to(signal.dtype)
 
-        known = [linear.x] if linear.product is None else [linear.x, linear.product]
+        known = [x] if product is None else [x, product]
         return at_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:

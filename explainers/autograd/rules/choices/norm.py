@@ -42,8 +42,8 @@ class Derivative(NormChoice):
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
         """The Jacobian's transpose."""
         signal = norm.before_weight(signal)
-        out = norm.before_centring(signal)
-        return (out - norm.unit * (signal * norm.unit).mean(norm.over, keepdim=True)) * norm.inverse
+        out, unit = norm.before_centring(signal), norm.unit
+        return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """To a as if b were constant, and to b."""
