@@ -6,7 +6,7 @@ numbers for the way back. What a model is made of is asked of the list: see :mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -172,6 +172,16 @@ class Nodes:
         """Keep no tensor of what ran so far."""
         for node in self.ran:
             node.operands, node.output = (), None
+
+    def may_enter_attention(self, x: Tensor) -> bool:
+        """Whether a linear map of ``x`` may make queries, keys or values of the block that runs now: which do is known once it has run."""
+        return self.running is not None and x.shape == self.running.input.shape
+
+    def forget_operands(self, operator: NodeKind, but: Container[int]) -> None:
+        """Hold what nodes of an operator took only at these positions."""
+        for node in self.ran:
+            if node.operator is operator and node.position not in but:
+                node.operands = ()
 
     def inside(self, block: Block) -> list[Node]:
         """The nodes of a block, as far as it has run."""

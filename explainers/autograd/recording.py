@@ -259,17 +259,12 @@ class Recording:
             if not is_path:
                 settings[name] = argument
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
-        if operator.keeps_operands and (operator is not LinearMap or self._may_enter_attention(arguments[0])):
+        if operator.keeps_operands and (operator is not LinearMap or self.nodes.may_enter_attention(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
         if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or role == Role.CONTEXT):
             node.output = out
         self.nodes.add(node, out)
         return out
-
-    def _may_enter_attention(self, x: Tensor) -> bool:
-        """Whether a linear map of ``x`` may make queries, keys or values of a block: which do is known once it has run."""
-        block = self.nodes.running
-        return block is not None and x.shape == block.input.shape
 
     # --- what the model is made of ------------------------------------------------------------------------------------
 
@@ -277,9 +272,7 @@ class Recording:
     def structure(self) -> ModelStructure:
         """What the list of nodes says of the model."""
         structure = self._structure(None)
-        for node in self.nodes.ran:  # of linear maps only what enters attention is asked for
-            if node.operator is LinearMap and node.position not in structure.projections:
-                node.operands = ()
+        self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
 
     def _structure(self, attention_kind: AttentionKind | None) -> ModelStructure:

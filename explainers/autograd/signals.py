@@ -95,10 +95,10 @@ class Signals:
 
 
 class PerBlock(Sequence[T]):
-    """Something of each block that is computed whenever it is read, and kept nowhere: of attention maps all together take much memory."""
+    """A function of a value of each block, and of its number, computed whenever it is read and kept nowhere: all together are large."""
 
-    def __init__(self, blocks: int, of_block: Callable[[int], T]) -> None:
-        self._numbers, self._of_block = range(blocks), of_block
+    def __init__(self, values: Sequence[Any], function: Callable[[Any, int], T]) -> None:
+        self._values, self._function = values, function
 
     @overload
     def __getitem__(self, block: int) -> T: ...
@@ -107,11 +107,13 @@ class PerBlock(Sequence[T]):
     def __getitem__(self, block: slice) -> Sequence[T]: ...
 
     def __getitem__(self, block: int | slice) -> T | Sequence[T]:
-        chosen = self._numbers[block]
-        return self._of_block(chosen) if isinstance(chosen, int) else [self._of_block(each) for each in chosen]
+        if isinstance(block, slice):
+            return [self[each] for each in range(len(self))[block]]
+        number = range(len(self))[block]
+        return self._function(self._values[number], number)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._values)
 
 
 class _Moved:
@@ -123,7 +125,7 @@ class _Moved:
     def __getattr__(self, name: str) -> Any:
         value, error = getattr(self._signals, name), getattr(self._errors, name)
         if name in PER_BLOCK:
-            moved: Any = PerBlock(len(value), lambda block: None if value[block] is None else self._move(value[block], error[block]))
+            moved: Any = PerBlock(value, lambda v, block: None if v is None else self._move(v, error[block]))
         elif name in ("pooling", "pixels", "placed") and value is not None:
             moved = self._move(value, error, one_sign=name == "pixels")
         else:

@@ -287,8 +287,7 @@ class Trace:
     @property
     def attention_grads(self) -> Sequence[Tensor]:
         """Signal at each block's attention weights, (B, H, S, S)."""
-        signals, dtype = self.signals_with("attentions").attentions, self.type_of_attention
-        return PerBlock(len(signals), lambda block: _require_attention(signals[block], block).to(dtype))
+        return PerBlock(self.signals_with("attentions").attentions, lambda a, i: _require_attention(a, i).to(self.type_of_attention))
 
     def block_input_grad(self, block: int) -> Tensor:
         """Signal at the input of one block, counted from 0 or from -1 back, (B, S, D)."""
