@@ -64,9 +64,9 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
 MOST_TRUSTED_NAMED = 3
 
 
-def in_words(ranking: MethodRanking) -> dict[str, Any]:
-    """What a run says in words: the methods to ``trust``, the first of different methods that beat a random map; how many cannot be told
-    from the best (``tied``); those ``by_chance``, which cannot be told from a random map; and those ``worse`` than one.
+def verdict_in_words(ranking: MethodRanking) -> dict[str, Any]:
+    """The verdict of a run, as data for a sentence: the methods to ``trust``, the first of different methods that beat a random map; how
+    many cannot be told from the best (``tied``); those ``by_chance``, which cannot be told from a random map; and those ``worse`` than one.
     """
     levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
     titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}

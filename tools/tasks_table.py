@@ -19,7 +19,7 @@ import explainers
 from explainers.methods import METHODS
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
-from explainers.pipeline.places import ask_at, runnable
+from explainers.pipeline.places import ask_at, runnable_specs
 from server.commands.listing import markdown_table
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
@@ -173,7 +173,7 @@ def row_of(model: Model, asked: Asked) -> tuple[str, str, str, str]:
     shown = []
     for at in asked.places:
         placed, given = ask_at(model, asked.given, at, None)
-        specs, _ = runnable(list(METHODS), placed, given)
+        specs, _ = runnable_specs(list(METHODS), placed, given)
         shown.append(f"{'' if at is None else f'`{at}` '}{len(specs)}")
     grid, frames = model.details["grid"], model.details["frames"]
     times = "" if frames is None else f" of {frames} frames"

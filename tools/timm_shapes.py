@@ -12,7 +12,7 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm)
 # isort: split
 import timm
 
-from explainers.models.opening.guesses import TABLE, fingerprint
+from explainers.models.opening.guesses import TABLE, digest_of_shapes
 
 PLACE = Path(__file__).resolve().parent.parent / "explainers" / "models" / "opening" / TABLE
 
@@ -21,7 +21,7 @@ def fingerprint_of(name: str) -> str:
     """The fingerprint of one architecture, built without numbers."""
     with torch.device("meta"):
         weights = timm.create_model(name).state_dict()
-    return fingerprint({key: tuple(tensor.shape) for key, tensor in weights.items()})
+    return digest_of_shapes({key: tuple(tensor.shape) for key, tensor in weights.items()})
 
 
 def main() -> None:

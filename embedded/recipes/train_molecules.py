@@ -33,7 +33,7 @@ from explainers.datasets import open_dataset
 from explainers.datasets.molecules import FOLDS, MUTAGENICITY, fold_of
 from explainers.errors import ExplainerError
 from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, fingerprints_of, nearest_similarity
-from explainers.models.inputs.molecule_graphs import ATOM_FEATURES, BONDS, DISTANCES, graph_of, padded
+from explainers.models.inputs.molecule_graphs import ATOM_FEATURES, BONDS, DISTANCES, graph_of, pad_graphs
 from explainers.models.inputs.molecules import read_molecule
 
 SHAPE: dict[str, Any] = {"sizes": list(ATOM_FEATURES.values()), "distances": DISTANCES, "bonds": BONDS}
@@ -82,7 +82,7 @@ def batches(examples: Sequence[Example], seed: int, first: int) -> Iterator[tupl
         parts = [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
         for index in rng.permutation(each)[number % each :]:
             chosen = [examples[i] for i in parts[index]]
-            yield padded([example.graph for example in chosen]), torch.tensor([example.label for example in chosen])
+            yield pad_graphs([example.graph for example in chosen]), torch.tensor([example.label for example in chosen])
             number += 1
 
 
@@ -122,7 +122,7 @@ def answered(model: GraphTransformer, examples: Sequence[Example]) -> Tensor:
     logits = torch.zeros(len(examples), len(MUTAGENICITY))
     for first in range(0, len(order), 2 * BATCH):
         part = order[first : first + 2 * BATCH]
-        logits[part] = model(**padded([examples[i].graph for i in part]))
+        logits[part] = model(**pad_graphs([examples[i].graph for i in part]))
     return logits
 
 

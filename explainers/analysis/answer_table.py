@@ -16,7 +16,7 @@ from explainers.models.inputs.types import PicturePromptInput, TextInput
 from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
 from explainers.pipeline.explain import explain
-from explainers.pipeline.places import ask_at, in_chat
+from explainers.pipeline.places import ask_at, with_chat_template
 from explainers.records.result import Attribution
 from explainers.rendering.plain import align
 from explainers.self_check.opening import model_of
@@ -119,7 +119,7 @@ def answer_table(
     opened = model_of(model)
     if not isinstance(opened.task, GeneratedAnswer):
         raise ExplainerError(f"{opened.name} writes no answer: pass a language model (transformers' ...ForCausalLM).")
-    placed, prepared = ask_at(opened, in_chat(opened, prompt) if chat else prompt, "words")
+    placed, prepared = ask_at(opened, with_chat_template(opened, prompt) if chat else prompt, "words")
     record = prepared.inputs[0]
     assert isinstance(record, TextInput)
     if not record.words:

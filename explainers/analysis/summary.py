@@ -268,7 +268,7 @@ def _removal(model: Model, result: Explanation) -> TokenRemoval:
 
 
 def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
-    """Of those that are images; raises ExplainerError where their grids differ."""
+    """The mean map of the rows that are images. Raises ExplainerError where their grids differ."""
     grids = {row.grid for row in rows}
     if None in grids:
         return None
@@ -303,7 +303,7 @@ def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
 
 
 def _record(line: str) -> Any:
-    """The JSON of a line; None where it is none."""
+    """The JSON of a line; None for a line that is no JSON."""
     try:
         return json.loads(line)
     except ValueError:
@@ -311,7 +311,7 @@ def _record(line: str) -> Any:
 
 
 def _key(item: Any) -> str:
-    """By what an input is known again."""
+    """The key by which an input is recognised in a stored summary."""
     if isinstance(item, Path):
         return hashlib.sha256(item.read_bytes() if item.is_file() else str(item).encode()).hexdigest()
     if isinstance(item, Image.Image):

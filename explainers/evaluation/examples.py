@@ -73,7 +73,7 @@ def pack_scores(scores: Sequence[float]) -> str:
 
 
 def unpack_scores(text: str) -> NDArray[np.float32]:
-    """What :func:`packed` made, from -1 to 1."""
+    """The scores that :func:`pack_scores` packed, from -1 to 1."""
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 

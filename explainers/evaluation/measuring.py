@@ -28,7 +28,7 @@ from explainers.metrics import Metric, RemovalCurve
 from explainers.models.eval_mode import answering
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
-from explainers.models.resizing import resized
+from explainers.models.resizing import with_resize
 from explainers.pipeline.explain import explain
 from explainers.pipeline.long_texts import window_logits
 from explainers.records.result import Attribution, Explanation
@@ -61,7 +61,7 @@ class EvaluationSetup:
     @cached_property
     def model(self) -> Model:
         """The model, shown pictures as the plan says."""
-        return self.loaded if self.plan.resize is None else resized(self.loaded, self.plan.resize)
+        return self.loaded if self.plan.resize is None else with_resize(self.loaded, self.plan.resize)
 
     @cached_property
     def metrics(self) -> list[Metric]:

@@ -22,7 +22,7 @@ from explainers.metrics import METRICS, Metric, find_metrics
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.model import Model
 from explainers.models.removal.ways import How, ways_for
-from explainers.models.resizing import Resize, resized
+from explainers.models.resizing import Resize, with_resize
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts
 from explainers.records.targets.target import ExplainedNumber
 
@@ -189,7 +189,7 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
     if (reason := reason_against_target(options["target"], data, model.kind)) is not None:
         raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:
-        resized(model, options["resize"])  # which refuses what cannot be resized
+        with_resize(model, options["resize"])  # which refuses what cannot be resized
 
 
 def reason_against_task(task: str | None, data: Dataset) -> str | None:

@@ -28,9 +28,9 @@ from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
 from explainers.models.feature_scores import read_directions
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
-from explainers.models.libraries.calls import taken_by
+from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
-from explainers.models.libraries.molecule_architectures import built
+from explainers.models.libraries.molecule_architectures import build_molecule_model
 from explainers.models.libraries.recognition import VIDEO_PIXELS
 from explainers.models.model import Model
 from explainers.models.outputs import Output
@@ -151,7 +151,7 @@ def card(name: str) -> str | None:
     if name in embedded_names():
         folder: Path | None = embedded_path(name)
     else:
-        folder = Path(name).expanduser() if repository is None else hub.cached(repository)
+        folder = Path(name).expanduser() if repository is None else hub.find_cached(repository)
     path = folder / "README.md" if folder is not None else None
     return path.read_text("utf-8") if path is not None and path.is_file() else None
 
@@ -284,7 +284,7 @@ def _timm_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapp
 
 def _molecules_from_folder(folder: Path, config: dict[str, Any], name: str, how: Mapping[str, Any]) -> Model:
     load_group(ARCHITECTURE_GROUP)
-    module = built(config, folder)
+    module = build_molecule_model(config, folder)
     said = {"labels": config.get("label_names"), "reader": config.get("reader")}
     return wrap(module.eval(), name=name, kind="molecule", **{**{key: value for key, value in said.items() if value}, **how})
 
@@ -307,7 +307,7 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     if missing := [key for key in sorted(report["missing_keys"]) if not key.startswith("pooler.")]:
         raise ExplainerError(f"the weights in {folder} lack {', '.join(missing[:3])}: not a finished model")
     dual = hasattr(module, "get_image_features")
-    takes = taken_by(module)
+    takes = argument_names(module)
     shown = {"pixel_values", VIDEO_PIXELS} & takes
     reads_images = dual or module.main_input_name == "pixel_values" or bool(shown and "input_ids" not in takes)
     beside: dict[str, Any] = {}

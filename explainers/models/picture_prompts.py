@@ -19,7 +19,7 @@ from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import PICTURE, ImageInput, PicturePrompt, PicturePromptInput, Prepared, TextInput, Token, Word
 from explainers.models.libraries.recognition import device_of
 from explainers.models.libraries.vision_language import picture_tokens_of
-from explainers.models.preparing import moved
+from explainers.models.preparing import move_tensors
 
 _NO_TYPES = (
     "This model can be told by token_type_ids which tokens are of the picture, and its own processor may tell it (Gemma 3 and PaliGemma "
@@ -179,4 +179,4 @@ def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inpu
         if "token_type_ids" in inspect.signature(module.forward).parameters and "token_type_ids" not in prepared.tensors:
             prepared = replace(prepared, notes=((*prepared.notes[0], _NO_TYPES),))
     prepared.tensors.setdefault("attention_mask", torch.ones_like(prepared.tensors["input_ids"]))  # by which tokens are taken away
-    return replace(prepared, tensors=moved(prepared.tensors, module))
+    return replace(prepared, tensors=move_tensors(prepared.tensors, module))

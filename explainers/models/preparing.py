@@ -62,7 +62,7 @@ def _arrays_of(values: Tensor | NDArray[Any]) -> str:
 
 
 def _wanted_of(value: object) -> str:
-    """What to send in place of an input that is none."""
+    """The text that says what to send in place of a wrong input."""
     if isinstance(value, bytes | bytearray):
         return "open the bytes of a file first: PIL.Image.open(io.BytesIO(data)); those of a text are data.decode()"
     if isinstance(value, np.ndarray):
@@ -79,8 +79,8 @@ def _wanted_of(value: object) -> str:
     return "send an image, a path, a text, a list or a dict of tensors"
 
 
-def moved(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """``tensors`` on the module's device, pixel values in its floating-point type."""
+def move_tensors(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """Move ``tensors`` to the module's device, and pixel values to its floating-point type."""
     wrong = [name for name, tensor in tensors.items() if not isinstance(tensor, Tensor)]
     if wrong:
         raise ExplainerError(f"{', '.join(map(str, wrong))}: send torch tensors, such as torch.as_tensor(x)")
@@ -103,7 +103,7 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
     sizes = {tuple(pixels.shape) for pixels, _ in cut}
     if len(sizes) > 1:
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
-    tensors = moved({"pixel_values": torch.stack([pixels for pixels, _ in cut])}, module)
+    tensors = move_tensors({"pixel_values": torch.stack([pixels for pixels, _ in cut])}, module)
     return Prepared(tensors, tuple(record for _, record in cut), (notes,) * len(cut))
 
 
@@ -121,7 +121,7 @@ def prepare_clips(clip: ClipShape, module: nn.Module, recipe: Preprocessing | No
     pixels, records, said = zip(
         *(clip.prepare(source, recipe) for source in (inputs if isinstance(inputs, list | tuple) else [inputs])), strict=True
     )
-    return Prepared(moved({"pixel_values": torch.stack(pixels)}, module), records, tuple((*notes, *more) for more in said))
+    return Prepared(move_tensors({"pixel_values": torch.stack(pixels)}, module), records, tuple((*notes, *more) for more in said))
 
 
 def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared:
@@ -130,7 +130,7 @@ def _image_tensors(module: nn.Module, tensors: Mapping[str, Tensor]) -> Prepared
         raise ExplainerError("image tensors are {'pixel_values': float tensor (batch, channels, height, width)}")
     height, width = pixels.shape[-2:]
     record = ImageInput(width, height, (0, 0, width, height), (width, height))
-    return Prepared(moved(tensors, module), (record,) * len(pixels), ((),) * len(pixels))
+    return Prepared(move_tensors(tensors, module), (record,) * len(pixels), ((),) * len(pixels))
 
 
 def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, inputs: Input) -> Prepared:
@@ -157,7 +157,7 @@ def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, 
     mask = inputs.get("attention_mask")
     if isinstance(mask, Tensor) and mask.shape != ids.shape:
         raise ExplainerError(f"attention_mask has the shape {tuple(mask.shape)}, input_ids {tuple(ids.shape)}; send one 0 or 1 for each id")
-    return Prepared(moved(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
+    return Prepared(move_tensors(inputs, module), reader.read_tensors(inputs), ((),) * len(ids))
 
 
 def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool, text: str) -> Windows | None:
@@ -167,7 +167,7 @@ def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool
 
 
 def _with_positions(prepared: Prepared) -> Prepared:
-    """The positions of words from the first one on, where there is padding in front of some."""
+    """Add ``position_ids`` that count from the first word, where some rows begin with padding."""
     mask = prepared.tensors.get("attention_mask")
     if mask is None or bool(mask[:, 0].all()):
         return prepared
@@ -180,13 +180,13 @@ _SAMPLE_MOLECULES = ("CC(=O)Nc1ccccc1", "O=[N+]([O-])c1ccc(N)cc1")
 
 def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tensor]:
     """The tensors of two molecules of the same number of atoms."""
-    return moved(reader([read_molecule(smiles).mol for smiles in _SAMPLE_MOLECULES]), module)
+    return move_tensors(reader([read_molecule(smiles).mol for smiles in _SAMPLE_MOLECULES]), module)
 
 
 def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int, inputs: Any) -> Prepared:
     """A batch of molecules: SMILES, files, RDKit's own, or tensors; ``special`` tokens of the model stand before their atoms."""
     if isinstance(inputs, Mapping):
-        tensors = moved(inputs, module)
+        tensors = move_tensors(inputs, module)
         if not tensors or len({len(tensor) for tensor in tensors.values()}) > 1:
             raise ExplainerError("tensors of molecules are those of the reader, each with one row for each molecule; send all of them")
         records = records_of_tensors(tensors, special)
@@ -195,7 +195,7 @@ def prepare_of_molecules(module: nn.Module, reader: MoleculeReader, special: int
     if not several:
         raise ExplainerError("the list of inputs is empty; send at least one")
     prepared = prepare_molecules(reader, special, several)
-    return replace(prepared, tensors=moved(prepared.tensors, module))
+    return replace(prepared, tensors=move_tensors(prepared.tensors, module))
 
 
 class Prompts:

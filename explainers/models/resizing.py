@@ -27,8 +27,8 @@ def reason_against_resize(model: Model) -> str | None:
     return None
 
 
-def resized(model: Model, resize: Resize) -> Model:
-    """The same model, whose pictures are brought to its size in this way; how they are scaled and normalised stays.
+def with_resize(model: Model, resize: Resize) -> Model:
+    """The model with another way to bring pictures to its size; their scaling and normalisation stay.
 
     Chefer et al. (CVPR 2021) squash the whole picture; most models were trained on the middle of it, with a margin cut off.
     Raises ExplainerError for another way, and for a model that reads texts or whose pictures have no size of their own.

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.calls import TENSOR_NAMES, taken_by
+from explainers.models.libraries.calls import TENSOR_NAMES, argument_names
 from explainers.models.model import Model
 from explainers.records.result import Explanation
 
@@ -61,7 +61,7 @@ def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
         rest = batch[1] if len(batch) == 2 else list(batch[1:])
         return tensors, rest if inside is None else [inside, rest]
     if isinstance(batch, Mapping):
-        names_taken = taken_by(model.module) if model.kind == "molecule" else TENSOR_NAMES
+        names_taken = argument_names(model.module) if model.kind == "molecule" else TENSOR_NAMES
         known = {str(name): tensor for name, tensor in batch.items() if name in names_taken and isinstance(tensor, Tensor)}
         if known:
             return known, {name: value for name, value in batch.items() if name not in known} or None

@@ -28,7 +28,7 @@ from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.pipeline.abstentions import InputAbstentions
 from explainers.pipeline.batches import explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
-from explainers.pipeline.places import ask_at, in_chat, notes_of_place, singles_of
+from explainers.pipeline.places import ask_at, notes_of_place, single_inputs, with_chat_template
 from explainers.pipeline.precision import compute_maps, notes_on_scores
 from explainers.pipeline.sinks import sink_notes
 from explainers.plugins import plugin_versions
@@ -140,11 +140,11 @@ def explain(
 
         def ask(given: Any) -> Any:
             if chat:
-                given = in_chat(side_model, given)
+                given = with_chat_template(side_model, given)
             is_placed = side_model.task is None or side_model.reading is not None
             if is_placed and at is None and reference is None:
                 return _explain(side_model, given, target, methods, prompts=prompts, seed=whole, **how)
-            singles = singles_of(side_model, given)
+            singles = single_inputs(side_model, given)
             explanations = []
             for single in singles:
                 place_model, prepared = ask_at(side_model, single, at, reference)

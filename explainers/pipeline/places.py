@@ -18,8 +18,8 @@ from explainers.models.model import Model
 from explainers.models.tasks.features import REFERENCE, Features, without_reference
 
 
-def singles_of(model: Model, inputs: Any) -> list[Any]:
-    """The inputs one by one: each has places of its own. Raises ExplainerError for a batch that was prepared, or of tensors."""
+def single_inputs(model: Model, inputs: Any) -> list[Any]:
+    """Split inputs into single ones, since each has places of its own. Raises ExplainerError for a prepared batch or a batch of tensors."""
     if isinstance(inputs, list | tuple):
         return list(inputs)
     tensors = inputs.tensors if isinstance(inputs, Prepared) else inputs if isinstance(inputs, dict) else {}
@@ -29,9 +29,9 @@ def singles_of(model: Model, inputs: Any) -> list[Any]:
     return [inputs]
 
 
-def in_chat(model: Model, given: Any) -> Any:
-    """A prompt, or several, with the tokenizer's chat template around each; what was prepared stays as it is. Raises ExplainerError where
-    the model has none.
+def with_chat_template(model: Model, given: Any) -> Any:
+    """Prepare a prompt, or several, with the tokenizer's chat template around each; a prepared input stays as it is. Raises
+    ExplainerError where the model has none.
     """
     if isinstance(given, Prepared):
         return given
@@ -56,8 +56,8 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
     return model.at(at, prepared), prepared
 
 
-def runnable(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
-    """Those of the specs that can run for a model that is asked about a place of this input, and a note that says why the others cannot."""
+def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
+    """The specs that can run for the place of this input that the model is asked about, and a note on why the others cannot."""
     with torch.no_grad():
         lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))
     reasons: dict[str, list[str]] = {}

@@ -23,7 +23,7 @@ from server.http.bodies import BodyRoute
 from server.http.limits import limits
 from server.http.openapi import events_of
 from server.http.problems import Problem
-from server.http.uploads import encoded, open_picture
+from server.http.uploads import encode_image, open_picture
 from server.http.visitors import Visitor, Who
 from server.jobs import explanation_events
 from server.jobs.failures import interrupted
@@ -103,7 +103,7 @@ async def _original(question: Question, data: bytes, services: Services) -> byte
                 Crop(image, crop).check(image.size)
             except ExplainerError as error:
                 raise Problem(422, "wrong-crop", f"{error}.", send="Send a part that lies in the picture, or leave crop out.") from None
-        return encoded(image, "JPEG", ORIGINAL_SIDE)
+        return encode_image(image, "JPEG", ORIGINAL_SIDE)
 
     return await anyio.to_thread.run_sync(reencode, limiter=services.decoders)
 

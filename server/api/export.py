@@ -25,7 +25,7 @@ from server.http.answers import DocumentResponse
 from server.http.bodies import BodyRoute
 from server.http.openapi import file_of
 from server.http.problems import Problem
-from server.http.uploads import encoded, encoded_clip, open_clip, open_picture
+from server.http.uploads import encode_clip, encode_image, open_clip, open_picture
 from server.lookup import ExplanationId, find_document, find_map, stored_file, upload_of
 from server.method_ranking import ranking_for
 from server.schemas.explanations import ExplanationSummary, Map, PixelMap, ReproducingLines
@@ -119,7 +119,7 @@ def thumbnail(explanation_id: ExplanationId, services: Use, request: Request) ->
     data = _stored_file(explanation_id, PICTURE, services)
     with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
         image.draft("RGB", (THUMBNAIL_SIDE, THUMBNAIL_SIDE))
-        return _cached(request, encoded(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
+        return _cached(request, encode_image(image, "JPEG", THUMBNAIL_SIDE), "image/jpeg")
 
 
 @router.get("/{id}/{name}.png", response_class=Response, responses=file_of("image/png"))
@@ -231,11 +231,11 @@ def zip_file(explanation_id: ExplanationId, request: Request, services: Use) -> 
     }
     upload = upload_of(explanation_id, services)
     if upload is not None and "frames" in document["input"]:
-        stored[CLIP] = encoded_clip(open_clip(upload, services.settings))
+        stored[CLIP] = encode_clip(open_clip(upload, services.settings))
     elif upload is not None:
         window = document["input"].get("window")
         shown = to_rgb(open_picture(upload, services.settings), None if window is None else GreyWindow(**window))
-        stored[WHOLE] = encoded(shown, "PNG")
+        stored[WHOLE] = encode_image(shown, "PNG")
     entries = bundle.files(document, stored, str(request.base_url).rstrip("/"), services.settings.max_upload_bytes)
     stream = bundle.zipped(entries, datetime.fromisoformat(document["created"]))
     headers = {"Content-Disposition": f'attachment; filename="vitrine-{explanation_id}.zip"'}

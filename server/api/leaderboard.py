@@ -20,7 +20,7 @@ from server.metric_truth import metric_truth, truth_of
 from server.run_reports import RunReport
 from server.schemas.leaderboard import Examples, Leaderboard
 from server.services import Services, Use
-from server.verdicts import in_words
+from server.verdicts import verdict_in_words
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
 
@@ -48,7 +48,7 @@ def leaderboard(services: Use, visitor: Who) -> DocumentResponse:
     references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
     ranking = [reference.run.id for reference in references.values()]
     runs.sort(key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
-    rankings = {kind: in_words(reference) for kind, reference in references.items()}
+    rankings = {kind: verdict_in_words(reference) for kind, reference in references.items()}
     truth = metric_truth()
 
     def with_truth(run: dict[str, Any]) -> dict[str, Any]:

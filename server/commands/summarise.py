@@ -101,9 +101,9 @@ def read_inputs(args: argparse.Namespace) -> list[Any]:
             raise CommandError(f"there is no file {path}")
         files += pictures_in(path) if path.is_dir() else [path]
     if not files:
-        from explainers.models.inputs.images import FORMATS, in_words
+        from explainers.models.inputs.images import FORMATS, join_with_or
 
-        raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {in_words(FORMATS)} files are read")
+        raise CommandError(f"there is no picture in {', '.join(map(str, args.pictures))}: {join_with_or(FORMATS)} files are read")
     return list(files)
 
 

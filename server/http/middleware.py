@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.http.gate import SAFE_METHODS
 from server.http.hosts import check_origin
 from server.http.metrics import Metrics
-from server.http.prefix import path_within, placed
+from server.http.prefix import path_within, scope_below
 from server.http.problems import Problem, answer_to, crashed
 from server.log import REQUEST
 from server.settings import Settings
@@ -56,7 +56,7 @@ class Surroundings:
             await self.app(scope, receive, send)
             return
         began = time.monotonic()
-        scope = placed(scope, self.settings.path_prefix)
+        scope = scope_below(scope, self.settings.path_prefix)
         sent = Headers(scope=scope)
         sent_id = sent.get("x-request-id", "")
         request_id = sent_id if _PLAIN_ID.fullmatch(sent_id) else secrets.token_hex(6)

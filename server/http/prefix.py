@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import Scope
 
 
-def placed(scope: Scope, prefix: str) -> Scope:
+def scope_below(scope: Scope, prefix: str) -> Scope:
     """The scope of a request below ``prefix`` as ASGI defines it, whether or not the reverse proxy removed the prefix from the path."""
     path = scope["path"]
     below = path if path == prefix or path.startswith(f"{prefix}/") else prefix + path

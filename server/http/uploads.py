@@ -12,7 +12,7 @@ from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.depth import is_deep, is_dicom, read_dicom
-from explainers.models.inputs.images import FORMATS, in_words, to_rgb
+from explainers.models.inputs.images import FORMATS, join_with_or, to_rgb
 from server.http.limits import limits
 from server.http.problems import Problem
 from server.settings import Settings
@@ -21,7 +21,7 @@ _HEIF_HEADS = {b"ftyp" + brand for brand in (b"heic", b"heix", b"heim", b"heis",
 _VIDEO_HEADS = (b"ftyp", b"moov", b"AVI ")  # MP4, MOV, AVI, behind the first bytes; Matroska and WebM begin with those below
 _MATROSKA_HEAD = b"\x1a\x45\xdf\xa3"
 _ZIP_HEAD = b"PK\x03\x04"
-SEND_IMAGE = f"Send a {in_words(FORMATS)} file; HEIF files are those named .heic."
+SEND_IMAGE = f"Send a {join_with_or(FORMATS)} file; HEIF files are those named .heic."
 SEND_CLIP = "Send an animated GIF, WebP or PNG, or the field image once for each frame: a picture file each, in the order of time."
 
 
@@ -95,12 +95,12 @@ def _check_pixels_of_clip(count: int, settings: Settings) -> None:
 
 
 def is_packed(data: bytes) -> bool:
-    """Whether an upload is several pictures in one file, as :func:`packed` makes it."""
+    """Whether an upload is several pictures in one file, as :func:`pack_files` makes it."""
     return data.startswith(_ZIP_HEAD)
 
 
-def packed(files: Sequence[bytes]) -> bytes:
-    """Several files as one, a zip in which nothing is compressed: an explanation keeps one upload, and the same files give the same one."""
+def pack_files(files: Sequence[bytes]) -> bytes:
+    """Pack several files into an uncompressed zip, as an explanation keeps one upload; equal files give equal zips."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for place, file in enumerate(files):
@@ -168,8 +168,8 @@ def _broken(error: Exception) -> Problem:
     return Problem(422, "broken-image", detail, send="Send a complete image file; saving it again in an image editor helps.")
 
 
-def encoded(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
-    """``image`` as a fresh ``PNG`` or ``JPEG`` file with no metadata, its longest side at most ``longest`` pixels."""
+def encode_image(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
+    """Encode an image as a ``PNG`` or ``JPEG`` file without metadata, its longest side at most ``longest`` pixels."""
     plain = image.copy()
     if longest is not None:
         plain.thumbnail((longest, longest), Image.Resampling.LANCZOS)
@@ -179,8 +179,8 @@ def encoded(image: Image.Image, kind: str, longest: int | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def encoded_clip(frames: Sequence[Image.Image]) -> bytes:
-    """The frames as a fresh TIFF file of a page each, which keeps those that are alike apart, as animations do not."""
+def encode_clip(frames: Sequence[Image.Image]) -> bytes:
+    """Encode frames as a TIFF file with a page for each; animations would merge equal frames."""
     buffer = io.BytesIO()
     plain = [frame.copy() for frame in frames]
     for frame in plain:

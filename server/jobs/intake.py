@@ -18,7 +18,7 @@ from explainers.methods.requests import distinct_specs
 from explainers.records.targets import Classes, Target, TargetLike, check_names, parse_target, targets_of_form
 from server.http.limits import MOST_CHARS_OF_A_NAME, limits
 from server.http.problems import Problem
-from server.http.uploads import is_packed, packed
+from server.http.uploads import is_packed, pack_files
 from server.jobs.engine_digest import engine_digest
 from server.jobs.model_facts import ModelFacts
 from server.schemas.base import Box
@@ -149,7 +149,7 @@ async def _read_images(files: Sequence[UploadFile], settings: Settings) -> bytes
         raise known["frames"].problem(len(images))
     if sum(map(len, images)) > known["upload"].most:
         raise known["upload"].problem()
-    return packed(images)
+    return pack_files(images)
 
 
 def read_specs(specs: Sequence[str], settings: Settings) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ from explainers.models.inputs.depth import WindowedPicture
 from explainers.models.inputs.types import Clip, Crop, PicturePrompt, TextPair
 from explainers.models.registers.moving import view_of
 from explainers.models.threads import Threads
-from explainers.pipeline.places import ask_at, in_chat, runnable
+from explainers.pipeline.places import ask_at, runnable_specs, with_chat_template
 from explainers.records.session import Cancelled
 from explainers.records.targets import TargetLike
-from server.http.uploads import encoded, open_clip, open_picture
+from server.http.uploads import encode_image, open_clip, open_picture
 from server.jobs.failures import load_problem, problem_of
 from server.jobs.model_facts import ModelFacts, facts_of
 from server.jobs.work import TellAnswers, Work, release_memory, run_with_memory_retry
@@ -124,9 +124,9 @@ class ModelHost:
             how["reference"] = reference_of(question, self.settings)
             if model.task is not None and not question.methods:  # the place is looked for once, for what can run there and for its maps
                 view = view_of(model, how.pop("outlier_tokens"))
-                source = in_chat(view, source) if how.pop("chat") else source
+                source = with_chat_template(view, source) if how.pop("chat") else source
                 place_model, source = ask_at(view, source, how.pop("at"), how.pop("reference"))
-                specs, note = runnable(specs, place_model, source)
+                specs, note = runnable_specs(specs, place_model, source)
             explain(
                 place_model,
                 source,
@@ -174,7 +174,7 @@ class _Observer:
         shown = getattr(explanation.input, "picture", explanation.input)  # that which stands in a text
         pixels = getattr(shown, "pixels", None)  # a text has none
         if pixels is not None:
-            files["input.png"] = encoded(pixels, "PNG")
+            files["input.png"] = encode_image(pixels, "PNG")
         document = explanation.to_json()
         if self._note is not None:
             document["notes"].append(self._note)

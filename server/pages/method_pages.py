@@ -55,8 +55,8 @@ def about(name: str) -> dict[str, Any]:
     }
 
 
-def refused(method: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Why rules make no sense with a method: each reason with the titles of its rules."""
+def refusals_of(method: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """The reasons why rules make no sense with a method, each with the titles of its rules."""
     reasons: dict[str, list[str]] = {}
     for pair in method["pairs"]:
         if pair["reason"] and pair["rule"]:
@@ -88,7 +88,7 @@ def add_method_pages(app: FastAPI, templates: Environment, shared: Callable[[], 
                 about=about(name),
                 verdict=on_photos(specs, ranking_for("image")),
                 verdicts=verdicts(specs, method_rankings(), shipped),
-                refused=refused(method) if method["rules"] else [],
+                refused=refusals_of(method) if method["rules"] else [],
                 figures=figures_of(name, method["rules"], runs),
                 papers=[linked(paper) for paper in papers],
                 rules={rule.name: rule.title for rule in RULES.values()},

@@ -91,7 +91,7 @@ def encode(model: Model, prepared: Prepared, baseline: Baseline = "zero", block:
 
 
 def _check(value: object, choices: object, name: str) -> None:
-    """Raise ExplainerError for what is none of the choices."""
+    """Raise ExplainerError for a value that is none of the choices."""
     if value not in get_args(choices):
         raise ExplainerError(f"{name}={value!r}: choose one of {', '.join(get_args(choices))}.")
 

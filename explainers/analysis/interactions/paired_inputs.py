@@ -58,11 +58,11 @@ class PairedInputs:
         return f"row {row + 1}, column {column + 1}"
 
     def _head(self) -> str:
-        """What stands over the strongest pairs."""
+        """The lines above the strongest pairs in the printed table."""
         raise NotImplementedError
 
     def _facts(self) -> dict[str, Any]:
-        """What there is besides, as plain data."""
+        """Further results of a subclass, as plain data."""
         raise NotImplementedError
 
     def __str__(self) -> str:

@@ -168,7 +168,7 @@ def input_interaction(
 
 @dataclass(frozen=True)
 class _Settings:
-    """With which settings the Jacobians are made."""
+    """The settings of the Jacobians."""
 
     rule: Rule
     steps: int
@@ -190,7 +190,7 @@ def _check_settings(rule: str, steps: int, baseline: Baseline, block: EntryBlock
 
 
 def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
-    """Pairs, and what goes with them."""
+    """Compute an interaction with these settings."""
     start = time.perf_counter()
     if len(b.units) < len(a.units):
         return _exchange(_interaction(b, a, settings))
@@ -243,7 +243,7 @@ def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tenso
 
 
 def _exchange(original: Interaction) -> Interaction:
-    """The same with first and second exchanged."""
+    """The interaction with first and second exchanged."""
     return replace(
         original,
         first=original.second,
@@ -293,7 +293,7 @@ def _parts(count: int, side: Encoded) -> list[Tensor]:
 
 
 def _pad_rows(rows: Tensor, count: int) -> Tensor:
-    """So many rows, those beyond zero."""
+    """Pad a tensor with rows of zeros to this number of rows."""
     return torch.cat([rows, rows.new_zeros(count - len(rows), rows.shape[1])])
 
 

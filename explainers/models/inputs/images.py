@@ -95,7 +95,7 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
         with _opened(path) as image:
             return _upright_rgb(image, str(path), window)
     except UnidentifiedImageError:
-        raise ExplainerError(f"{path} is not an image that can be read; send a {in_words(FORMATS)} file") from None
+        raise ExplainerError(f"{path} is not an image that can be read; send a {join_with_or(FORMATS)} file") from None
     except (OSError, SyntaxError, EOFError) as problem:  # cut off within its header
         raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
 
@@ -113,7 +113,7 @@ def is_picture_name(path: Path | str) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def in_words(names: Sequence[str]) -> str:
+def join_with_or(names: Sequence[str]) -> str:
     """``names`` as they stand in a sentence: A, B or C."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
 

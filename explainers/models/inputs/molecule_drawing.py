@@ -18,8 +18,8 @@ _VALUE = re.compile(r"[\w\s.,+\-#]*")
 _INK = {"#000000": "currentColor"}  # the colour of the page's letters, by day and by night
 
 
-def drawn(mol: Any) -> Drawing:
-    """One of RDKit's molecules in the flat."""
+def draw_molecule(mol: Any) -> Drawing:
+    """Draw one of RDKit's molecules in two dimensions."""
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)

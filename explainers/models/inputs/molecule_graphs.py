@@ -58,13 +58,13 @@ def graph_of(molecule: Any) -> dict[str, Tensor]:
 
 
 def graphs_of(molecules: Sequence[Any]) -> dict[str, Tensor]:
-    """A batch of molecules of RDKit, as `padded` lays them out."""
-    return padded([graph_of(molecule) for molecule in molecules])
+    """A batch of molecules of RDKit, as `pad_graphs` lays them out."""
+    return pad_graphs([graph_of(molecule) for molecule in molecules])
 
 
-def padded(graphs: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """A batch: the tensors of each graph, padded to the most atoms, and ``attention_mask`` (B, 1 + N), 1 for the token of the graph, which
-    stands first, and for each atom.
+def pad_graphs(graphs: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Stack graphs to a batch: their tensors padded to the most atoms, and ``attention_mask`` (B, 1 + N), 1 for the token of the
+    graph, which stands first, and for each atom.
     """
     most = max(len(graph["atoms"]) for graph in graphs)
     batch = {

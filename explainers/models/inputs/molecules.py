@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.molecule_drawing import drawn
+from explainers.models.inputs.molecule_drawing import draw_molecule
 from explainers.models.inputs.molecule_graphs import graphs_of
 from explainers.models.inputs.toxicophores import toxicophores_of
 from explainers.models.inputs.types import Bond, MoleculeInput, Prepared, Token, Word
@@ -202,7 +202,7 @@ def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
     bonds = tuple(Bond((b.GetBeginAtomIdx(), b.GetEndAtomIdx()), b.GetBondTypeAsDouble()) for b in molecule.mol.GetBonds())
     tokens = (*(special,) * before, *atoms, *(special,) * after)
     return MoleculeInput(
-        molecule.smiles, tokens, words, bonds=bonds, toxicophores=toxicophores_of(molecule.mol), drawing=drawn(molecule.mol)
+        molecule.smiles, tokens, words, bonds=bonds, toxicophores=toxicophores_of(molecule.mol), drawing=draw_molecule(molecule.mol)
     )
 
 

@@ -72,7 +72,7 @@ def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
 
 
 def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """The same of a model of molecules, whose forward takes the tensors of its reader by their names."""
+    """From a dict of tensors to logits (B, C), of a model of molecules: its forward takes the tensors of its reader by their names."""
     takes = inspect.signature(module.forward).parameters
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -84,8 +84,8 @@ def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Cal
     return run
 
 
-def taken_by(module: nn.Module) -> frozenset[str]:
-    """The names of what the forward of a module takes."""
+def argument_names(module: nn.Module) -> frozenset[str]:
+    """The names of the arguments of a module's forward."""
     return frozenset(inspect.signature(module.forward).parameters)
 
 

@@ -28,14 +28,14 @@ def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
 
     Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE seconds), offline mode and not cached.
     """
-    folder = cached(repository)
+    folder = find_cached(repository)
     if folder is not None:
         return folder
     return _download(repository, progress)
 
 
-def cached(repository: str) -> Path | None:
-    """The folder of ``repository`` in the local cache, if its configuration and all of its weights are there."""
+def find_cached(repository: str) -> Path | None:
+    """The folder of ``repository`` in the local cache; None unless its configuration and all of its weights are there."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -55,9 +55,9 @@ def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress 
     from huggingface_hub.errors import HfHubHTTPError
 
     for name in names:
-        cached = try_to_load_from_cache(repository, name)
-        if isinstance(cached, str):
-            return Path(cached)
+        path = try_to_load_from_cache(repository, name)
+        if isinstance(path, str):
+            return Path(path)
     if constants.is_offline_mode():
         raise ExplainerError(_OFFLINE.format(repository))
     tell = progress or (lambda text, fraction: None)

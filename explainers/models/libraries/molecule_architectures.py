@@ -32,8 +32,8 @@ def add_molecule_architecture(name: str) -> Callable[[_Build], _Build]:
     return declare
 
 
-def built(config: Mapping[str, Any], folder: Path) -> nn.Module:
-    """The module of a folder: what ``architecture`` and ``model_args`` say, with the weights of ``model.safetensors``, in float32.
+def build_molecule_model(config: Mapping[str, Any], folder: Path) -> nn.Module:
+    """Build the module of a folder by ``architecture`` and ``model_args``, with the weights of its ``model.safetensors``, in float32.
 
     Raises ExplainerError for an architecture that nobody declared, and for weights that do not fit it.
     """

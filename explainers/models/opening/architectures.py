@@ -20,8 +20,8 @@ from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.libraries.recognition import preprocessing_of
-from explainers.models.opening.guesses import picture_side, suggestions
-from explainers.models.opening.weights import Weights, fitted
+from explainers.models.opening.guesses import picture_side, suggest_architectures
+from explainers.models.opening.weights import Weights, rename_weights
 
 #: What ``architecture=`` takes.
 SPELLINGS = (
@@ -54,7 +54,7 @@ def build(architecture: str | Path | nn.Module, weights: Weights, progress: Down
     """
     if isinstance(architecture, nn.Module):
         module = copy.deepcopy(architecture)
-        return Built(module, left_out=_put(module, fitted(weights.tensors, module.state_dict()), type(module).__name__, weights))
+        return Built(module, left_out=_put(module, rename_weights(weights.tensors, module.state_dict()), type(module).__name__, weights))
     name = str(architecture)
     for start, make in (("timm/", _timm), ("openclip/", _openclip), ("torchvision/", _torchvision)):
         if name.startswith(start):
@@ -83,7 +83,7 @@ def _timm(name: str, weights: Weights) -> Built:
         raise ExplainerError(f"timm has no architecture {architecture!r}.{meant}{_may_be(weights)}")
     with torch.device("meta"):
         skeleton = timm.create_model(architecture)
-    tensors = fitted(weights.tensors, skeleton.state_dict())
+    tensors = rename_weights(weights.tensors, skeleton.state_dict())
     config = dict(skeleton.pretrained_cfg)
     classifiers, convolutions = (_several(config.get(key)) for key in ("classifier", "first_conv"))
     tensors = _with_head(tensors, classifiers)
@@ -176,7 +176,7 @@ def _openclip(name: str, weights: Weights) -> Built:
         meant = f" Did you mean {' or '.join(f'openclip/{n}' for n in near)}?" if near else ""
         raise ExplainerError(f"open_clip has no architecture {model!r}.{meant}{_may_be(weights)}")
     module = open_clip.create_model(model, pretrained=None).eval()
-    left_out = _put(module, fitted(weights.tensors, module.state_dict()), f"openclip/{model}", weights)
+    left_out = _put(module, rename_weights(weights.tensors, module.state_dict()), f"openclip/{model}", weights)
     return Built(module, {"tokenizer": open_clip.get_tokenizer(model)}, left_out)
 
 
@@ -206,7 +206,7 @@ def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[s
     """The weights under the module's names, and how many classes they have: two skeletons differ where the head is."""
     with torch.device("meta"):
         smaller, other = (make(classes).state_dict() for classes in _MANY_CLASSES)
-    tensors = fitted(weights.tensors, smaller)
+    tensors = rename_weights(weights.tensors, smaller)
     heads = [key for key, tensor in smaller.items() if tensor.shape != other[key].shape]
     for key in heads:
         if key in tensors:
@@ -240,7 +240,7 @@ def _from_config(folder: Path, name: str, weights: Weights) -> Built:
         tensors, classes = _head_of(make, weights)
         module = make(classes)
     expected = module.state_dict()
-    tensors = fitted(tensors, expected)
+    tensors = rename_weights(tensors, expected)
     if not expected.keys() <= tensors.keys():  # written by an earlier release, under other names
         with torch.device("meta"):
             config.num_labels = module.config.num_labels  # type: ignore[union-attr]
@@ -309,13 +309,13 @@ def _most_left(name: str, left_out: list[str], weights: Weights) -> str:
 
 
 def _may_be(weights: Weights) -> str:
-    names = suggestions(shapes_of(weights))
+    names = suggest_architectures(shapes_of(weights))
     return f" By their names and shapes they may be of {' or '.join(names[:3])}." if names else ""
 
 
 def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:
     """Names, without what a wrapper put in front, and shapes."""
-    return {key: tuple(tensor.shape) for key, tensor in fitted(weights.tensors, ()).items()}
+    return {key: tuple(tensor.shape) for key, tensor in rename_weights(weights.tensors, ()).items()}
 
 
 def _sides(shape: tuple[int, ...]) -> str:

@@ -45,7 +45,7 @@ _HUB: tuple[tuple[str, int, int, str], ...] = (
 )
 
 
-def fingerprint(shapes: Shapes) -> str:
+def digest_of_shapes(shapes: Shapes) -> str:
     """A short hash of names and shapes, of all but what depends on the number of classes, of channels, and on the size of pictures."""
     digest = hashlib.sha256()
     for name in sorted(shapes):
@@ -68,15 +68,15 @@ def _table() -> dict[str, list[str]]:
     return table
 
 
-def suggestions(shapes: Shapes) -> list[str]:
-    """Names that ``architecture=`` takes and whose weights are called and shaped like these, the likeliest first; may be empty."""
+def suggest_architectures(shapes: Shapes) -> list[str]:
+    """Names for ``architecture=`` whose weights have these names and shapes, the likeliest first; none where nothing fits."""
     return _of_timm(shapes) or _of_openclip(shapes) or _of_torchvision(shapes) or _of_transformers(shapes)
 
 
 def _of_timm(shapes: Shapes) -> list[str]:
     import timm
 
-    names = [name for name in _table().get(fingerprint(shapes), ()) if timm.is_model(name)]
+    names = [name for name in _table().get(digest_of_shapes(shapes), ()) if timm.is_model(name)]
     side = picture_side(shapes)
 
     def has_size(name: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from explainers.models.opening.architectures import shapes_of
 from explainers.models.opening.folders import content_of
-from explainers.models.opening.guesses import suggestions
+from explainers.models.opening.guesses import suggest_architectures
 from explainers.models.opening.weights import read_weights
 
 _MOST = 8  # architectures
@@ -48,7 +48,7 @@ def look_at(place: Path) -> Look:
         return Look("a folder of a model", name, [], False, None, None)
     weights = read_weights(file)
     shapes = shapes_of(weights)
-    known = [weights.architecture] if weights.architecture else suggestions(shapes)[:_MOST]
+    known = [weights.architecture] if weights.architecture else suggest_architectures(shapes)[:_MOST]
     head = next((shapes[key] for key in _HEADS if key in shapes), None)
     where = f" under {weights.key!r}" if weights.key else ""
     return Look(

@@ -22,7 +22,7 @@ from explainers.models.opening import adapters
 from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
 from explainers.models.opening.class_names import class_names
 from explainers.models.opening.folders import content_of
-from explainers.models.opening.guesses import suggestions
+from explainers.models.opening.guesses import suggest_architectures
 from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.opening.quantised import in_float32
 from explainers.models.opening.reporting import describe
@@ -295,7 +295,7 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
         architecture = weights.architecture
         guesses.append(Guess(f"the architecture is {architecture}", "the file names it", "architecture="))
     if architecture is None:
-        known = suggestions(shapes_of(weights))
+        known = suggest_architectures(shapes_of(weights))
         if not known:
             raise ExplainerError(
                 f"the file holds {len(weights.tensors)} tensors, such as {next(iter(weights.tensors))}, and no architecture that is known "

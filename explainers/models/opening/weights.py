@@ -115,8 +115,8 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
     )
 
 
-def fitted(weights: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
-    """``weights`` under the names that a module ``wanted``: without what a wrapper put in front of them."""
+def rename_weights(weights: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
+    """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed."""
     names, keys = set(wanted), list(weights)
     prefixes = {"", *(key[: i + 1] for key in keys for i, letter in enumerate(key) if letter == "." and key.count(".", 0, i) < 4)}
     best = max(sorted(prefixes, key=len), key=lambda prefix: sum(key.startswith(prefix) and key[len(prefix) :] in names for key in keys))

@@ -81,7 +81,7 @@ def test_memory_that_runs_out_while_a_picture_is_read_is_said(
     def load(self: Any) -> None:
         raise error
 
-    monkeypatch.setattr("server.api.explanations.encoded", lambda *_: load(None))
+    monkeypatch.setattr("server.api.explanations.encode_image", lambda *_: load(None))
     refused(site.ask(png()), 503, "out-of-memory")
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
     if isinstance(error, MemoryError):  # a decoder knows no other

@@ -13,7 +13,7 @@ from PIL import Image
 
 from explainers.models.inputs.images import to_rgb
 from server.http.problems import Problem
-from server.http.uploads import encoded, forbid_bombs, open_picture
+from server.http.uploads import encode_image, forbid_bombs, open_picture
 from server.settings import Settings, load_settings
 from tests.server.conftest import picture
 
@@ -148,7 +148,7 @@ def test_a_fresh_encoding_carries_nothing_along() -> None:
     exif[0x010E] = "where I live"
     image = Image.open(io.BytesIO(file(picture(0, (300, 200)), "JPEG", exif=exif.tobytes(), comment=b"secret")))
     for kind in ("PNG", "JPEG"):
-        data = encoded(image, kind, 150)
+        data = encode_image(image, kind, 150)
         again = Image.open(io.BytesIO(data))
         assert (again.size, again.format) == ((150, 100), kind)
         assert b"where I live" not in data

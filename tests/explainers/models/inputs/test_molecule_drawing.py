@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from rdkit import Chem
 
-from explainers.models.inputs.molecule_drawing import HEIGHT, WIDTH, drawn, plain_svg
+from explainers.models.inputs.molecule_drawing import HEIGHT, WIDTH, draw_molecule, plain_svg
 
 
 def test_only_outlines_and_their_colours_are_kept() -> None:
@@ -21,7 +21,7 @@ def test_only_outlines_and_their_colours_are_kept() -> None:
 
 
 def test_a_drawing_of_rdkit_stays_whole_and_its_atoms_lie_in_it() -> None:
-    drawing = drawn(Chem.MolFromSmiles("c1ccccc1[N+](=O)[O-]"))
+    drawing = draw_molecule(Chem.MolFromSmiles("c1ccccc1[N+](=O)[O-]"))
     root = ElementTree.fromstring(drawing.svg)
     names = {re.sub(r"{.*}", "", str(element.tag)) for element in root.iter()}
     assert names <= {"svg", "path", "line", "polygon", "ellipse"}

@@ -8,7 +8,7 @@ import pytest
 import timm
 import torch
 
-from explainers.models.opening.guesses import suggestions
+from explainers.models.opening.guesses import suggest_architectures
 from tools.timm_shapes import fingerprint_of
 
 
@@ -20,7 +20,7 @@ def shapes(name: str, **how: int) -> Mapping[str, tuple[int, ...]]:
 @pytest.mark.parametrize("name", ["test_vit", "deit_tiny_patch16_224", "deit3_small_patch16_224", "swin_tiny_patch4_window7_224"])
 def test_an_architecture_is_among_those_guessed(name: str) -> None:
     """Whatever its classes and channels are."""
-    assert f"timm/{name}" in suggestions(shapes(name, num_classes=7, in_chans=1))
+    assert f"timm/{name}" in suggest_architectures(shapes(name, num_classes=7, in_chans=1))
 
 
 def test_the_table_is_of_this_timm() -> None:
@@ -33,14 +33,16 @@ def test_the_table_is_of_this_timm() -> None:
 
 
 def test_the_size_of_pictures_tells_architectures_apart() -> None:
-    assert suggestions(shapes("vit_base_patch16_384"))[0] == "timm/vit_base_patch16_384"
-    assert "timm/vit_base_patch16_384" not in suggestions(shapes("vit_base_patch16_224"))
+    assert suggest_architectures(shapes("vit_base_patch16_384"))[0] == "timm/vit_base_patch16_384"
+    assert "timm/vit_base_patch16_384" not in suggest_architectures(shapes("vit_base_patch16_224"))
 
 
 def test_nothing_is_guessed_of_what_nobody_knows() -> None:
-    assert suggestions({"a.weight": (3, 4), "b.bias": (5,)}) == []
+    assert suggest_architectures({"a.weight": (3, 4), "b.bias": (5,)}) == []
 
 
 def test_models_of_transformers_are_known_by_their_words() -> None:
-    assert suggestions({"bert.embeddings.word_embeddings.weight": (30522, 768)}) == ["hf/google-bert/bert-base-uncased"]
-    assert suggestions({"vit.embeddings.patch_embeddings.projection.weight": (768, 3, 16, 16)}) == ["hf/google/vit-base-patch16-224"]
+    assert suggest_architectures({"bert.embeddings.word_embeddings.weight": (30522, 768)}) == ["hf/google-bert/bert-base-uncased"]
+    assert suggest_architectures({"vit.embeddings.patch_embeddings.projection.weight": (768, 3, 16, 16)}) == [
+        "hf/google/vit-base-patch16-224"
+    ]

@@ -13,7 +13,7 @@ from PIL import Image
 
 import explainers
 from server.http.problems import Problem
-from server.http.uploads import open_clip, packed
+from server.http.uploads import open_clip, pack_files
 from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import MAKES, GatedModels
@@ -91,7 +91,7 @@ def test_a_model_of_pictures_takes_one(sites: Sites, refused: Check) -> None:
 
 def test_all_frames_together_keep_the_limits() -> None:
     settings = load_settings({"max_megapixels": 60 * 40 * 5 / 1_000_000})
-    for data in (animation("GIF"), packed([file for _, (_, file) in frame_files()])):
+    for data in (animation("GIF"), pack_files([file for _, (_, file) in frame_files()])):
         with pytest.raises(Problem, match="together"):
             open_clip(data, settings)
         assert len(open_clip(data, load_settings({}))) == len(FRAMES)
