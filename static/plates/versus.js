@@ -81,7 +81,13 @@ export class Versus extends Matrix {
       this.picks[0],
       el("span", { "aria-hidden": "true" }, "\u2212"),
       this.picks[1],
-      el("span", { class: "quiet" }, "The last column is the ", term("difference"), ": the first map minus the second."),
+      el(
+        "span",
+        { class: "quiet" },
+        "The last column is the ",
+        term("difference"),
+        ": the first map minus the second.",
+      ),
     );
     this.view.follow((now, before) => now.pair !== before.pair && this.#turn());
   }
