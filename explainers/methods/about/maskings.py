@@ -79,7 +79,7 @@ MASKS: dict[str, About] = {
         "and in all 80 on photos side by side (98, 98, 50). Of the patches of a thing its prompt wins 62 and 76 % (LeGrad 63 and 79, a "
         "random map 47 and 50).",
         f"{PATCHES_ALONE} The paper's formula leaves residual and MLP of the last block out, its code does not; after= has both.",
-        line="How like the prompt each part looks, each part on its own: a cosine, no share of the score.",
+        line="How like the prompt each part looks, each part on its own: a cosine, not a part of the score.",
     ),
     "sclip": About(
         (
@@ -89,14 +89,14 @@ MASKS: dict[str, About] = {
         "In the last block patches attend to those with queries and with keys like their own, so that parts of a thing speak together.",
         "As MaskCLIP, where single patches are too noisy.",
         f"{PATCHES_ALONE} Rows of its attention add up to 2, as published (Wang et al. 2024, arXiv 2312.01597).",
-        line="How like the prompt each part looks, together with parts that resemble it: a cosine, no share of the score.",
+        line="How like the prompt each part looks, together with parts that resemble it: a cosine, not a part of the score.",
     ),
     "clearclip": About(
         (r"s_j = \cos\left(\text{project}(y_j), t\right)", r"A^L = \text{softmax}\left(q q' d^{-1/2}\right)"),
         "In the last block patches attend to those with queries like their own, and what comes along on the residual path is left out.",
         "Where the last residual carries noise over the whole picture, as in large CLIPs.",
         f"{PATCHES_ALONE} The head never saw tokens without their residual (Lan et al. 2024, arXiv 2407.12442).",
-        line="How like the prompt each part looks, by what the last layer alone adds: a cosine, no share of the score.",
+        line="How like the prompt each part looks, by what the last layer alone adds: a cosine, not a part of the score.",
     ),
     "naclip": About(
         (
@@ -107,7 +107,7 @@ MASKS: dict[str, About] = {
         "For whole things: neighbours smooth the map.",
         f"{PATCHES_ALONE} The width of the window is in patches, so it is another one for another input size (Hajimiri et al. 2025, "
         "arXiv 2404.08181).",
-        line="How like the prompt each part looks, together with its neighbours: a cosine, no share of the score.",
+        line="How like the prompt each part looks, together with its neighbours: a cosine, not a part of the score.",
     ),
     "gem": About(
         (
@@ -119,7 +119,7 @@ MASKS: dict[str, About] = {
         "Where things are large and of one kind: it groups patches.",
         f"{PATCHES_ALONE} The published code counts one block less than its option says; here the number is that of blocks "
         "(Bousselham et al. 2024, arXiv 2312.00878).",
-        line="How like the prompt each part looks, after parts of a kind are drawn together: a cosine, no share of the score.",
+        line="How like the prompt each part looks, after parts of a kind are drawn together: a cosine, not a part of the score.",
     ),
     "clip_surgery": About(
         (r"s_j = w \cos\left(\text{project}(y_j), t\right) - \text{mean}_t \, w \cos\left(\text{project}(y_j), t\right)",),
