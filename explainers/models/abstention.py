@@ -208,25 +208,30 @@ def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, su
     """One sentence for a person: what was seen, and what it means."""
     side = "below" if threshold.below else "above"
     shown, limit = _format_both(value, threshold.value, _is_share(threshold.score))
-    measured = f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the line of {limit}"
-    if threshold.kind == "something_else":
-        return f"It may be none of the {len(evidence.labels):,} things that the model knows, or several of them: {measured}."
-    if threshold.kind == "unlike_training":
-        return f"The model was trained on no molecule like this one: {measured}."
-    if threshold.kind == "no_opinion":
-        return f"The text is neither clearly for nor clearly against, as far as the model can tell: {measured}."
-    if threshold.kind == "unreadable_language":
-        return f"The model was not trained on this language; few words of the text are English: {measured}."
-    if threshold.kind == "unreadable_words":
-        word = f"“{evidence.prompt.strangest}”" if evidence.prompt and evidence.prompt.strangest else "a word"
-        return f"{subject} has {word}, which is like no word that the model was given: {measured}."
-    of = f" for a {threshold.prompts}" if threshold.prompts else ""
-    if threshold.kind == "untaught":
-        return f"{subject} asks{of}, and whether one is in a picture this model cannot tell. {threshold.measured}"
-    if threshold.kind == "perhaps_in_picture":
-        return f"{subject} may be in this picture, but prompts{of} reach as much now and then where it is not: {measured}."
-    misses = f" {threshold.misses}" if threshold.misses else ""
-    return f"The model did not find {subject} in this picture, which does not prove that it is not there: {measured}.{misses}"
+    strangest = evidence.prompt.strangest if evidence.prompt else ""
+    return _SENTENCES[threshold.kind].format(
+        measured=f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the line of {limit}",
+        subject=subject,
+        classes=len(evidence.labels),
+        word=f"“{strangest}”" if strangest else "a word",
+        of_kind=f" for a {threshold.prompts}" if threshold.prompts else "",
+        figures=threshold.measured,
+        misses=f" {threshold.misses}" if threshold.misses else "",
+    )
+
+
+#: The sentence of each kind of abstention, with the fields that :func:`_detail` fills in.
+_SENTENCES = {
+    "something_else": "It may be none of the {classes:,} things that the model knows, or several of them: {measured}.",
+    "unlike_training": "The model was trained on no molecule like this one: {measured}.",
+    "no_opinion": "The text is neither clearly for nor clearly against, as far as the model can tell: {measured}.",
+    "unreadable_language": "The model was not trained on this language; few words of the text are English: {measured}.",
+    "unreadable_words": "{subject} has {word}, which is like no word that the model was given: {measured}.",
+    "untaught": "{subject} asks{of_kind}, and whether one is in a picture this model cannot tell. {figures}",
+    "perhaps_in_picture": "{subject} may be in this picture, but prompts{of_kind} reach as much now and then where it is not: {measured}.",
+    "not_in_picture": "The model did not find {subject} in this picture, which does not prove that it is not there: {measured}.{misses}",
+}
+assert set(_SENTENCES) == set(ABSTENTION_KINDS)
 
 
 def _is_share(score: str) -> bool:
