@@ -16,11 +16,10 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
     """The facts about ``model``; ``width`` is that of its tokens, and None stands for what it does not have."""
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
-    reads_text = model.kind not in ("image", "clip") or model.side == "text"
     clip = lib.clip_shape(module)
     return {
         "blocks": len(model.blocks),
-        "heads": lib.heads_of(model.blocks[0], (lib.text_config if reads_text else lib.vision_config)(module), width),
+        "heads": lib.heads_of(model.blocks[0], (lib.text_config if model.reads_text else lib.vision_config)(module), width),
         "width": width,
         "channels": lib.channels_of(module) if readers.takes_pixels else None,
         "grid": layout.grid,
@@ -35,7 +34,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "parameters": sum(p.numel() for p in module.parameters()),
         "final_activation": model.head_activation.kind,
         "squashing": model.head_activation.kind,  # its name in 0.1
-        "class_token": lib.has_class_token(module) or (reads_text and layout.prefix > 0),
+        "class_token": lib.has_class_token(module) or (model.reads_text and layout.prefix > 0),
         "library": library,
         **({} if task is None else {"task": task.name, "place_control": task.control, "places_are": task.places_are}),
         **({} if task is None or task.texts is None else {"texts": task.texts}),

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
-from explainers.models.companion_files.calibration import CALIBRATION_FILE as CALIBRATION
-from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration, read_calibration
+from explainers.models.companion_files.calibration import CALIBRATION_FILE, UNCALIBRATED, Calibration, read_calibration
 from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, read_fingerprints
 from explainers.models.companion_files.head_words import HEAD_WORDS_FILE, read_head_words
-from explainers.models.companion_files.prompt_words import PROMPT_WORDS_FILE as PROMPT_WORDS
-from explainers.models.companion_files.prompt_words import read_prompt_words
+from explainers.models.companion_files.prompt_words import PROMPT_WORDS_FILE, read_prompt_words
 from explainers.models.companion_files.register_neurons import REGISTER_NEURONS_FILE, read_register_neurons
 from explainers.models.eval_mode import with_gradients
-from explainers.models.feature_scores import FEATURE_SCORES_FILE as DIRECTIONS
-from explainers.models.feature_scores import read_directions
+from explainers.models.feature_scores import FEATURE_SCORES_FILE, read_directions
+from explainers.models.inputs.types import ModelKind
 from explainers.models.labels import imagenet_classes, read_classes
 from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.calls import argument_names
@@ -38,7 +36,8 @@ from explainers.models.wrapping import wrap
 from explainers.plugins import ARCHITECTURE_GROUP, load_group
 
 _LABELS = "labels.json"
-_FILES: dict[str, tuple[str, ...]] = {
+#: The files of transformers' tokenizers and image processors; a folder that holds one has at least one of its files.
+_SAVED_FILES: dict[str, tuple[str, ...]] = {
     "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
     "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
 }
@@ -93,13 +92,10 @@ def _named(passed: Any, auto_class: str) -> Any:
     """``passed``, or where it is the name of a folder or of the hub, what is saved there."""
     if not isinstance(passed, str | Path):
         return passed
-    import transformers
-
     place = hub.fetch(str(passed).removeprefix("hf/"), None) if str(passed).startswith("hf/") else Path(passed).expanduser()
     if not place.is_dir():
         raise ExplainerError(f"there is no folder {str(passed)!r}; send one that holds it, or hf/<organisation>/<name>")
-    arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
-    return _saved(getattr(transformers, auto_class), place, _FILES[auto_class], **arguments)
+    return load_saved(place, auto_class)
 
 
 def device_named(device: str | torch.device | None) -> torch.device:
@@ -160,7 +156,7 @@ def calibration_of(name: str) -> Calibration:
     """The calibration that lies beside the weights of an embedded model; UNCALIBRATED where there is none."""
     if name not in embedded_names():
         return UNCALIBRATED
-    path = embedded_path(name) / CALIBRATION
+    path = embedded_path(name) / CALIBRATION_FILE
     return read_calibration(path) if path.is_file() else UNCALIBRATED
 
 
@@ -216,12 +212,33 @@ def _from_folder(folder: Path, name: str, how: Mapping[str, Any]) -> Model:
         else _transformers_from_folder
     )
     model = load_from(folder, config, name, how)
-    return model if "labels" in how else _with_facts(model, folder)
+    return model if "labels" in how else _with_companions(model, folder)
 
 
-def _with_facts(model: Model, folder: Path) -> Model:
-    """The model with what ``labels.json`` and ``calibration.json`` of its folder say of it."""
-    labels, calibration = folder / _LABELS, folder / CALIBRATION
+@dataclass(frozen=True)
+class _Companion:
+    """A companion file: the ``kinds`` of models that have it, its name, and what reads it into a ``field`` of the model."""
+
+    kinds: frozenset[ModelKind]
+    file: str
+    field: str
+    read: Callable[[Path], Any]
+
+
+_KINDS: frozenset[ModelKind] = frozenset(get_args(ModelKind))
+_COMPANIONS = (
+    _Companion(_KINDS - {"clip"}, FEATURE_SCORES_FILE, "directions", read_directions),
+    _Companion(frozenset({"clip"}), PROMPT_WORDS_FILE, "prompt_words", read_prompt_words),
+    _Companion(frozenset({"clip"}), HEAD_WORDS_FILE, "head_words", read_head_words),
+    _Companion(frozenset({"molecule"}), FINGERPRINTS_FILE, "fingerprints", read_fingerprints),
+    _Companion(frozenset({"image", "clip"}), REGISTER_NEURONS_FILE, "register_neurons", read_register_neurons),
+    _Companion(_KINDS, CALIBRATION_FILE, "calibration", read_calibration),
+)
+
+
+def _with_companions(model: Model, folder: Path) -> Model:
+    """The model with the names of its classes (``labels.json``) and the companion files that lie beside its weights."""
+    labels = folder / _LABELS
     if labels.is_file():
         if model.kind == "clip":
             raise ExplainerError(f"{labels} names classes, and {model.name} has none: it is asked with prompts")
@@ -229,17 +246,10 @@ def _with_facts(model: Model, folder: Path) -> Model:
         model = replace(model, classes=classes, labels=[entry.label for entry in classes])
     else:
         model = _in_everyday_words(model)
-    if model.kind != "clip" and (directions := folder / DIRECTIONS).is_file():
-        model = replace(model, directions=read_directions(directions))
-    if model.kind == "clip" and (words := folder / PROMPT_WORDS).is_file():
-        model = replace(model, prompt_words=read_prompt_words(words))
-    if model.kind == "clip" and (head_words := folder / HEAD_WORDS_FILE).is_file():
-        model = replace(model, head_words=read_head_words(head_words))
-    if model.kind == "molecule" and (fingerprints := folder / FINGERPRINTS_FILE).is_file():
-        model = replace(model, fingerprints=read_fingerprints(fingerprints))
-    if model.kind in ("image", "clip") and (register_neurons := folder / REGISTER_NEURONS_FILE).is_file():
-        model = replace(model, register_neurons=read_register_neurons(register_neurons))
-    return replace(model, calibration=read_calibration(calibration)) if calibration.is_file() else model
+    for companion in _COMPANIONS:
+        if model.kind in companion.kinds and (file := folder / companion.file).is_file():
+            model = replace(model, **{companion.field: companion.read(file)})
+    return model
 
 
 def _in_everyday_words(model: Model) -> Model:
@@ -312,11 +322,9 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     reads_images = dual or module.main_input_name == "pixel_values" or bool(shown and "input_ids" not in takes)
     beside: dict[str, Any] = {}
     if reads_images and "preprocess" not in how:
-        beside["preprocess"] = _frame_processor(folder) or _saved(
-            transformers.AutoImageProcessor, folder, _FILES["AutoImageProcessor"], backend="pil"
-        )
+        beside["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
     if (dual or not reads_images) and "tokenizer" not in how:
-        beside["tokenizer"] = _saved(transformers.AutoTokenizer, folder, _FILES["AutoTokenizer"])
+        beside["tokenizer"] = load_saved(folder, "AutoTokenizer")
     return wrap(module.eval(), name=name, **beside, **how)
 
 
@@ -331,17 +339,27 @@ def _frame_processor(folder: Path) -> Any:
     return type(settings.get("video_processor_type", "VideoProcessor"), (SimpleNamespace,), {})(**settings)
 
 
-def _saved(auto_class: Any, folder: Path, files: tuple[str, ...], **arguments: Any) -> Any:
-    if not any((folder / file).is_file() for file in files):
-        argument = "tokenizer" if auto_class.__name__ == "AutoTokenizer" else "preprocess"
+def has_saved(folder: Path, auto_class: str) -> bool:
+    """Whether a folder holds a tokenizer ("AutoTokenizer") or an image processor ("AutoImageProcessor") of transformers."""
+    return any((folder / file).is_file() for file in _SAVED_FILES[auto_class])
+
+
+def load_saved(folder: Path, auto_class: str) -> Any:
+    """The tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError where it is missing or broken."""
+    import transformers
+
+    file = _SAVED_FILES[auto_class][0]
+    if not has_saved(folder, auto_class):
+        argument = "tokenizer" if auto_class == "AutoTokenizer" else "preprocess"
         raise ExplainerError(
-            f"{folder} lacks {files[0]}; save it there with the model's {auto_class.__name__.removeprefix('Auto')}, or name a folder that "
-            f"has one: {argument}="
+            f"{folder} lacks {file}; save it there with the model's {auto_class.removeprefix('Auto')}, or name a folder that has one: "
+            f"{argument}="
         )
+    arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
     try:
-        return auto_class.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
+        return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
     except Exception as problem:  # tokenizers have errors of their own
-        raise ExplainerError(f"{folder}: {auto_class.__name__} cannot read {files[0]}: {problem}") from problem
+        raise ExplainerError(f"{folder}: {auto_class} cannot read {file}: {problem}") from problem
 
 
 @contextmanager

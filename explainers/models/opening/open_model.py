@@ -16,7 +16,7 @@ from explainers.failure_report import structure
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.libraries.recognition import unwrapped
-from explainers.models.loading import device_named, load
+from explainers.models.loading import device_named, has_saved, load, load_saved
 from explainers.models.model import Model
 from explainers.models.opening import adapters
 from explainers.models.opening.architectures import SPELLINGS, build, shapes_of
@@ -239,24 +239,9 @@ def _of_adapter(folder: Path, options: OpenOptions) -> OpeningResult:
     module, base, title = adapters.merge_adapter(folder, options.base, options.progress)
     how: dict[str, Any] = {}
     for argument, auto_class in (("tokenizer", "AutoTokenizer"), ("preprocess", "AutoImageProcessor")):
-        how[argument] = next((result for place in (folder, base) if place and (result := _saved_in(place, auto_class)) is not None), None)
+        how[argument] = next((load_saved(place, auto_class) for place in (folder, base) if place and has_saved(place, auto_class)), None)
     result = wrap(module, **options.wrap_arguments(name=folder.resolve().name, **how))
     return OpeningResult(result, f"an adapter, merged into {title}", notes=("The adapter is merged into the weights of its base model.",))
-
-
-def _saved_in(folder: Path, auto_class: str) -> Any:
-    import transformers
-
-    if not any((folder / name).is_file() for name in _BESIDE[auto_class]):
-        return None
-    arguments = {"backend": "pil"} if auto_class == "AutoImageProcessor" else {}
-    return getattr(transformers, auto_class).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **arguments)
-
-
-_BESIDE = {
-    "AutoTokenizer": ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model"),
-    "AutoImageProcessor": ("preprocessor_config.json", "processor_config.json"),
-}
 
 
 def _of_file(path: Path, options: OpenOptions) -> OpeningResult:
