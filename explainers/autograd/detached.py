@@ -19,7 +19,7 @@ _NEW = frozenset(
     ["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_empty", "new_full"]
 )
 #: Functions by which numbers leave torch, and cannot be followed.
-_LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
+LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
 
 
 class DetachedNumbers:
@@ -40,7 +40,7 @@ class DetachedNumbers:
         met = any(active(tensor) for tensor in numbers)
         if not (met or detached):
             return
-        if name in _LEAVING:
+        if name in LEAVING:
             self.functions.add(name)
             return
         for tensor in tensors_in(out):

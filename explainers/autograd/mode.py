@@ -9,12 +9,11 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
-from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.dispatch import TRANSPARENT, active, call_through, handler_of, note, role, tensors_in, writes_into_first
+from explainers.autograd.forward_pass import ForwardPass
 from explainers.autograd.nodes import Move, Unruled
 from explainers.autograd.opaque import keep_beside, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
-from explainers.autograd.saved_values import SavedValues
 
 #: Functions besides the transparent ones that only move numbers; they have handlers.
 _JOINING = frozenset(["cat", "concat", "concatenate", "stack"])
@@ -24,10 +23,10 @@ _NARROWING = (Tensor.float, Tensor.half, Tensor.bfloat16)
 class RecordingMode(TorchFunctionMode):
     """Sends every torch call of the forward pass through the operators."""
 
-    def __init__(self, recording: Recorder, saved: SavedValues, detached: DetachedNumbers) -> None:
+    def __init__(self, recording: Recorder, forward_pass: ForwardPass) -> None:
         super().__init__()
         self.recording = recording
-        self._saved, self._detached = saved, detached
+        self._saved, self._detached, self._head = forward_pass.saved, forward_pass.detached, forward_pass.head
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
@@ -52,12 +51,15 @@ class RecordingMode(TorchFunctionMode):
                 self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
 
-        insides = self.recording.insides
+        insides, position = self.recording.insides, self.recording.position
         if not torch.is_grad_enabled() and needs_gradient(args) and insides.begin_checkpoint():
             torch._C._set_grad_enabled(True)  # until torch sets it back at its end
+        if writes or "out" in kwargs or insides.in_checkpoint or not torch.is_grad_enabled():
+            self._head.refuse((args, tuple(kwargs.values())))
         if not torch.is_grad_enabled():
             return without_gradient(self.recording, call, args, kwargs, writes)
         out = call(args, kwargs)
+        self._head.note(self.recording, func, args, kwargs, out, position)
         return keep_beside(self.recording, out) if insides.in_checkpoint else out
 
     def _note(self, name: str, given: tuple[Any, ...], out: Any) -> None:

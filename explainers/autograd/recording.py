@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
-from explainers.autograd.detached import DetachedNumbers
 from explainers.autograd.dispatch import active
+from explainers.autograd.forward_pass import Change, ForwardPass
 from explainers.autograd.mode import RecordingMode, doubled
 from explainers.autograd.nodes import Block, Node, Nodes, Role
 from explainers.autograd.opaque import Insides, on_path, record_of
@@ -27,7 +26,6 @@ from explainers.autograd.own_code import own_code
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
-from explainers.autograd.saved_values import SavedValues
 from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
 from explainers.autograd.structure.biases import BiasTerms
@@ -40,31 +38,6 @@ from explainers.models.model import Model
 from explainers.models.structure.hooks import hooked, in_this_thread
 from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
-
-Change = Callable[[Tensor], Tensor]
-
-
-@dataclass(eq=False)
-class ForwardPass:
-    """What a recording knows of its forward pass until that ends.
-
-    exit_block, exit_through  what the head reads instead of the last block's output
-    position  how many operators were applied: behind x^1 1, 2, ..., before it -1, -2, ... So an operator behind x^1 has the same position
-              in a recording from the pixels as in one from x^1, which has none before it: accumulated rounding is measured on the one and
-              looked up for the other. The sign keeps the positions on the two sides apart; nothing asks for it
-    x1        the explained tokens, once they are reached
-    """
-
-    entry: Change | None
-    exit_block: int | None
-    exit_through: Change | None
-    single_head: bool
-    position: int = 0
-    x1: Tensor | None = None
-    insides: Insides = field(default_factory=Insides)
-    saved: SavedValues = field(default_factory=SavedValues)
-    detached: DetachedNumbers = field(default_factory=DetachedNumbers)
-    thread: int = field(default_factory=threading.get_ident)
 
 
 class Recording:
@@ -115,10 +88,13 @@ class Recording:
         self.pixels: Tensor | None = None
         if pixels and "pixel_values" in tensors and not model.reads_text:
             self.pixels = tensors["pixel_values"] = self.nodes.start(tensors["pixel_values"].detach().clone().requires_grad_(), Role.PIXELS)
-        mode = RecordingMode(self, self.forward_pass.saved, self.forward_pass.detached)
+        mode = RecordingMode(self, self.forward_pass)
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
-            self.logits: Tensor = on_path(self, model.forward(tensors))
+            answer = model.forward(tensors)
+            self.logits: Tensor = on_path(self, answer)
+        self._head = self.forward_pass.head
+        self._head.end(answer)
         self._end_forward()
         if not self.nodes.blocks:
             raise ExplainerError("None of the model's blocks ran: pass blocks=[...] to wrap() with those of the explained tower.")
@@ -211,6 +187,8 @@ class Recording:
             shown = self.block_outputs[forward_pass.exit_block]
             shown = shown if forward_pass.exit_through is None else forward_pass.exit_through(shown)
         block.passed_on, block.passed_on_by = shown, self.nodes.of(shown)
+        if len(self.nodes.blocks) == len(self.model.blocks):
+            forward_pass.head.begin(self, shown)
         if block_kind.in_loop and len(self.nodes.blocks) < len(self.model.blocks):
             return None  # the residual beside the next block's first part is not in reach
         if isinstance(output, Tensor) or type(output) in (tuple, list) or shown is not block.output or not block_kind.is_row:
@@ -226,6 +204,24 @@ class Recording:
         block = self.nodes.class_blocks[-1]
         block.end = len(self.nodes.ran)
         block.output = output if isinstance(output, Tensor) else output[0]
+
+    def logits_from(self, block: int, through: Change | None = None) -> Tensor | None:
+        """The logits that the head gives where it reads ``through`` of the output of a ``block`` in the place of the last one's, as
+        ``exit_block`` and ``exit_through`` have it, in this recording. None where the calls of its head cannot be made again.
+        """
+        if not self._head.is_whole:
+            return None
+        tokens, nodes = self.block_outputs[block], self.nodes
+        self.nodes, self._forward = self._head.nodes(nodes, tokens), ForwardPass(x1=self.block_inputs[0])
+        try:
+            with torch.inference_mode(False), torch.enable_grad(), RecordingMode(self, self.forward_pass):
+                logits = self._head.logits_of(
+                    tokens if through is None else through(tokens), partial(setattr, self.forward_pass, "position")
+                )
+            self._end_forward()
+        finally:
+            self.nodes, self._forward = nodes, None
+        return logits
 
     @property
     def single_head(self) -> bool:
@@ -415,25 +411,26 @@ class Recording:
         """Let go of all signals kept."""
         self._cache.clear()
 
-    def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
+    def backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL, logits: Tensor | None = None) -> Signals:
         """Go back once under ``rule`` from ``output_gradient`` (B, C), the signal at the logits, as far as ``fields`` need it. Under a rule
-        that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them.
+        that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them. ``logits``:
+        others than the recording's own, as :meth:`logits_from` gives them.
         """
-        started = self._now()
+        started, logits = self._now(), self.logits if logits is None else logits
         if "bias" in fields:
             fields |= ACCOUNT
         biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind) if "bias" in fields else None
         backward_pass, places = BackwardPass(rule, biases), places_of(self.nodes, self.structure, self.pixels, fields)
         ends = [place for several in places.values() for place in several if place is not None]
-        start, estimated = output_gradient.to(self.logits.dtype), rule.is_relevance and self.logits.dtype != torch.float64
+        start, estimated = output_gradient.to(logits.dtype), rule.is_relevance and logits.dtype != torch.float64
         start = exact(start) if estimated else start
         with self._follow(backward_pass):
-            arrived = torch.autograd.grad(self.logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
+            arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
         seconds = self._now() - started
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
         signals = signals_at(places, values, fields, backward_pass, seconds)
         if rule.accounts and covers(fields, ACCOUNT):
-            begun = (output_gradient * self.logits.detach()).sum(1)
+            begun = (output_gradient * logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals

@@ -75,7 +75,7 @@ def token_tm(trace: Trace) -> Tensor:
     signed=False,
     summed=True,
     needs=("attention",),
-    passes="layers + 1 forward, layers backward",
+    passes="1 forward, where the head pools by attention layers + 1; layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
     reads=(),
 )
@@ -95,12 +95,15 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
         return trace.token_mean(x).expand_as(x)
 
     rows = trace.mask.to(trace.block_inputs[0].dtype)
+    pools_by_attention = trace.recording.structure.pooling is not None
     terms = []
     for block in range(blocks - layers, blocks):
-        pools_by_attention = trace.recording.structure.pooling is not None
-        recording = trace.rerun(exit_block=block, exit_through=None if pools_by_attention else pool)
+        recording, logits = trace.recording, None if pools_by_attention else trace.recording.logits_from(block, pool)
+        if logits is None:  # it has another attention of its own for each block, or calls that cannot be made again
+            recording = trace.rerun(exit_block=block, exit_through=None if pools_by_attention else pool)
+            logits = recording.logits
         fields = fields_of(["pooling", f"attentions[{block}]"])
-        signals = recording.cached_backward(trace.rule, trace.chosen.output_gradient(recording.logits, trace.rule), fields)
+        signals = recording.backward(trace.rule, trace.chosen.output_gradient(logits, trace.rule), fields, logits)
         if signals.pooling is not None:
             terms.append(signals.pooling.clamp(min=0).mean(1)[:, 0])
             continue

@@ -1,0 +1,41 @@
+"""What a recording knows of its forward pass until that ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from explainers.autograd.detached import DetachedNumbers
+from explainers.autograd.head_calls import HeadCalls
+from explainers.autograd.opaque import Insides
+from explainers.autograd.saved_values import SavedValues
+
+Change = Callable[[Tensor], Tensor]
+
+
+@dataclass(eq=False)
+class ForwardPass:
+    """What is known while it runs.
+
+    exit_block, exit_through  what the head reads instead of the last block's output
+    position  how many operators were applied: behind x^1 1, 2, ..., before it -1, -2, ... So an operator behind x^1 has the same position
+              in a recording from the pixels as in one from x^1, which has none before it: accumulated rounding is measured on the one and
+              looked up for the other. The sign keeps the positions on the two sides apart; nothing asks for it
+    x1        the explained tokens, once they are reached
+    head      the calls behind the blocks
+    """
+
+    entry: Change | None = None
+    exit_block: int | None = None
+    exit_through: Change | None = None
+    single_head: bool = False
+    position: int = 0
+    x1: Tensor | None = None
+    insides: Insides = field(default_factory=Insides)
+    saved: SavedValues = field(default_factory=SavedValues)
+    detached: DetachedNumbers = field(default_factory=DetachedNumbers)
+    head: HeadCalls = field(default_factory=HeadCalls)
+    thread: int = field(default_factory=threading.get_ident)

@@ -1,0 +1,120 @@
+"""What the head says of other tokens than those that the last block gave: the torch calls behind the blocks, made again.
+
+What runs behind the blocks is little beside them. So the calls that the logits come of are kept while the forward pass runs, each with its
+weights and constants and with a place for what an earlier one gave, and are made again, recorded, of whatever else the head is to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
+
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from explainers.autograd.detached import LEAVING
+from explainers.autograd.dispatch import tensors_in
+from explainers.autograd.nodes import Nodes
+from explainers.autograd.recorder import Recorder
+
+#: Functions by which numbers leave torch, so that what follows may depend on them unseen.
+_UNSEEN = LEAVING | {"__bool__", "__int__", "__index__", "__contains__", "allclose", "equal", "is_nonzero"}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Stands for the tokens, 0, or for what a call gave."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of ``func``, which gave what the places ``given`` stand for; ``position``: that of the operator applied last before it."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    given: tuple[_Place, ...]
+    position: int
+
+
+class HeadCalls:
+    """The calls behind the blocks of one forward pass that depend on the tokens which the head reads.
+
+    is_whole  whether they can be made again: all of them were seen, none writes into a tensor or without gradient, and the logits come of
+              them
+    """
+
+    def __init__(self) -> None:
+        self.is_whole = False
+        self._calls: list[_Call] = []
+        self._places: dict[int, tuple[ref[Tensor], _Place]] = {}
+        self._constants: list[Tensor] = []  # what they take of the blocks themselves
+        self._first, self._count, self._logits = 0, 0, _Place(0)
+
+    def begin(self, rec: Recorder, tokens: Tensor) -> None:
+        """From now on calls are noted that depend on ``tokens``, which the last block gave."""
+        self.is_whole, self._first = True, len(rec.nodes.ran)
+        self._add(tokens)
+
+    def note(self, rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, position: int) -> None:
+        """Take note of a call that gave ``out``."""
+        taken = list(tensors_in((args, tuple(kwargs.values()))))
+        if not any(self._place_of(tensor) for tensor in taken):
+            return
+        constants = [tensor for tensor in taken if rec.active(tensor) and not self._place_of(tensor)]
+        if getattr(func, "__name__", "") in _UNSEEN or any(self._is_unseen(rec, each) for each in constants):
+            self.refuse(taken)
+            return
+        args, kwargs = tree_map(lambda value: self._place_of(value) or value, (args, kwargs))
+        self._constants += constants
+        self._calls.append(_Call(func, args, kwargs, tuple(self._add(tensor) for tensor in tensors_in(out)), position))
+
+    def refuse(self, taken: Any) -> None:
+        """A call that takes these tensors cannot be made again: where the logits may come of it, none can."""
+        if any(self._place_of(tensor) for tensor in tensors_in(taken)):
+            self.is_whole = False
+            self._calls.clear()
+            self._constants.clear()
+            self._places.clear()
+
+    def end(self, logits: Tensor) -> None:
+        """The forward pass gave these ``logits``."""
+        place = self._place_of(logits)
+        self._places.clear()
+        self.is_whole = self.is_whole and place is not None
+        self._logits = place or self._logits
+
+    def nodes(self, nodes: Nodes, tokens: Tensor) -> Nodes:
+        """The nodes up to the last block, to which those of the calls are added when they are made of ``tokens``."""
+        branch = Nodes(nodes.ran[: self._first], nodes.blocks, list(nodes.class_blocks), nodes.entry)
+        for tensor in (tokens, *self._constants):
+            branch.start(tensor)
+        return branch
+
+    def logits_of(self, tokens: Tensor, move_to: Callable[[int], None]) -> Tensor:
+        """The logits of other ``tokens`` (B, S, D); ``move_to`` sets the position of the operator applied last."""
+        made = {_Place(0): tokens}
+        for call in self._calls:
+            move_to(call.position)
+            args, kwargs = tree_map(lambda value: made[value] if isinstance(value, _Place) else value, (call.args, call.kwargs))
+            made.update(zip(call.given, tensors_in(call.func(*args, **kwargs)), strict=True))
+        return made[self._logits]
+
+    def _place_of(self, value: Any) -> _Place | None:
+        known = self._places.get(id(value))
+        return known[1] if known is not None and known[0]() is value else None
+
+    def _add(self, tensor: Tensor) -> _Place:
+        place = _Place(self._count)
+        self._places[id(tensor)] = (ref(tensor), place)
+        self._count += 1
+        return place
+
+    def _is_unseen(self, rec: Recorder, tensor: Tensor) -> bool:
+        """Whether code that no mode sees gave a tensor behind the blocks."""
+        node = rec.nodes.of(tensor)
+        return node is None or node.place >= self._first
