@@ -15,7 +15,7 @@ from explainers.errors import ExplainerError
 from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
-from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, transformers_class_ends
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, logits_in, tensor_of, transformers_class_ends
 
 NO_OBJECT = "no object"
 #: Under this name the numbers (B, Q, 4) that the sigmoid makes boxes of stand in the output.
@@ -62,12 +62,6 @@ class ObjectDetection(Task):
         return cls("softmax" if logits.shape[-1] == config.num_labels + 1 else "sigmoid")
 
     @staticmethod
-    def _logits(output: Any) -> Tensor:
-        logits = tensor_of(output, "logits")
-        assert logits is not None
-        return logits
-
-    @staticmethod
     def _boxes(output: Any) -> Tensor:
         boxes = tensor_of(output, "pred_boxes")
         assert boxes is not None
@@ -85,7 +79,7 @@ class ObjectDetection(Task):
 
     def trial(self, output: Any) -> Tensor:
         """The means over boxes."""
-        return self._logits(output).mean(1)
+        return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
         """The model's labels, "no object" left out."""
@@ -96,7 +90,7 @@ class ObjectDetection(Task):
 
     def places(self, task_input: TaskInput) -> list[Place]:
         """The boxes, the surest that it holds something first. ``says`` and ``score`` are of the surest class that is something."""
-        logits, labels = self._logits(task_input.output)[0], self._labels(task_input)
+        logits, labels = logits_in(task_input.output)[0], self._labels(task_input)
         corners = corners_of(self._boxes(task_input.output)[0]).clamp(0, 1).tolist()
         places = []
         for index, row in enumerate(logits):
@@ -120,7 +114,7 @@ class ObjectDetection(Task):
         if index >= len(boxes):
             raise ExplainerError(f"at={at!r}: the model gives the boxes box:0 to box:{len(boxes) - 1}.")
         x0, y0, x1, y1 = corners_of(boxes)[index].clamp(0, 1).tolist()
-        says, score = self._top(self._logits(task_input.output)[0, index], self._labels(task_input))
+        says, score = self._top(logits_in(task_input.output)[0, index], self._labels(task_input))
         if named[2] is not None:
             return Place(f"box:{index}/{named[2]}", f"{named[2]} side of box {index}, {says}", box=(x0, y0, x1, y1))
         return Place(f"box:{index}", f"box {index}, {says}", box=(x0, y0, x1, y1), says=says, score=score)
@@ -135,7 +129,7 @@ class ObjectDetection(Task):
         token = layout.patches.stop + index if layout.after == self._boxes(task_input.output).shape[1] else None  # each has one of its own
         if side is None:
             labels = self._labels(task_input)
-            return Reading(place, lambda output: self._logits(output)[:, index], labels, self.output_of_boxes, token, (note,))
+            return Reading(place, lambda output: logits_in(output)[:, index], labels, self.output_of_boxes, token, (note,))
         centre, size, share = SIDES[side]
         weights = torch.zeros(4).index_fill(0, torch.tensor([centre]), 1.0).index_fill(0, torch.tensor([size]), share)
         labels = [f"{side} side, as a share of the {'width' if centre == 0 else 'height'}"]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.libraries.recognition import Library
-from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of, top_class, transformers_class_ends
+from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, logits_in, tensor_of, top_class, transformers_class_ends
 
 WHOLE = "whole"
 _REGION = re.compile(r"region:([^,]+),([^,]+),([^,]+),([^,]+)")
@@ -48,17 +48,11 @@ class ImageSegmentation(Task):
 
     def trial(self, output: Any) -> Tensor:
         """The means over the picture."""
-        return self._logits(output).flatten(2).mean(-1)
-
-    @staticmethod
-    def _logits(output: Any) -> Tensor:
-        logits = tensor_of(output, "logits")
-        assert logits is not None
-        return logits
+        return logits_in(output).flatten(2).mean(-1)
 
     def places(self, task_input: TaskInput) -> list[Place]:
         """The classes that the model sees, the largest area first, and the whole picture. ``score`` is the mean probability in the area."""
-        logits = self._logits(task_input.output)[0]
+        logits = logits_in(task_input.output)[0]
         p = logits.double().softmax(0)
         seen = logits.argmax(0)
         areas = torch.bincount(seen.flatten(), minlength=len(logits))
@@ -97,13 +91,13 @@ class ImageSegmentation(Task):
         raise self.unknown(at, places)
 
     def _rectangle(self, at: str, label: str, box: tuple[float, float, float, float], task_input: TaskInput) -> Place:
-        logits = self._logits(task_input.output)[0]
+        logits = logits_in(task_input.output)[0]
         says, score = top_class(logits[:, _pixels_of(box, logits.shape[-2:], logits.device)].mean(-1), task_input.labels)
         return Place(at, label, box=box, says=says, score=score)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
         """The mean logits of the pixels of a region."""
-        logits = self._logits(task_input.output)[0]
+        logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")
             note = "The area is the one that the model gives to the class for the whole picture, and is held as it is."
@@ -113,7 +107,7 @@ class ImageSegmentation(Task):
         pixels = inside.flatten().nonzero()[:, 0]
 
         notes = (note,) if note else ()
-        return Reading(place, lambda output: self._logits(output).flatten(2)[:, :, pixels].mean(-1), notes=notes)
+        return Reading(place, lambda output: logits_in(output).flatten(2)[:, :, pixels].mean(-1), notes=notes)
 
 
 def _box(at: str, sides: Sequence[str]) -> tuple[float, float, float, float]:

@@ -231,3 +231,10 @@ def tensor_of(output: Any, name: str) -> Tensor | None:
     """The tensor called ``name`` in what a module gives; None where there is none."""
     value = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
     return value if isinstance(value, torch.Tensor) else None
+
+
+def logits_in(output: Any) -> Tensor:
+    """The tensor called ``logits`` in what a module gives, which has one."""
+    logits = tensor_of(output, "logits")
+    assert logits is not None
+    return logits

@@ -16,7 +16,7 @@ from explainers.models.tasks.task import (
     Task,
     TaskInput,
     add_task,
-    tensor_of,
+    logits_in,
     top_class,
     transformers_class_ends,
 )
@@ -40,17 +40,11 @@ class TokenClassification(Task):
 
     def trial(self, output: Any) -> Tensor:
         """Those of the first token."""
-        return self._logits(output)[:, 0]
-
-    @staticmethod
-    def _logits(output: Any) -> Tensor:
-        logits = tensor_of(output, "logits")
-        assert logits is not None
-        return logits
+        return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:
         """The words, each with its label."""
-        logits, record = self._logits(task_input.output)[0], task_input.record
+        logits, record = logits_in(task_input.output)[0], task_input.record
         assert isinstance(record, TextInput)
         places = []
         for word in record.words[:MOST_PLACES]:
@@ -81,4 +75,4 @@ class TokenClassification(Task):
         pieces = [word.tokens[0] for word in task_input.record.words if word.tokens and first <= word.tokens[0] <= last]
         pieces = pieces or list(range(first, last + 1))
         notes = (f"The label is that of {len(pieces)} words, the mean of their logits.",) if len(pieces) > 1 else ()
-        return Reading(place, lambda output: self._logits(output)[:, pieces].mean(1), token=pieces[0], notes=notes)
+        return Reading(place, lambda output: logits_in(output)[:, pieces].mean(1), token=pieces[0], notes=notes)

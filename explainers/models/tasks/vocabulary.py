@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from explainers.models.tasks.task import Task, tensor_of
+from explainers.models.tasks.task import Task, logits_in
 
 CONTINUES = "##"  # before a piece that continues a word, where a piece that begins one is written alike: as BERT's vocabulary has it
 _SPACES = ("Ġ", "▁")  # how byte-level tokenizers and SentencePiece write the space before a word
@@ -28,9 +28,7 @@ class VocabularyTask(Task):
     @staticmethod
     def logits(output: Any) -> Tensor:
         """The logits (B, S, V)."""
-        logits = tensor_of(output, "logits")
-        assert logits is not None
-        return logits
+        return logits_in(output)
 
     def labels(self, count: int) -> list[str]:
         """Names of the ``count`` tokens of the vocabulary, made once."""
