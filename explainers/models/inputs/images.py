@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,15 +38,8 @@ from explainers.models.inputs.types import Crop, ImageInput
 #: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener()
-Image.init()  # all of Pillow's formats
 #: What Pillow knows by its first bytes and does not read, at least not alone.
 _NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
-#: How the names of files end that :func:`read_image` reads, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, .ppm, .jp2, ...
-SUFFIXES = frozenset(
-    suffix
-    for suffix, name in Image.registered_extensions().items()
-    if (name in Image.OPEN or name == "MPO") and name not in _NOT_READ  # MPO is read as the JPEG that it begins with
-)
 
 #: What is read as a picture.
 PictureSource = Image.Image | Path | str | WindowedPicture | NDArray[Any]
@@ -108,9 +102,17 @@ def _is_dicom(path: Path) -> bool:
         return False  # said where it is opened
 
 
+@cache
+def readable_suffixes() -> frozenset[str]:
+    """How the names of files end that :func:`read_image` reads, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, .ppm, ..."""
+    of_formats = Image.registered_extensions()  # imports all of Pillow's formats, which takes a while
+    readable = Image.OPEN.keys() - _NOT_READ | {"MPO"}  # that is read as the JPEG that it begins with
+    return frozenset(suffix for suffix, name in of_formats.items() if name in readable)
+
+
 def is_picture_name(path: Path | str) -> bool:
-    """Whether a name ends as those of readable pictures do (:data:`SUFFIXES`); nothing is opened."""
-    return Path(path).suffix.lower() in SUFFIXES
+    """Whether a name ends as those of readable pictures do (:func:`readable_suffixes`); nothing is opened."""
+    return Path(path).suffix.lower() in readable_suffixes()
 
 
 def join_with_or(names: Sequence[str]) -> str:

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.explainers.support.saved_models import cache_folder, save_transformers
 
-# Nothing that only some metrics, figures or data sets use is imported with the package.
-SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib")
+# Nothing that only some metrics, figures, data sets or rare files use is imported with the package.
+SLOW = ("sklearn", "scipy", "pyarrow", "pandas", "captum", "matplotlib", "PIL.BlpImagePlugin")
 #: What packages of one's own are told to declare with, by names that ``import explainers`` alone has to give.
 TOLD = sorted(set(re.findall(r"`@?(explainers(?:\.\w+)+)\(?[^`/]*`", (ROOT / "docs" / "extending.md").read_text("utf-8").split("\n\n")[2])))
 SCRIPT = f"""
