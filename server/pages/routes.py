@@ -15,6 +15,7 @@ from starlette.datastructures import URL
 
 from server.http.problems import Problem
 from server.pages.embed import add_embedding
+from server.pages.first_answers import first_answers
 from server.pages.login import LOGIN_PROBLEMS, add_login, next_page
 from server.pages.method_pages import add_method_pages
 from server.pages.model_cards import add_model_cards
@@ -88,8 +89,10 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
 
     def add(path: str, template: str, title: str) -> None:
         def page(request: Request) -> HTMLResponse:
-            sample = _first_picture(request.app.state.services.samples, settings)
-            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample))
+            services = request.app.state.services
+            sample = _first_picture(services.samples, settings)
+            asked = first_answers(path, request.query_params, services)
+            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample, asked=asked))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 
 import pytest
-from playwright.sync_api import Response, Route, expect
+from playwright.sync_api import Request, Response, Route, expect
 
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.typefaces import ALL_FONTS
@@ -228,3 +229,36 @@ def test_the_arrow_keys_walk_along_the_samples(desk: Visit) -> None:
     desk.page.keyboard.press("Enter")
     desk.next_maps(before)
     expect(samples.nth(1)).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.parametrize("path", [*WITH_MAPS, "/molecule", "/image?model=scenes-vit", "/text?sample=review-1", "/prompt?side=text"])
+def test_the_head_names_all_that_a_page_asks_before_its_question(desk: Visit, path: str) -> None:
+    """So a browser asks for it while the scripts are on their way. What the page asks is seen where the head names nothing."""
+    named: list[str] = []
+    asked: list[str] = []
+
+    def without_links(route: Route) -> None:
+        answer = route.fetch()
+        links = re.compile(r'<link rel="preload" href="([^"]+)" as="fetch" crossorigin>')
+        named.extend(unescape(address) for address in links.findall(answer.text()))
+        route.fulfill(response=answer, body=links.sub("", answer.text()))
+
+    def note(request: Request) -> None:
+        asked.append(f"{request.method} {request.url.removeprefix(desk.address)}")
+
+    desk.page.route(lambda url: url == desk.address + path, without_links)
+    desk.page.on("request", lambda request: note(request) if "/api/" in request.url else None)
+    desk.page.goto(desk.address + path)
+    desk.maps()
+    before = asked[: asked.index("POST /api/explanations")]
+    assert sorted(before) == sorted(f"GET {address}" for address in named)
+    assert len(named) >= 5
+
+
+def test_the_browser_asks_once_for_what_the_head_names(desk: Visit) -> None:
+    asked: list[str] = []
+    desk.page.on("request", lambda request: asked.append(request.url))
+    desk.open("/image")
+    named = desk.page.locator("link[rel=preload][as=fetch]").evaluate_all("(links) => links.map((link) => link.href)")
+    assert named
+    assert [asked.count(address) for address in named] == [1] * len(named)

@@ -86,6 +86,15 @@ def test_every_answer_is_guarded(site: Site, path: str) -> None:
     assert headers["x-request-id"]
 
 
+def test_long_answers_are_sent_packed_to_who_can_read_that(site: Site) -> None:
+    for path in ("/api/methods", "/image"):
+        packed, plain = site.client.get(path), site.client.get(path, headers={"Accept-Encoding": "identity"})
+        assert packed.content == plain.content  # the client has unpacked it
+        assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert int(packed.headers["content-length"]) < len(plain.content) / 2
+        assert "content-encoding" not in plain.headers
+
+
 def test_other_sites_may_not_write(site: Site, refused: Check) -> None:
     for method in ("POST", "DELETE"):
         answer = site.client.request(method, "/api/explanations", headers={"Sec-Fetch-Site": "cross-site"})
