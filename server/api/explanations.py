@@ -72,7 +72,7 @@ async def _explain(question: Question, request: Request, services: Services, vis
     explanation_id = job if isinstance(job, str) else job.id
     url = services.settings.address(f"/api/explanations/{explanation_id}")
     if not wait:
-        content = {"id": explanation_id, "url": url, "events": f"{url}/events"}
+        content = {"id": explanation_id, "url": url, "events": f"{url}/events", "stored": isinstance(job, str)}
         return DocumentResponse(content, 202, {"Location": url})
     if isinstance(job, Job):
         await _until_done(job, request, services)

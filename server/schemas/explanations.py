@@ -333,6 +333,7 @@ class PendingExplanation(Schema):
     id: str
     url: str
     events: str
+    stored: bool = Field(False, description="Whether it is finished, as it was made before: all that belongs to it is there.")
 
 
 class TitleRequest(Schema):

@@ -225,7 +225,7 @@ export const mapPath = (id, spec, target, suffix) =>
  * @param {{[name: string]: any}} fields
  * @param {AbortSignal} [signal]
  * @param {boolean} [waits]
- * @returns {Promise<{id: string, state: string}>}
+ * @returns {Promise<{id: string, stored?: boolean}>}
  */
 export async function createExplanation(fields, signal, waits = false) {
   const form = new FormData();

@@ -1222,6 +1222,8 @@ export interface PendingExplanation {
   id: string;
   url: string;
   events: string;
+  /** Whether it is finished, as it was made before: all that belongs to it is there. */
+  stored?: boolean;
 }
 
 /** How to follow the loading of a model. */

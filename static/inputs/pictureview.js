@@ -52,6 +52,8 @@ export class PictureView {
   #laid = null; // whose picture is on show before its answer
   /** @type {HTMLImageElement | null} */
   #seen = null; // the picture as the model saw it
+  /** @type {{id: string, picture: Promise<HTMLImageElement | null>} | null} */
+  #fetched = null; // that of an explanation whose answer is on its way
 
   /**
    * @param {HTMLElement} root
@@ -92,6 +94,14 @@ export class PictureView {
     );
     focus.follow(() => this.#mark());
     view.follow((now, before) => now.shown !== before.shown && this.#draw());
+  }
+
+  /**
+   * Ask for what the model saw of explanation `id`, which the server has, before its answer is here.
+   * @param {string} id
+   */
+  fetch(id) {
+    this.#fetched = { id, picture: seenPicture(id, null).catch(() => null) };
   }
 
   /**
@@ -166,7 +176,8 @@ export class PictureView {
       this.#mark();
     }
     const contacts = await sheetOf(input.frames);
-    const seen = await seenPicture(id, contacts);
+    const fetched = this.#fetched?.id === id && !contacts ? await this.#fetched.picture : null;
+    const seen = fetched ?? (await seenPicture(id, contacts));
     if (ticket !== this.#showing) return null;
     this.contacts = contacts;
     this.input = input;

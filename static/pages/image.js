@@ -41,6 +41,7 @@ const pageSteps = {
   },
   carry: (input) => page.explain(input, null, forOwn()),
   giving: (input, model) => picture.await(input, model),
+  stored: (id) => picture.fetch(id),
   refused: () => picture.restore(),
   async started(info, question, isNew) {
     if (!isNew) return picture.belongsTo(question.id);

@@ -61,6 +61,7 @@ const workbench = new Workbench("clip", {
     return plateSet;
   },
   giving: (input, model) => picture.await(input, model),
+  stored: (id) => picture.fetch(id),
   // who looks at the regions of several prompts sees them before any map that goes back through the model
   comesFirst: (variant, { prompt }) => regions.node.open && (prompt?.length ?? 0) > 1 && isForwardOnly(variant),
   refused() {

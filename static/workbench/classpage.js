@@ -40,7 +40,7 @@ export class ClassPage {
 
   /**
    * kind   "image", "text" or "molecule"
-   * page   {reopen(stored), example(), carry(input), giving(input, model), refused(), started(info, question, isNew),
+   * page   {reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(), started(info, question, isNew),
    *        receive(map),
    *        openSample(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
@@ -64,6 +64,7 @@ export class ClassPage {
         throw new DOMException("", "AbortError");
       },
       giving: (input, model) => page.giving?.(input, model),
+      stored: (id) => page.stored?.(id),
       refused: () => {
         this.classes.restore();
         page.refused?.();

@@ -46,7 +46,7 @@ export class Job {
         if (accepted) abandon(accepted.id);
         return null;
       }
-      this.follow(Object.assign(job, { id: accepted.id, isOver: false }));
+      this.follow(Object.assign(job, { id: accepted.id, isOver: false, stored: accepted.stored }));
       return job;
     } catch (problem) {
       if (isOld() || problem.name === "AbortError") return null;

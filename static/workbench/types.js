@@ -33,7 +33,7 @@
 
 /**
  * A question that the server took.
- * @typedef {Question & {input: Input, model: string, modelInfo: ModelInfo, id: string}} TakenQuestion
+ * @typedef {Question & {input: Input, model: string, modelInfo: ModelInfo, id: string, stored?: boolean}} TakenQuestion
  */
 
 /**
@@ -49,6 +49,7 @@
  * @property {(modelInfo: ModelInfo, input: Input) => Promise<void>} [examine] rejects with an AbortError where the
  *   model needs more than this input
  * @property {(input: Input, title: string) => void} [giving] another input is asked about, by the model of that title
+ * @property {(id: string) => void} [stored] the server has the answer, of this explanation, from before
  * @property {(variant: Variant, targets: Wish) => boolean} [comesFirst] whether its maps are wanted before all others
  * @property {() => void} [refused] what was asked for last is not explained, all stays as it was
  * @property {(info: Pick<Started, "targets" | "input" | "prompts">) => PlateSet} [plateSet] for an explanation, where the page has several
@@ -58,7 +59,7 @@
 
 /**
  * What a page of classes does at each step.
- * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "refused" | "started"> &
+ * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "stored" | "refused" | "started"> &
  *   {lacks?: (detail: ModelDetail, input: Input) => boolean, receive?: (map: Map) => void,
  *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void}} ClassSteps
  */

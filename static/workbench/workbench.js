@@ -212,6 +212,7 @@ export class Workbench {
       /** @type {TakenQuestion | null} */
       const taken = await this.answering.job.start(() => this.#fields(question, input, listed), question);
       if (!taken) return;
+      if (taken.stored) this.page.stored?.(taken.id);
       // who left a question unanswered need not go back to it
       const isStep = this.taken?.isOver && this.taken.id !== taken.id;
       this.taken = taken;

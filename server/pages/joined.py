@@ -1,0 +1,143 @@
+"""The scripts of a page as one file: what a script imports, written out before it.
+
+A page has some sixty scripts, and a browser fetches six files at a time over HTTP/1.1: far away it waits ten times for the way to the
+server and back. In the file each script is a block, in the order in which a browser runs them; what it exports is one object, from which
+the others take what they import. That is what modules do, as long as what they export never changes and none import each other in a circle.
+What else a module can do is refused here, and a test joins every page.
+
+A script that is imported later, with ``import()``, stays a file of its own. It too takes from the joined file what that has, so that no
+script runs twice: ``tools/mixer.js?page=image`` is that script for the page of ``pages/image.js?page=image``.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property
+
+#: On every page, before its own script.
+ON_ALL_PAGES = ("help/keyhelp.js", "workbench/tabmemory.js")
+_IMPORT = re.compile(r'^import\s(?:(?P<what>[^;"\'(]*?)\sfrom\s)?\s*(?P<quote>["\'])(?P<path>\.{1,2}/[^"\']+)(?P=quote);?[ \t]*$', re.MULTILINE)
+_LATER = re.compile(r'\bimport\((?P<quote>["`])(?P<path>\.{1,2}/[^"`]+)(?P=quote)\)')
+_EXPORT = re.compile(r"^export (?=(?:async )?function\b|class |const )(?P<kind>(?:async )?function\*?|class|const) (?P<names>\[[^\]=]+\]|[\w$]+)", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
+_NAMES = re.compile(r"[\w$]+(?:\s+as\s+[\w$]+)?")
+
+
+class NotJoinableError(ValueError):
+    """A script that does what a joined file cannot do; the message names it and what to write instead."""
+
+
+class JoinedPage:
+    """The scripts of one page. ``text_of`` gives the text of a script, a path below the folder of the pages."""
+
+    def __init__(self, page: str, text_of: Callable[[str], str]) -> None:
+        """``page`` is the name of a script in ``pages/`` without its ending."""
+        self.page, self._text_of = page, text_of
+        self.root = f"pages/{page}.js"
+
+    @cached_property
+    def scripts(self) -> tuple[str, ...]:
+        """The scripts of the file in the order in which they run: each after those that it imports."""
+        order: list[str] = []
+        for root in (*ON_ALL_PAGES, self.root):
+            self._visit(root, order, ())
+        return tuple(order)
+
+    def _visit(self, script: str, order: list[str], above: tuple[str, ...]) -> None:
+        if script in order:
+            return
+        if script in above:
+            raise NotJoinableError(f"{script} imports itself by way of {above[-1]}: move what both need to a third script")
+        for imported in imports_of(script, self._text_of(script)):
+            self._visit(imported, order, (*above, script))
+        order.append(script)
+
+    @cached_property
+    def joined(self) -> str:
+        """The text of the joined file, which lies where the page's own script lies."""
+        return "\n".join(self._block(script) for script in self.scripts)
+
+    def later(self, script: str) -> str:
+        """The text of a script for this page, which it imports later; of one that the joined file has, what that exports."""
+        if script in self.scripts:
+            names = ", ".join(exports_of(script, self._text_of(script)))
+            return f"{self._taken(script, script)}\nexport const {{ {names} }} = {_object(script)};\n"
+        text = _IMPORT.sub(lambda found: self._import_later(found, script), self._text_of(script))
+        return _LATER.sub(lambda found: self._address_in(found, script, script), text)
+
+    def _block(self, script: str) -> str:
+        """One script of the joined file."""
+        text = self._text_of(script)
+        exported = exports_of(script, text)
+        text = _IMPORT.sub(lambda found: self._unpacked(found, script), text)
+        text = _LATER.sub(lambda found: self._address_in(found, script, self.root), text)
+        text = _EXPORT.sub(lambda found: f"{found['kind']} {found['names']}", text)
+        if left := _LEFT.search(text):
+            raise NotJoinableError(f"{script}: {left[0]!r} cannot be joined; write import {{ ... }} from, export const, function or class")
+        return f"export let {_object(script)};\n{{ // {script}\n{text}\n{_object(script)} = {{ {', '.join(exported)} }};\n}}"
+
+    def _unpacked(self, found: re.Match[str], script: str) -> str:
+        """An import, in a script that stands in the same file as what it imports."""
+        if found["what"] is None:  # it is run, before this
+            return ""
+        imported = _beside(script, found["path"])
+        what = found["what"].strip()
+        if not (what.startswith("{") and what.endswith("}")):
+            raise NotJoinableError(f"{script}: import {what} cannot be joined; write import {{ ... }} from {imported}")
+        names = _NAMES.findall(what[1:-1])
+        lacks = {name.split()[0] for name in names} - set(exports_of(imported, self._text_of(imported)))
+        if lacks:
+            raise NotJoinableError(f"{script} imports {', '.join(sorted(lacks))}, which {imported} does not export")
+        taken = ", ".join(": ".join(name.split()[::2]) for name in names)  # `a as b` is `a: b`
+        return f"const {{ {taken} }} = {_object(imported)};" + "\n" * found[0].count("\n")  # lines keep their numbers
+
+    def _import_later(self, found: re.Match[str], script: str) -> str:
+        """An import of a script that stays a file of its own."""
+        imported = _beside(script, found["path"])
+        if imported not in self.scripts:
+            return found[0].replace(found["path"], self._address(found["path"]))
+        if found["what"] is None:
+            return ""
+        return f"{self._taken(imported, script)} {self._unpacked(found, script)}"
+
+    def _taken(self, imported: str, script: str) -> str:
+        """The line by which ``script``, a file of its own, takes the exports of ``imported`` from the joined file."""
+        return f'import {{ {_object(imported)} }} from "{_relative(self._address(self.root), script)}";'
+
+    def _address_in(self, found: re.Match[str], script: str, place: str) -> str:
+        """``import()`` of a script, written in ``script`` and now standing in the file ``place``."""
+        path = _relative(_beside(script, found["path"]), place)
+        return f"import({found['quote']}{self._address(path)}{found['quote']})"
+
+    def _address(self, script: str) -> str:
+        """Of a script as it is for this page."""
+        return f"{script}?page={self.page}"
+
+
+def imports_of(script: str, text: str) -> tuple[str, ...]:
+    """The scripts that ``script``, a path below the folder of the pages, imports as it loads."""
+    return tuple(_beside(script, found["path"]) for found in _IMPORT.finditer(text))
+
+
+def exports_of(script: str, text: str) -> list[str]:
+    """The names that a script exports."""
+    found: Iterable[re.Match[str]] = _EXPORT.finditer(text)
+    return [name for match in found for name in _NAMES.findall(match["names"])]
+
+
+def _beside(script: str, path: str) -> str:
+    """Where a path that ``script`` names leads, below the folder of the pages."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(script), path))
+
+
+def _relative(script: str, place: str) -> str:
+    """The path of ``script`` as the file ``place`` names it."""
+    path = posixpath.relpath(script, posixpath.dirname(place))
+    return path if path.startswith(".") else f"./{path}"
+
+
+def _object(script: str) -> str:
+    """The name of what has the exports of a script."""
+    return "$" + re.sub(r"\W", "_", script.removesuffix(".js"))
