@@ -1,7 +1,8 @@
 """The static files of the pages, under a path that names their contents, so that a browser fetches each of them once.
 
 ``/static/<digest>/core/dom.js`` may be kept for good: whatever changes in the folder changes the digest, and the next page names the new
-one. Scripts and style sheets name each other by relative addresses, so all files of a page come from the same path.
+one. Scripts and style sheets name each other by relative addresses, so all files of a page come from the same path. A script with
+``?page=image`` is that script as it is for a page whose scripts are joined, see ``server.pages.joined``.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from mimetypes import guess_type
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import anyio
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from server.pages.modules import imports_of
+from server.pages.joined import JoinedPage
 
 FOREVER = "public, max-age=31536000, immutable"
 #: What is sent packed besides texts; pictures and fonts are packed already.
@@ -41,6 +44,8 @@ class StaticFolder(StaticFiles):
         self._folder = folder
         self._read: dict[str, _File] = {}  # by the path below the folder
         self._digest: str | None = None  # of these
+        self._pages: dict[str, JoinedPage] = {}  # by the page, of these files
+        self._joined: dict[tuple[str, str], _File] = {}  # by the page and the path
 
     @property
     def path(self) -> str:
@@ -61,17 +66,33 @@ class StaticFolder(StaticFiles):
             except FileNotFoundError:  # an editor put it away meanwhile
                 continue
             whole.update(name.encode() + b"\0" + read[name].digest)
-        self._read, self._digest = read, whole.hexdigest()[:16]
-        return self._digest
+        digest = whole.hexdigest()[:16]
+        if digest != self._digest or read != self._read:
+            self._read, self._pages, self._joined = read, {}, {}
+        self._digest = digest
+        return digest
 
-    def imports(self, script: str) -> tuple[str, ...]:
-        """The scripts that one of the files that were read last imports as it loads."""
-        file = self._read.get(script)
-        return () if file is None else imports_of(script, file.text)
+    def for_page(self, page: str, script: str) -> _File | None:
+        """A script as it is for a page, of the files that were read last; None where there is no such page or script.
+
+        Raises NotJoinableError.
+        """
+        files = self._read
+        if script not in files or not script.endswith(".js") or f"pages/{page}.js" not in files:
+            return None
+        joined = self._pages.setdefault(page, JoinedPage(page, lambda name: files[name].text))
+        if (page, script) not in self._joined:
+            text = joined.joined if script == joined.root else joined.later(script)
+            self._joined[page, script] = _File((len(text), 0), text.encode())
+        return self._joined[page, script]
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """The file at ``path``, which may begin with a digest."""
         first, _, rest = path.partition(os.sep)
+        pages = parse_qs(scope["query_string"].decode("latin-1")).get("page")
+        if pages and scope["method"] in ("GET", "HEAD"):
+            digest, name = (first, rest) if _DIGEST.fullmatch(first) else ("", path)
+            return await self._answer_for_page(pages[0], digest, name, Headers(scope=scope).get("accept-encoding", ""))
         keeps = path.endswith(".woff2")
         if _DIGEST.fullmatch(first):
             path = rest
@@ -82,6 +103,17 @@ class StaticFolder(StaticFiles):
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = FOREVER if keeps else "no-cache"
         return response
+
+    async def _answer_for_page(self, page: str, digest: str, name: str, encodings: str) -> Response:
+        """A script as it is for a page; to be kept for good under the ``digest`` of the files that it is made of."""
+        if self._digest is None:
+            await anyio.to_thread.run_sync(self.digest)
+        file = await anyio.to_thread.run_sync(self.for_page, page, name)
+        if file is None:
+            raise HTTPException(404)
+        answer = file.answer("text/javascript", encodings)
+        answer.headers["Cache-Control"] = FOREVER if digest == self._digest else "no-cache"
+        return answer
 
     async def _unchanged_content(self, digest: str, name: str) -> bytes | None:
         """What is in a file, if ``digest`` is that of the files that were read last and this one is as it was then."""

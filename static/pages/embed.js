@@ -131,35 +131,39 @@ function plateOf(map, base, several, standing) {
   return plate;
 }
 
-try {
-  /** @type {[Explanation, Rules]} */
-  const [explanation, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
-  learnRules(rules);
-  if (explanation.state !== "done")
-    throw new Problem({
-      title: "Not finished",
-      detail: `This explanation is ${explanation.state}.`,
-      send: "Embed it once it is done",
-    });
-  const baseOf = await basesOf(explanation);
-  const standingOf = await standingsOf(explanation);
-  const several = explanation.targets.length > 1;
-  const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map)));
-  byId("plates").replaceChildren(...plates.map(({ node }) => node));
-  colourAll(plates, address.view.scale);
-  const sure = explanation.targets.map((target) =>
-    [spoken(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
-  );
-  byId("about").textContent = [explanation.model, ...sure].join(" · ");
-  const kind =
-    explanation.input.kind === "text"
-      ? "text"
-      : explanation.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
-        ? "clip"
-        : "image";
-  byId("answer").textContent =
-    explanation.title ?? `${askingLine(explanation, kind === "clip")} “${spokenAll(explanation.targets)}”`;
-  byId("open").href = addressOf(`${PAGES[kind]}?id=${encodeURIComponent(id)}`);
-} catch (problem) {
-  reportProblem(problem, byId("problem"));
+async function begin() {
+  try {
+    /** @type {[Explanation, Rules]} */
+    const [explanation, { rules }] = await Promise.all([getJSON(explanationPath(id)), getJSON("/api/rules")]);
+    learnRules(rules);
+    if (explanation.state !== "done")
+      throw new Problem({
+        title: "Not finished",
+        detail: `This explanation is ${explanation.state}.`,
+        send: "Embed it once it is done",
+      });
+    const baseOf = await basesOf(explanation);
+    const standingOf = await standingsOf(explanation);
+    const several = explanation.targets.length > 1;
+    const plates = mapsOf(explanation).map((map) => plateOf(map, baseOf(map.target), several, standingOf(map)));
+    byId("plates").replaceChildren(...plates.map(({ node }) => node));
+    colourAll(plates, address.view.scale);
+    const sure = explanation.targets.map((target) =>
+      [spoken(target), sureness(target, explanation.abstention)].filter(Boolean).join(" "),
+    );
+    byId("about").textContent = [explanation.model, ...sure].join(" · ");
+    const kind =
+      explanation.input.kind === "text"
+        ? "text"
+        : explanation.top.some(({ prompt }) => prompt !== undefined && prompt !== null)
+          ? "clip"
+          : "image";
+    byId("answer").textContent =
+      explanation.title ?? `${askingLine(explanation, kind === "clip")} “${spokenAll(explanation.targets)}”`;
+    byId("open").href = addressOf(`${PAGES[kind]}?id=${encodeURIComponent(id)}`);
+  } catch (problem) {
+    reportProblem(problem, byId("problem"));
+  }
 }
+
+void begin();

@@ -1,5 +1,6 @@
 // The explanations made from this browser, those of one picture together: look again, search, compare two, delete.
 
+import "./frame.js";
 import { explanationPath, forgetExplanation, getJSON } from "../core/api.js";
 import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";
@@ -303,7 +304,11 @@ async function loadTitles() {
   for (const { name, title } of models) titles.set(name, title);
 }
 
-await Promise.all([loadLimits(), loadTitles()]).catch((problem) => showProblem(byId("problem"), problem));
-do await next();
-while (left.length);
-byId("records").setAttribute("aria-busy", "false");
+async function begin() {
+  await Promise.all([loadLimits(), loadTitles()]).catch((problem) => showProblem(byId("problem"), problem));
+  do await next();
+  while (left.length);
+  byId("records").setAttribute("aria-busy", "false");
+}
+
+void begin();

@@ -1,6 +1,7 @@
 // The first page: it takes a picture, a prompt or a sentence at once, shows two methods on one photo, and three
 // findings to look at.
 
+import "./frame.js";
 import { createExplanation, explanationPath, follow, getBlob, getJSON, loadImage, modelPath } from "../core/api.js";
 import { limits, ramp } from "../core/colour.js";
 import { patiently } from "../core/patience.js";
@@ -203,16 +204,20 @@ function layStrip(samples) {
   byId("strip").append(...[...of("image", PHOTOS), ...of("text", REVIEWS)].map(linkOf));
 }
 
-try {
-  const { models, samples } = await loaded;
-  layStrip(samples);
-  const sample = shownSample(samples);
-  if (sample) await nameClasses(sample, await showMap(sample, models));
-} catch (problem) {
-  showProblem(
-    byId("live-says"),
-    problem.detail ? problem : { title: "The example is not there", detail: String(problem) },
-  );
-} finally {
-  byId("live").setAttribute("aria-busy", "false");
+async function begin() {
+  try {
+    const { models, samples } = await loaded;
+    layStrip(samples);
+    const sample = shownSample(samples);
+    if (sample) await nameClasses(sample, await showMap(sample, models));
+  } catch (problem) {
+    showProblem(
+      byId("live-says"),
+      problem.detail ? problem : { title: "The example is not there", detail: String(problem) },
+    );
+  } finally {
+    byId("live").setAttribute("aria-busy", "false");
+  }
 }
+
+void begin();

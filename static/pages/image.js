@@ -1,5 +1,6 @@
 // The Image page: a picture, the classes that the model sees in it, and one plate a method.
 
+import "./frame.js";
 import { getBlob } from "../core/api.js";
 import { mapControls } from "../core/controls.js";
 import { byId } from "../core/dom.js";

@@ -1,6 +1,7 @@
 // The Leaderboard page: which methods to trust, in words and maps; then the figures of a run, and two of its metrics
 // side by side.
 
+import "./frame.js";
 import { getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
@@ -200,10 +201,14 @@ function offerTable() {
   place.open = remembered("table") === "open";
 }
 
-try {
-  offerTable();
-  await load(remembered("run"));
-  await new Measuring((id) => void showNew(id)).show();
-} catch (problem) {
-  showProblem(byId("wrong"), problem);
+async function begin() {
+  try {
+    offerTable();
+    await load(remembered("run"));
+    await new Measuring((id) => void showNew(id)).show();
+  } catch (problem) {
+    showProblem(byId("wrong"), problem);
+  }
 }
+
+void begin();

@@ -1,6 +1,7 @@
 // The page of one method: the method on a sample, with any of its rules, made when the page is opened; a slow one when
 // asked for.
 
+import "./frame.js";
 import {
   createExplanation,
   explanationPath,
@@ -261,21 +262,25 @@ function choices(all) {
   byId("example").replaceChildren(el("div", {}, start));
 }
 
-try {
-  const all = await places();
-  const able = all.flatMap((place) => ("pairs" in place ? place : []));
-  const against = all.flatMap((place) =>
-    "reasons" in place ? `Not on ${NAMES[place.kind]}: ${place.reasons.join(" ")}` : [],
-  );
-  if (able.length) choices(able);
-  else
-    showProblem(byId("problem"), {
-      title: "No example",
-      detail: "None of the loaded models can run this method.",
-      send: "Load another one on the Models page",
-    });
-  byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
-  await showWay();
-} catch (problem) {
-  showProblem(byId("problem"), problem);
+async function begin() {
+  try {
+    const all = await places();
+    const able = all.flatMap((place) => ("pairs" in place ? place : []));
+    const against = all.flatMap((place) =>
+      "reasons" in place ? `Not on ${NAMES[place.kind]}: ${place.reasons.join(" ")}` : [],
+    );
+    if (able.length) choices(able);
+    else
+      showProblem(byId("problem"), {
+        title: "No example",
+        detail: "None of the loaded models can run this method.",
+        send: "Load another one on the Models page",
+      });
+    byId("against").replaceChildren(...against.map((text) => el("li", {}, text)));
+    await showWay();
+  } catch (problem) {
+    showProblem(byId("problem"), problem);
+  }
 }
+
+void begin();

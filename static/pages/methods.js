@@ -1,5 +1,6 @@
 // The Methods page: every method of the registry on the same photo, by family; and the rules.
 
+import "./frame.js";
 import { getJSON } from "../core/api.js";
 import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
@@ -185,19 +186,23 @@ function rulesTable(rules, kinds) {
   return el("table", {}, head, el("tbody", {}, rules.map(row)));
 }
 
-try {
-  /** @type {[Methods, Rules, Gallery]} */
-  const [listed, { rules, kinds }, gallery] = await Promise.all([
-    getJSON("/api/methods"),
-    getJSON("/api/rules"),
-    Gallery.load(),
-  ]);
-  learnRules(rules);
-  byId("photo-label").textContent = gallery.labelOf("image");
-  new MethodGallery(listed, rules, gallery).draw();
-  byId("rules").append(rulesTable(rules, kinds));
-  const { readouts, methods } = listed.counts ?? {};
-  byId("counts").textContent = readouts ? `${count(readouts, "method")}, ${methods} with their rules.` : "";
-} catch (problem) {
-  showProblem(byId("methods"), problem);
+async function begin() {
+  try {
+    /** @type {[Methods, Rules, Gallery]} */
+    const [listed, { rules, kinds }, gallery] = await Promise.all([
+      getJSON("/api/methods"),
+      getJSON("/api/rules"),
+      Gallery.load(),
+    ]);
+    learnRules(rules);
+    byId("photo-label").textContent = gallery.labelOf("image");
+    new MethodGallery(listed, rules, gallery).draw();
+    byId("rules").append(rulesTable(rules, kinds));
+    const { readouts, methods } = listed.counts ?? {};
+    byId("counts").textContent = readouts ? `${count(readouts, "method")}, ${methods} with their rules.` : "";
+  } catch (problem) {
+    showProblem(byId("methods"), problem);
+  }
 }
+
+void begin();

@@ -1,5 +1,6 @@
 // The Models page: what is there, what can be had, and how loading goes.
 
+import "./frame.js";
 import { follow, getBlob, getJSON, loadModel } from "../core/api.js";
 import { byId, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";

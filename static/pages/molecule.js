@@ -1,5 +1,6 @@
 // The Molecule page: a molecule, whether it is mutagenic, and one plate a method with its atoms and bonds coloured.
 
+import "./frame.js";
 import { wordControls } from "../core/controls.js";
 import { byId, count, el } from "../core/dom.js";
 import { svg } from "../core/svg.js";

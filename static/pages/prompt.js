@@ -1,5 +1,6 @@
 // The Prompt page: a picture and what to look for in words; methods by prompts.
 
+import "./frame.js";
 import { Matrix } from "../plates/matrix.js";
 import { likewise, readChoice } from "../choice/targetoptions.js";
 import { getBlob } from "../core/api.js";

@@ -1,5 +1,6 @@
 // The Text page: a review, its sentiment, and one plate a method with the words coloured.
 
+import "./frame.js";
 import { wordControls } from "../core/controls.js";
 import { byId, el, percent } from "../core/dom.js";
 import { Input } from "../inputs/input.js";

@@ -1,5 +1,6 @@
 // The page "Your model": files are brought, looked at and opened, and the report of what they are is shown.
 
+import "./frame.js";
 import { follow, getJSON, Problem, send, sendJSON } from "../core/api.js";
 import { addressOf, byId, count, el, say } from "../core/dom.js";
 import { reportProblem, showProblem } from "../core/problems.js";

@@ -30,7 +30,10 @@ new PerformanceObserver((list) => {
 """
 # In a page, `script("export/drawing.js")` is a script of the pages, as the page itself imports it; what needs no page is asked in node.
 SCRIPT = r"""
-window.script = (file) => import(document.querySelector("script[type=module]").src.replace(/(\/static\/\w+\/).+/, `$1${file}`));
+window.script = (file) => {
+  const { src } = document.querySelector("script[type=module]");
+  return import(src.replace(/(\/static\/\w+\/).+(\?page=\w+)/, `$1${file}$2`));
+};
 """
 # Counts what scripts asked for and have no answer to yet.
 UNDERWAY = """

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from server.api import inspection as calls
+from server.pages.joined import JoinedPage
 from server.studies import inspection as studies
 from tests.browser.support.number_format import shown
 from tests.browser.support.tiny_models import tiny_server
@@ -60,19 +61,24 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def desk(browser: Browser, extended: str) -> Iterator[Visit]:
     """A browser that finds the files of the recipe among the scripts."""
 
-    def drawers(route: Route) -> None:
-        text = route.fetch().text()
-        assert text.count(FIRST) == 1
-        route.fulfill(body=text.replace(FIRST, FIRST + ENTRY + as_other(ENTRY)), content_type="text/javascript")
+    def text_of(name: str) -> str:
+        if (own := FILES.get(name.removeprefix("tools/"))) is not None:
+            return own
+        text = (ROOT / "static" / name).read_text("utf-8")
+        assert text.count(FIRST) == (name == "tools/drawers.js")
+        return text.replace(FIRST, FIRST + ENTRY + as_other(ENTRY))
 
-    def file(route: Route) -> None:
-        name = route.request.url.rpartition("/")[2]
-        route.fulfill(body=FILES[name], content_type="text/css" if name.endswith(".css") else "text/javascript")
+    def script(route: Route) -> None:
+        name, page = re.findall(r"/static/\w+/(.+)\?page=(\w+)$", route.request.url)[0]
+        joined = JoinedPage(page, text_of)
+        route.fulfill(body=joined.joined if name == joined.root else joined.later(name), content_type="text/javascript")
+
+    def style(route: Route) -> None:
+        route.fulfill(body=FILES[route.request.url.rpartition("/")[2]], content_type="text/css")
 
     for visitor in visit(browser, extended):
-        visitor.page.route("**/tools/drawers.js", drawers)
-        for name in FILES:
-            visitor.page.route(f"**/tools/{name}", file)
+        visitor.page.route("**/*.js?page=*", script)
+        visitor.page.route(re.compile("/styles/tools/(meanscore|entropy).css$"), style)
         yield visitor
 
 

@@ -46,4 +46,3 @@ def test_the_head_names_what_the_page_can_have(site: Site, path: str, model: str
     assert addresses[3:] == ([f"/api/methods?{model}", f"/api/models/{name}"] if model else [])
     for address in addresses:
         assert site.client.get(address).status_code == 200
-

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from fastapi import FastAPI
@@ -50,7 +50,7 @@ def test_browsers_keep_all_that_a_page_names(site: Site, path: str) -> None:
 
 def test_texts_are_sent_packed_to_who_can_read_that(site: Site) -> None:
     files = NAMED.findall(site.client.get("/image", headers={"Accept": "text/html"}).text)
-    for file in (next(file for file in files if file.endswith(end)) for end in ("dom.js", ".css", ".woff2")):
+    for file in (next(file for file in files if file.endswith(end)) for end in ("scheme.js", "?page=image", ".css", ".woff2")):
         packed = site.client.get(file)
         plain = site.client.get(file, headers={"Accept-Encoding": "identity"})
         assert packed.content == plain.content  # the client has unpacked it
@@ -63,15 +63,25 @@ def test_texts_are_sent_packed_to_who_can_read_that(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_names_each_script_that_it_needs_to_begin(site: Site, path: str) -> None:
-    """So a browser asks for all of them at once."""
+def test_a_page_has_one_script_which_imports_nothing_as_it_loads(site: Site, path: str) -> None:
+    """So a browser asks once for all that the page needs to begin. What it imports later is there, for this page."""
     text = site.client.get(path, headers={"Accept": "text/html"}).text
-    linked = re.findall(r'<link rel="modulepreload" href="([^"]+)">', text)
-    assert len(linked) == len(set(linked))
-    named = {*linked, *re.findall(r'<script type="module" src="([^"]+)">', text)}
-    for script in named:
-        imports = re.findall(r'^(?:import|export)[^;]*?"(\.[^"]+)";', site.client.get(script).text, re.MULTILINE)
-        assert {urljoin(script, imported) for imported in imports} <= named, script
+    (script,) = re.findall(r'<script type="module" src="([^"]+)"', text)
+    joined = site.client.get(script)
+    assert (joined.headers["content-type"], joined.headers["cache-control"]) == ("text/javascript; charset=utf-8", FOREVER)
+    assert not re.findall(r"^import\b", joined.text, re.MULTILINE)
+    later = [urljoin(script, name) for name in re.findall(r'\bimport\("([^"]+)"\)', joined.text)]
+    assert later
+    for name in later:
+        answer = site.client.get(name)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, FOREVER), name
+        assert urlsplit(name).query == urlsplit(script).query
+
+
+def test_only_scripts_are_there_for_a_page_and_only_for_pages(site: Site) -> None:
+    for wrong in ("core/dom.js?page=nowhere", "core/dom.js?page=../core/dom", "core/no.js?page=image", "styles/base.css?page=image"):
+        assert site.client.get(f"/static/{wrong}").status_code == 404
+    assert site.client.get("/static/core/dom.js?page=image").headers["cache-control"] == "no-cache"
 
 
 def test_all_files_of_a_page_come_from_one_path() -> None:
