@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Response, sync_playwright
 
@@ -57,7 +58,7 @@ def visit(context: BrowserContext, address: str, path: str, latency: float, slow
     page.goto(f"{address}{path}", wait_until="commit")
     painted, mapped = page.evaluate(TIMES)
     asked = [answer for answer in answers if answer.url.startswith("http")]
-    scripts = sum(answer.url.endswith(".js") for answer in asked)
+    scripts = sum(urlsplit(answer.url).path.endswith(".js") for answer in asked)
     page.close()
     return {
         "first paint, s": painted / 1000,
