@@ -23,17 +23,17 @@ def first_answers(path: str, query: Mapping[str, str], services: Services) -> li
     kind = KINDS.get(path)
     if kind is None:
         return []
-    asked = ["/api/models", "/api/samples", "/api/limits"]
+    addresses = ["/api/models", "/api/samples", "/api/limits"]
     if "id" in query:  # which model made that explanation its own answer says
-        return _placed(asked, services)
+        return _placed(addresses, services)
     sample = _first_sample(kind, query, services)
     model = _first_model(kind, query, sample, services)
     if model is not None:
         side = "&side=text" if query.get("side") == "text" else ""
-        asked += [f"/api/methods?model={quote(model.name, safe='')}{side}", f"/api/models/{quote(model.name)}"]
+        addresses += [f"/api/methods?model={quote(model.name, safe='')}{side}", f"/api/models/{quote(model.name)}"]
     if sample is not None and sample.image is not None and "source" not in query:
-        asked.append(f"/api/samples/{quote(sample.id, safe='')}/image")
-    return _placed(asked, services)
+        addresses.append(f"/api/samples/{quote(sample.id, safe='')}/image")
+    return _placed(addresses, services)
 
 
 def _first_sample(kind: str, query: Mapping[str, str], services: Services) -> SampleInput | None:
@@ -53,10 +53,10 @@ def _first_model(kind: str, query: Mapping[str, str], sample: SampleInput | None
     """The model that the address names, else that of the sample, else the default of the kind; None unless it is loaded and everybody's."""
     models = [entry for entry in services.registry.all() if entry.kind == kind and entry.state == "loaded" and not entry.owner]
     named = query.get("model") or (sample and sample.entry.get("model"))
-    found = next((entry for entry in models if entry.name == named), None)
-    if found is not None or "model" in query:
-        return found
-    return next((entry for entry in models if entry.default), None)
+    entry = next((model for model in models if model.name == named), None)
+    if entry is not None or "model" in query:
+        return entry
+    return next((model for model in models if model.default), None)
 
 
 def _placed(paths: list[str], services: Services) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 
 #: Types for tsc, which are a quarter of what is sent; lines keep their numbers.
@@ -57,33 +57,33 @@ class JoinedPage:
     @cached_property
     def joined(self) -> str:
         """The text of the joined file, which lies where the page's own script lies."""
-        return _TYPES.sub(lambda found: "\n" * found[0].count("\n"), "\n".join(self._block(script) for script in self.scripts))
+        return _TYPES.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(self._block(script) for script in self.scripts))
 
     def later(self, script: str) -> str:
         """The text of a script for this page, which it imports later; of one that the joined file has, what that exports."""
         if script in self.scripts:
             names = ", ".join(exports_of(script, self._text_of(script)))
             return f"{self._taken(script, script)}\nexport const {{ {names} }} = {_object(script)};\n"
-        text = _IMPORT.sub(lambda found: self._import_later(found, script), self._text_of(script))
-        return _LATER.sub(lambda found: self._address_in(found, script, script), text)
+        text = _IMPORT.sub(lambda match: self._import_later(match, script), self._text_of(script))
+        return _LATER.sub(lambda match: self._address_in(match, script, script), text)
 
     def _block(self, script: str) -> str:
         """One script of the joined file."""
         text = self._text_of(script)
         exported = exports_of(script, text)
-        text = _IMPORT.sub(lambda found: self._unpacked(found, script), text)
-        text = _LATER.sub(lambda found: self._address_in(found, script, self.root), text)
-        text = _EXPORT.sub(lambda found: f"{found['kind']} {found['names']}", text)
+        text = _IMPORT.sub(lambda match: self._unpacked(match, script), text)
+        text = _LATER.sub(lambda match: self._address_in(match, script, self.root), text)
+        text = _EXPORT.sub(lambda match: f"{match['kind']} {match['names']}", text)
         if left := _LEFT.search(text):
             raise NotJoinableError(f"{script}: {left[0]!r} cannot be joined; write import {{ ... }} from, export const, function or class")
         return f"export let {_object(script)};\n{{ // {script}\n{text}\n{_object(script)} = {{ {', '.join(exported)} }};\n}}"
 
-    def _unpacked(self, found: re.Match[str], script: str) -> str:
+    def _unpacked(self, match: re.Match[str], script: str) -> str:
         """An import, in a script that stands in the same file as what it imports."""
-        if found["what"] is None:  # it is run, before this
+        if match["what"] is None:  # it is run, before this
             return ""
-        imported = _beside(script, found["path"])
-        what = found["what"].strip()
+        imported = _beside(script, match["path"])
+        what = match["what"].strip()
         if not (what.startswith("{") and what.endswith("}")):
             raise NotJoinableError(f"{script}: import {what} cannot be joined; write import {{ ... }} from {imported}")
         names = _NAMES.findall(what[1:-1])
@@ -91,25 +91,25 @@ class JoinedPage:
         if lacks:
             raise NotJoinableError(f"{script} imports {', '.join(sorted(lacks))}, which {imported} does not export")
         taken = ", ".join(": ".join(name.split()[::2]) for name in names)  # `a as b` is `a: b`
-        return f"const {{ {taken} }} = {_object(imported)};" + "\n" * found[0].count("\n")  # lines keep their numbers
+        return f"const {{ {taken} }} = {_object(imported)};" + "\n" * match[0].count("\n")  # lines keep their numbers
 
-    def _import_later(self, found: re.Match[str], script: str) -> str:
+    def _import_later(self, match: re.Match[str], script: str) -> str:
         """An import of a script that stays a file of its own."""
-        imported = _beside(script, found["path"])
+        imported = _beside(script, match["path"])
         if imported not in self.scripts:
-            return found[0].replace(found["path"], self._address(found["path"]))
-        if found["what"] is None:
+            return match[0].replace(match["path"], self._address(match["path"]))
+        if match["what"] is None:
             return ""
-        return f"{self._taken(imported, script)} {self._unpacked(found, script)}"
+        return f"{self._taken(imported, script)} {self._unpacked(match, script)}"
 
     def _taken(self, imported: str, script: str) -> str:
         """The line by which ``script``, a file of its own, takes the exports of ``imported`` from the joined file."""
         return f'import {{ {_object(imported)} }} from "{_relative(self._address(self.root), script)}";'
 
-    def _address_in(self, found: re.Match[str], script: str, place: str) -> str:
+    def _address_in(self, match: re.Match[str], script: str, place: str) -> str:
         """``import()`` of a script, written in ``script`` and now standing in the file ``place``."""
-        path = _relative(_beside(script, found["path"]), place)
-        return f"import({found['quote']}{self._address(path)}{found['quote']})"
+        path = _relative(_beside(script, match["path"]), place)
+        return f"import({match['quote']}{self._address(path)}{match['quote']})"
 
     def _address(self, script: str) -> str:
         """Of a script as it is for this page."""
@@ -118,13 +118,12 @@ class JoinedPage:
 
 def imports_of(script: str, text: str) -> tuple[str, ...]:
     """The scripts that ``script``, a path below the folder of the pages, imports as it loads."""
-    return tuple(_beside(script, found["path"]) for found in _IMPORT.finditer(text))
+    return tuple(_beside(script, match["path"]) for match in _IMPORT.finditer(text))
 
 
 def exports_of(script: str, text: str) -> list[str]:
     """The names that a script exports."""
-    found: Iterable[re.Match[str]] = _EXPORT.finditer(text)
-    return [name for match in found for name in _NAMES.findall(match["names"])]
+    return [name for match in _EXPORT.finditer(text) for name in _NAMES.findall(match["names"])]
 
 
 def _beside(script: str, path: str) -> str:

@@ -96,8 +96,8 @@ def add_pages(app: FastAPI, settings: Settings) -> None:
         def page(request: Request) -> HTMLResponse:
             services = request.app.state.services
             sample = _first_picture(services.samples, settings)
-            asked = first_answers(path, request.query_params, services)
-            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample, asked=asked))
+            addresses = first_answers(path, request.query_params, services)
+            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample, first=addresses))
 
         app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
 

@@ -40,8 +40,8 @@ export class ClassPage {
 
   /**
    * kind   "image", "text" or "molecule"
-   * page   {reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(), started(info, question, isNew),
-   *        receive(map),
+   * page   {reopen(stored), example(), carry(input), giving(input, model), stored(id), refused(),
+   *        started(info, question, isNew), receive(map),
    *        openSample(sample)}: what the page does at each step
    * more   baseOf(id, info): what the maps of an explanation are drawn on; `makePlate`: see PlateSet; `many`: whether there
    *        may be many classes
