@@ -98,7 +98,7 @@ def test_names_of_0_2_are_read() -> None:
     curve = operands.Curve(F.gelu, lambda: (x,))
     assert isinstance(curve, ActivationCurve)
     torch.testing.assert_close(curve.gate, F.gelu(x) / x)
-    assert operands.Sum(x, x, False, True, print, float).shares
+    assert operands.Sum((x, x), False, True, print, float).shares
     for name in ("LinearAttention", "LinearMap", "Normaliser", "Pool"):
         assert getattr(operands, name) is getattr(operands, f"{name}Operand")
 
