@@ -23,6 +23,11 @@ SAYS = {
     "{random}\u2009%",
     "ap": "the strongest parts of its map lie on the thing",
 }
+#: The same where a model was asked for the things of a picture together.
+SAYS_TOGETHER = {
+    "own_object": "asked for both of two things in a photo, it lights for each prompt its own thing more in {value}\u2009% of the cases, a "
+    "random map in {random}\u2009%",
+}
 #: By what a method must not be worse than the best either, where the run has it: of two objects the right one may be lit a little more by
 #: a map that is strongest elsewhere.
 NOR_BY = {"own_object": "ap"}
@@ -76,6 +81,15 @@ class MethodRanking:
         p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
         return p is not None and p < level
 
+    @property
+    def is_together(self) -> bool:
+        """Whether a CLIP model was asked for the things of a picture alone."""
+        return bool(self.run.report["plan"].get("target") == "together")
+
+    def _said(self, metric: dict[str, Any]) -> dict[str, Any]:
+        says = {**SAYS, **(SAYS_TOGETHER if self.is_together else {})}
+        return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "says": says[metric["name"]]}
+
     def to_json(self) -> dict[str, Any]:
         """The run, the metrics, what the control has by them, and for each method its rank among how many, its value with the interval, and
         whether it is ``tied``: cannot be told from the best by any of the metrics.
@@ -87,8 +101,8 @@ class MethodRanking:
             "model": report["plan"]["model"],
             "measured": f"{inputs} of {report['dataset']['title']}",
             "inputs": inputs,
-            "metric": _said(self.metric),
-            "second": self.second and _said(self.second),
+            "metric": self._said(self.metric),
+            "second": self.second and self._said(self.second),
             "random": report["results"][self.metric["name"]][CONTROL]["value"],
             "random_second": self._second_value(CONTROL),
             "ranks": {
@@ -100,36 +114,41 @@ class MethodRanking:
         }
 
 
-def _said(metric: dict[str, Any]) -> dict[str, Any]:
-    return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "says": SAYS[metric["name"]]}
+def method_rankings(together: bool = False) -> dict[str, MethodRanking]:
+    """Of each model that was measured, its run with most methods, then inputs, of those that have the control and one of these metrics.
+
+    ``together``: the runs in which a CLIP model was asked for the things of a picture alone, as somebody asks who writes several prompts.
+    """
+    return _method_rankings(together)
 
 
 @cache
-def method_rankings() -> dict[str, MethodRanking]:
-    """Of each model that was measured, its run with most methods, then inputs, of those that have the control and one of these metrics."""
+def _method_rankings(together: bool) -> dict[str, MethodRanking]:
     best: dict[str, MethodRanking] = {}
     for run in sorted(read_run_reports([])[0], key=lambda run: (len(run.report["methods"]), run.report["inputs"])):
         metrics = {metric["name"]: metric for metric in run.report["metrics"]}
         name = next((name for name in RANKED_BY if name in metrics and CONTROL in run.report["results"][name]), None)
-        if name is not None:
-            best[run.report["plan"]["model"]] = MethodRanking(run, metrics[name])
+        if name is not None and (ranking := MethodRanking(run, metrics[name])).is_together == together:
+            best[run.report["plan"]["model"]] = ranking
     return best
 
 
 def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
-    """The specs that a page shows where nobody chose any: the declared ones, and of each family the one with the best rank, where that is
-    among the ``variants`` that can run and takes no long time.
+    """The specs that a page shows where nobody chose any: the declared ones, and of each family the one with the best rank, of
+    several prompts with options where it was measured so, if its variant is among the ``variants`` that can run and takes no long time.
     """
-    able = [variant for variant in variants if variant.reason is None]
+    able = {variant.spec: variant for variant in variants if variant.reason is None}
     best: dict[str, str] = {}
-    if ranking is not None:
-        quick = [variant for variant in able if not variant.slow and ranking.rank(variant.spec) is not None]
-        for variant in sorted(quick, key=lambda variant: ranking.ranks[variant.spec]):
-            best.setdefault(METHODS[variant.method_name].family, variant.spec)
-    return [variant.spec for variant in able if variant.default or variant.spec in best.values()]
+    ranks = {} if ranking is None else {spec: rank for spec, rank in ranking.ranks.items() if ranking.is_together or "?" not in spec}
+    for spec in sorted(ranks, key=ranks.__getitem__):
+        variant = able.get(spec.partition("?")[0])
+        if variant is not None and not variant.slow:
+            best.setdefault(METHODS[variant.method_name].family, spec)
+    shown = [spec for spec, variant in able.items() if variant.default or spec in best.values()]
+    return [*shown, *(spec for spec in best.values() if spec not in able)]
 
 
-def ranking_for(kind: str, model: str | None = None) -> MethodRanking | None:
+def ranking_for(kind: str, model: str | None = None, together: bool = False) -> MethodRanking | None:
     """What holds for a model of a ``kind``: its own run, else that of the embedded model that reads such inputs, else None."""
-    measured = method_rankings()
+    measured = method_rankings(together) or method_rankings()
     return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])

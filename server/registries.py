@@ -7,11 +7,11 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import explainers
-from explainers.methods import METHOD_NEEDS, Method, Variant
+from explainers.methods import METHOD_NEEDS, Method, Variant, parse
 from explainers.methods.about import line_of
 from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
-from server.method_ranking import ranking_for, shown_first
+from server.method_ranking import MethodRanking, ranking_for, shown_first
 
 
 def rules() -> list[dict[str, Any]]:
@@ -32,10 +32,10 @@ def quantities() -> list[dict[str, Any]]:
     ]
 
 
-def default_methods(model: explainers.Model) -> list[str]:
-    """The specs that are computed where a question names none."""
+def default_methods(model: explainers.Model, together: bool = False) -> list[str]:
+    """The specs that are computed where a question names none; ``together`` where it asks for several prompts."""
     measured = not (model.kind == "clip" and model.reads_text)  # nobody has measured the words of prompts
-    return shown_first(ranking_for(model.kind, model.name) if measured else None, explainers.variants(model))
+    return shown_first(ranking_for(model.kind, model.name, together) if measured else None, explainers.variants(model))
 
 
 def variants(model: explainers.Model | None) -> list[dict[str, Any]]:
@@ -89,8 +89,27 @@ def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str
     """
     listed = [Variant.from_json(variant) for variant in variants]
     ranking = None if kind is None else ranking_for(kind, model)
+    together = ranking_for(kind, model, together=True) if kind == "clip" else None
     return {
         "families": [{"name": name, **asdict(family)} for name, family in METHOD_FAMILIES.items()],
         "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
-        "standing": None if ranking is None else {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model},
+        "standing": None if ranking is None else _standing(ranking, model),
+        **({} if together is None else {"together": _together(together, model, listed)}),
     }
+
+
+def _standing(ranking: MethodRanking, model: str | None) -> dict[str, Any]:
+    return {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model}
+
+
+def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> dict[str, Any]:
+    usual = shown_first(ranking, variants)
+    return {"standing": _standing(ranking, model), "usual": usual, "specs": [spec_parts(spec) for spec in usual if "?" in spec]}
+
+
+def spec_parts(spec: str) -> dict[str, Any]:
+    """A spec in its parts. Raises ExplainerError for what is none."""
+    request = parse(spec)
+    rule = None if request.rule is None else request.rule.name
+    pair = request.method.name if rule in (None, request.method.rule) else f"{request.method.name}:{rule}"
+    return {"spec": spec, "pair": pair, "readout": request.method.name, "rule": rule, "options": request.options}

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse
 
 from explainers import all_variants
 from explainers.errors import ExplainerError
-from explainers.methods import count_methods, parse
+from explainers.methods import count_methods
 from explainers.models.loading import card
 from server import registries
 from server.api.explanations import stream
@@ -82,7 +82,8 @@ def methods(
     one of its own rules) in the order of the pages. With ``model`` also what it cannot run and why, and the bounds of its options;
     ``side`` is that of a CLIP model whose tokens get the scores. Without ``model`` also ``counts``: how many there are. And what helps to
     choose: the ``families`` of methods, ``presets`` (sets to begin with), and the ``standing`` of each: its rank in a run that
-    ships, with what it was measured on. Of each ``spec`` that is one, ``specs`` has the parts.
+    ships, with what it was measured on; of a CLIP model, ``together`` is the same where several prompts are asked. Of each ``spec`` that is
+    one, ``specs`` has the parts.
     """
     rules = registries.rules()
     parts = {} if spec is None else {"specs": _parts(read_specs(spec, services.settings))}
@@ -115,10 +116,7 @@ def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
     parts = []
     for spec in specs:
         with suppress(ExplainerError):
-            request = parse(spec)
-            rule = None if request.rule is None else request.rule.name
-            pair = request.method.name if rule in (None, request.method.rule) else f"{request.method.name}:{rule}"
-            parts.append({"spec": spec, "pair": pair, "readout": request.method.name, "rule": rule, "options": request.options})
+            parts.append(registries.spec_parts(spec))
     return parts
 
 

@@ -200,6 +200,14 @@ class SpecParts(Schema):
     options: dict[str, OptionValue]
 
 
+class TogetherMethods(Schema):
+    """The methods for several prompts that a CLIP model is asked together."""
+
+    standing: Standing
+    usual: list[str] = Field(description="The specs that are computed where a question names none.")
+    specs: list[SpecParts] = Field(description="The parts of those that have options.")
+
+
 class Methods(Schema):
     """The methods, and what helps to choose among them."""
 
@@ -210,6 +218,7 @@ class Methods(Schema):
     families: list[MethodFamily]
     presets: list[Preset]
     standing: Standing | None
+    together: TogetherMethods = absent("Of a CLIP model's image side.")
     specs: list[SpecParts] = absent("The parts of the specs that were asked about.")
 
 

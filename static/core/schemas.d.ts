@@ -911,6 +911,8 @@ export interface Methods {
   families: MethodFamily[];
   presets: Preset[];
   standing: Standing | null;
+  /** Of a CLIP model's image side. */
+  together?: TogetherMethods;
   /** The parts of the specs that were asked about. */
   specs?: SpecParts[];
 }
@@ -2397,6 +2399,15 @@ export interface TextWindow {
 export interface TitleRequest {
   /** The title; null or blank takes it away. */
   title: string | null;
+}
+
+/** The methods for several prompts that a CLIP model is asked together. */
+export interface TogetherMethods {
+  standing: Standing;
+  /** The specs that are computed where a question names none. */
+  usual: string[];
+  /** The parts of those that have options. */
+  specs: SpecParts[];
 }
 
 /** A piece of a text as the model reads it. */

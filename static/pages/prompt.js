@@ -80,6 +80,7 @@ const workbench = new Workbench("clip", {
     if (!first) return prompts.known();
     const wanted = workbench.address.prompts.length ? workbench.address.prompts : (first.prompts ?? []);
     prompts.set(wanted);
+    workbench.judge(wanted.length);
     if (workbench.side !== "text") workbench.moveTo(plateSetFor(wanted.length), false);
     if (workbench.plateSet instanceof Matrix)
       workbench.plateSet.setTargets(

@@ -3,7 +3,7 @@
 
 import { slider } from "../core/controls.js";
 import { context2d, el, number, percent, signedNumber } from "../core/dom.js";
-import { FEATURED_METHOD, isForwardOnly } from "../core/registry.js";
+import { FEATURED_METHOD, isForwardOnly, optionsOf } from "../core/registry.js";
 import { onOneUnit } from "../core/stats.js";
 import { regionLinks } from "../export/export.js";
 import { SANS } from "../export/typefaces.js";
@@ -245,7 +245,7 @@ export class Regions {
     const { regions } = this.workbench.view.value;
     return (
       able.find(({ spec }) => spec === regions) ??
-      able.find(isForwardOnly) ??
+      able.find((variant) => isForwardOnly(variant) && !optionsOf(variant.spec).length) ?? // whole cosines, as the threshold is
       able.find(({ spec }) => spec === FEATURED_METHOD) ??
       able[0]
     );

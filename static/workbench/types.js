@@ -11,7 +11,8 @@
 
 /**
  * What the server tells of a model once it is loaded, and of its methods for one side.
- * @typedef {{model: Model, side: string, registry: Registry, detail: ModelDetail}} ModelInfo
+ * @typedef {{model: Model, side: string, registry: Registry, together: Registry | null,
+ *   detail: ModelDetail}} ModelInfo
  */
 
 /**

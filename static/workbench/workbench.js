@@ -33,6 +33,13 @@ import { ToolStates } from "./toolstates.js";
  * @import { ModelInfo, PageSteps, Question, TakenQuestion } from "./types.js"
  */
 
+/**
+ * The methods of a model, by what was measured for so many prompts.
+ * @param {ModelInfo} modelInfo
+ * @param {number} count
+ */
+const registryFor = ({ registry, together }, count) => (count > 1 && together) || registry;
+
 /** What a page works at: its question, its answer and its plates. */
 export class Workbench {
   #addressBar = new AddressBar();
@@ -280,7 +287,8 @@ export class Workbench {
     Object.assign(question, { modelInfo, model: modelInfo.model.name });
     await this.page.examine?.(modelInfo, input);
     const inputFields = await input.fields();
-    const plates = modelInfo.registry.plates(methods.length ? methods : modelInfo.registry.usual);
+    const registry = registryFor(modelInfo, targets.prompt?.length ?? 0);
+    const plates = registry.plates(methods.length ? methods : registry.usual);
     /** @param {Variant} variant */
     const comesFirst = (variant) => Boolean(this.page.comesFirst?.(variant, targets));
     const fields = {
@@ -290,7 +298,7 @@ export class Workbench {
       ...targets,
       at,
       reference,
-      methods: methods.filter((spec) => modelInfo.registry.runs(spec)),
+      methods: methods.filter((spec) => registry.runs(spec)),
       order: [...plates.filter(comesFirst), ...plates.filter((variant) => !comesFirst(variant))].map(
         ({ spec }) => spec,
       ),
@@ -338,8 +346,23 @@ export class Workbench {
     this.plateSet.expect(shown, this.registry.isUsual(this.specs));
   }
 
+  /**
+   * Judge methods by what was measured for so many prompts, and begin with the usual ones of these.
+   * @param {number} count
+   */
+  judge(count) {
+    if (!this.modelInfo) return;
+    const registry = registryFor(this.modelInfo, count);
+    if (registry === this.registry) return;
+    const isUsual = this.registry.isUsual(this.specs);
+    this.registry = registry;
+    this.chooser.setRegistry(registry);
+    this.expect(isUsual ? [] : this.specs);
+  }
+
   /** @param {Pick<Started, "targets" | "input" | "prompts">} info */
   suit(info) {
+    this.judge(info.targets.length);
     const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
     if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }

@@ -126,6 +126,20 @@ def test_prompts_are_ranked_on_photos() -> None:
     assert len(set(titles.values())) == len(titles)  # one with options is told from the plain one
 
 
+def test_several_prompts_are_ranked_on_photos_that_were_asked_for_them_together() -> None:
+    alone, together = (ranking_for("clip", "clip", together=several) for several in (False, True))
+    assert alone is not None
+    assert together is not None
+    assert (together.run.id, together.is_together, alone.is_together) == ("clip-on-coco-pairs-together", True, False)
+    contrast = "maskclip?less=prompts"  # takes away what the prompts have in common: it matters which there are
+    assert together.to_json()["ranks"][contrast]["value"] > alone.to_json()["ranks"][contrast]["value"] + 0.1
+    assert together.rank(contrast) == 1
+    able = [variant for variant in explainers.variants() if variant.reason is None]
+    assert contrast in shown_first(together, able)
+    assert contrast not in shown_first(alone, able)
+    assert shown_first(together, [replace(v, reason="no way") if v.spec == "maskclip" else v for v in able]).count(contrast) == 0
+
+
 def test_another_model_gets_the_ranks_of_the_embedded_one_of_its_kind() -> None:
     for kind, model in (("image", "photos-vit"), ("text", "reviews-bert"), ("clip", "clip")):
         assert ranking_for(kind, "someone/else") is ranking_for(kind) is method_rankings()[model]

@@ -23,7 +23,8 @@ def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names
     assert sentence
     expect(page.locator("#overview")).to_contain_text(sentence)
     names = set(page.locator(".plate h2, .line h2").all_inner_texts())
-    assert names == {attribution["title"] for attribution in document["maps"]}
+    specs = {(attribution["title"], attribution["method"].partition("?")[2]) for attribution in document["maps"]}
+    assert names == {f"{title} ({options})" if options else title for title, options in specs}
     named = re.findall(r"[.] ([A-Z][^.(]+?) (?:\(|puts|stands|is like)", sentence)
     assert set(" and ".join(named).split(" and ")) <= names | {""}
 
