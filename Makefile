@@ -144,7 +144,7 @@ screenshots: chromium
 RESULTS := scenes-vit-on-scenes scenes-vit-black-box scenes-vit-ablations-attention scenes-vit-ablations scenes-vit-ablations-black clip-on-scenes-pairs \
 	scenes-vit-sanity photos-vit-sanity reviews-bert-sanity clip-sanity \
 	scenes-vit-sanity-slow photos-vit-sanity-slow reviews-bert-sanity-slow clip-sanity-slow clip-sanity-forward-only
-RESULTS_DATA := photos-vit-on-coco:coco clip-on-coco-pairs:coco reviews-bert-on-sst-2:sst2 reviews-bert-on-imdb:imdb \
+RESULTS_DATA := photos-vit-on-coco:coco clip-on-coco-pairs:coco clip-on-coco-pairs-together:coco reviews-bert-on-sst-2:sst2 reviews-bert-on-imdb:imdb \
 	reviews-bert-on-eraser-movies:eraser molecules-on-ames:ames molecules-on-toxicophores:ames
 
 # $(call measure,NAME,OPTIONS): the run of experiments/NAME.toml, its reports in docs/results/NAME. A run that was stopped goes on: its rows
