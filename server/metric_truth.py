@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explainers.evaluation.metrics_on_truth import FILE
-from explainers.evaluation.truth_in_words import conclusions
+from explainers.evaluation.truth_in_words import advice, conclusions, doubts
 from server.json_text import parsed_json
 from server.run_reports import shipped_folder
 
@@ -22,17 +22,21 @@ def _read(path: Path, changed: int) -> dict[str, Any]:
 
 
 def metric_truth() -> dict[str, Any] | None:
-    """The comparison that ships: its worlds, its metrics, and what they say in ``sentences``; None where none is there."""
+    """The comparison that ships: its worlds, its metrics with the ``doubts`` of each, which metric to use (``advice``), and what the
+    figures say in ``sentences``; None where none is there.
+    """
     shipped = shipped_folder()
     path = None if shipped is None else shipped / FOLDER / FILE
     if path is None or not path.is_file():
         return None
     document = _read(path, path.stat().st_mtime_ns)
-    return {name: document[name] for name in ("interval", "worlds", "metrics")} | {"sentences": conclusions(document)}
+    metrics = [{**metric, "doubts": {kind: doubts(document, metric, kind) for kind in metric["kinds"]}} for metric in document["metrics"]]
+    said = {"advice": advice(document), "sentences": conclusions(document)}
+    return {"interval": document["interval"], "worlds": document["worlds"], "metrics": metrics, **said}
 
 
-def truth_of(document: dict[str, Any] | None, metric: str, kind: str) -> dict[str, Any] | None:
-    """The agreement of a metric with the truth on a kind of input; None where they were not compared."""
-    metrics = {} if document is None else {entry["name"]: entry["kinds"] for entry in document["metrics"]}
-    figure: dict[str, Any] | None = metrics.get(metric, {}).get(kind)
-    return figure
+def truth_of(document: dict[str, Any] | None, metric: str, kind: str) -> dict[str, Any]:
+    """The agreement of a metric with the truth on a kind of input as ``truth``, None where they were not compared, and its ``doubts``."""
+    metrics = {} if document is None else {entry["name"]: entry for entry in document["metrics"]}
+    entry = metrics.get(metric, {"kinds": {}, "doubts": {}})
+    return {"truth": entry["kinds"].get(kind), "doubts": entry["doubts"].get(kind, [])}

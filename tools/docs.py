@@ -139,6 +139,36 @@ def truth_sentences_markdown() -> str:
     return "\n".join(f"* {sentence}" for sentence in _truth()["sentences"])
 
 
+def truth_advice_markdown() -> str:
+    """Which metric to use, a paragraph a sentence."""
+    return "\n\n".join(_truth()["advice"])
+
+
+def truth_controls_markdown() -> str:
+    """One row a metric: where it puts the truth itself and its inverse in each world, and what else it puts right of the controls."""
+    from explainers.evaluation.truth_in_words import BLIND, place_in_words
+
+    document = _truth()
+
+    def figures(metric: dict[str, Any], names: tuple[str, ...]) -> str:
+        kinds = [about for about in metric["controls"]["kinds"].values() if about is not None]
+        of_names = [about["controls"][name] for about in kinds for name in names if name in about["controls"]]
+        return f"{sum(each['right'] for each in of_names)} of {sum(each['of'] for each in of_names)}" if of_names else "–"
+
+    rows = []
+    for metric in document["metrics"]:
+        of_worlds = [metric["controls"]["worlds"][world["name"]] for world in document["worlds"]]
+        if any(of_worlds):
+            places = [f"{place_in_words(about, 'truth')}; {place_in_words(about, 'truth_inverted')}" for about in of_worlds]
+            known = [about for about in of_worlds if about is not None]
+            pairs = f"{sum(about['pairs_right'] for about in known)} of {sum(about['pairs'] for about in known)}"
+            in_doubt = "in doubt" if any(metric["doubts"].values()) else ""
+            blind = figures(metric, tuple(name for name, _ in BLIND.values()))
+            rows.append((metric["title"], in_doubt, *places, pairs, blind, figures(metric, ("centre",))))
+    heads = ("metric", "", *(world["dataset"] for world in document["worlds"]), "known pairs", "edges, length of words", "centre")
+    return markdown_table(heads, rows)
+
+
 def truth_metrics_markdown() -> str:
     """One row a metric: its agreement with the truth on each kind of input and in each world, the nearest to it first."""
     from explainers.evaluation.truth_in_words import KINDS, agreement_in_words
@@ -166,7 +196,7 @@ def truth_metrics_markdown() -> str:
 
 
 def truth_methods_markdown() -> str:
-    """One row a method: its truth in each world, with its place."""
+    """One row a method: its truth in each world, with its place; below them the controls, with their places among the methods."""
     worlds = _truth()["worlds"]
     of_worlds = [{method["spec"]: (place, method) for place, method in enumerate(world["methods"], 1)} for world in worlds]
     specs = dict.fromkeys(spec for of_world in of_worlds for spec in of_world)
@@ -175,6 +205,9 @@ def truth_methods_markdown() -> str:
         return "–" if entry is None else f"{entry[1]['value']:.2f} ({entry[1]['low']:.2f} to {entry[1]['high']:.2f}), {entry[0]}."
 
     rows = [(f"`{spec}`", *(cell(of_world.get(spec)) for of_world in of_worlds)) for spec in specs]
+    controls = [{control["name"]: (control["place"], control) for control in world["controls"]} for world in worlds]
+    titles = {control["name"]: control["title"] for world in worlds for control in world["controls"]}
+    rows += [(f"*{title}*", *(cell(of_world.get(name)) for of_world in controls)) for name, title in titles.items()]
     return markdown_table(("method", *(f"{world['dataset']}: {world['truth']['title']}" for world in worlds)), rows)
 
 
@@ -188,6 +221,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
     "truth_sentences": truth_sentences_markdown,
+    "truth_advice": truth_advice_markdown,
+    "truth_controls": truth_controls_markdown,
     "truth_metrics": truth_metrics_markdown,
     "truth_methods": truth_methods_markdown,
 }
@@ -199,7 +234,7 @@ GENERATED_PAGES = {
     "docs/settings.md": ("settings",),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
-    "docs/metrics_on_truth.md": ("truth_sentences", "truth_metrics", "truth_methods"),
+    "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
 }
 
 

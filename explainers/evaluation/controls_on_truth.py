@@ -6,7 +6,7 @@ against a metric: one that says the same of every map puts nothing right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -124,23 +124,29 @@ class WorldControls:
         return side_of(draws[:, self.names.index(TRUTH)] - draws[:, self.names.index(other)])
 
 
-def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None], marks_alone: Collection[str]) -> dict[str, Any] | None:
     """What a metric says of controls in several worlds together; None where it has no value in any of them.
 
-    right, of  by control, over worlds; places: of the truth and of its inverse in each world, among how many maps
-    not_above_random, not_above_inverted  the worlds in which it does not put the truth measurably above these; below_random: those in which
-               it puts the truth measurably below random numbers
+    controls   ``right`` ``of`` how many comparisons with methods, by control, over the worlds ``marks_alone``, where answers come from what
+               is marked and from nothing else: elsewhere a method may know better than the marks
+    first      whether it puts the truth first and its inverse last in each of them; None where there is none
+    below_random, like_random  of all worlds those in which it puts the truth measurably below random numbers, or cannot tell them apart
+    below_inverted, like_inverted  those in which it does so with the inverse of the truth
     """
     known = {name: about for name, about in places_of_worlds.items() if about is not None}
     if not known:
         return None
-    names = dict.fromkeys(name for about in known.values() for name in about["places"])
-    of_control = {name: [about["places"][name] for about in known.values() if name in about["places"]] for name in names}
+    places = [about["places"] for name, about in known.items() if name in marks_alone]
+    names = dict.fromkeys(name for of_world in places for name in of_world)
+    of_control = {name: [of_world[name] for of_world in places if name in of_world] for name in names}
+    is_right = [place["right"] == place["of"] for name in (TRUTH, INVERTED) for place in of_control.get(name, ())]
     return {
         "controls": {name: {key: sum(place[key] for place in places) for key in ("right", "of")} for name, places in of_control.items()},
+        "first": all(is_right) if is_right else None,
         "below_random": [name for name, about in known.items() if about["random"] == "below"],
-        "not_above_random": [name for name, about in known.items() if about["random"] in ("below", "alike")],
-        "not_above_inverted": [name for name, about in known.items() if about["inverted"] in ("below", "alike")],
+        "like_random": [name for name, about in known.items() if about["random"] == "alike"],
+        "below_inverted": [name for name, about in known.items() if about["inverted"] == "below"],
+        "like_inverted": [name for name, about in known.items() if about["inverted"] == "alike"],
         "pairs": sum(about["pairs"] for about in known.values()),
         "pairs_right": sum(about["pairs_right"] for about in known.values()),
         "worlds": len(known),

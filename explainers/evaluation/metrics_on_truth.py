@@ -31,6 +31,9 @@ FILE = "truth.json"
 FORMAT = 1
 #: By the kind of input, the metrics that say how well a map names the tokens that are known; the first of them is the truth.
 TRUTHS: dict[str, tuple[str, ...]] = {"image": ("patch_ap", "patch_auc", "energy"), "text": ("reciprocal_rank", "mass_marked")}
+#: The data sets whose answers come from what is marked and from nothing else, as their models were made; of others it is known where the
+#: thing is, and not that a model looks at all of it and nowhere else.
+MARKS_ALONE = frozenset({"marked-scenes", "votes", "subject-verb"})
 #: What a metric takes that tells it the truth.
 MARKS = frozenset({"mask", "labelled", "others", "cell", "rationale", "passages"})
 FEWEST_METHODS = 5  # of which an order is compared
@@ -49,6 +52,11 @@ class World:
     def kind(self) -> str:
         """Of its inputs."""
         return str(self.report["kind"])
+
+    @property
+    def marks_alone(self) -> bool:
+        """Whether it is known that answers come from what is marked alone."""
+        return self.report["dataset"]["name"] in MARKS_ALONE
 
     @property
     def truth(self) -> str:
@@ -172,6 +180,7 @@ class _Drawn:
             "kind": world.kind,
             "model": report["plan"]["model"],
             "dataset": report["dataset"]["title"],
+            "marks_alone": world.marks_alone,
             "inputs": int(world.has_truth.sum()),
             "truth": {"name": world.truth, "title": METRICS[world.truth].title, "unit": METRICS[world.truth].unit},
             "methods": [
@@ -223,12 +232,13 @@ def _metric_about(metric: Metric, drawn: Sequence[_Drawn]) -> dict[str, Any]:
     """What the worlds say of one metric."""
     by_world = {each.world.name: each.taus(metric) for each in drawn}
     controls = {each.world.name: each.controls(metric) for each in drawn}
+    marks_alone = {each.world.name for each in drawn if each.world.marks_alone}
     by_kind, controls_by_kind = {}, {}
     for kind in TRUTHS:
         names = [each.world.name for each in drawn if each.world.kind == kind]
         of_kind = [taus for name in names if (taus := by_world[name]) is not None]
         by_kind[kind] = _mean_of(of_kind) if of_kind else None
-        controls_by_kind[kind] = sum_of_worlds({name: controls[name] for name in names})
+        controls_by_kind[kind] = sum_of_worlds({name: controls[name] for name in names}, marks_alone)
     return {
         "name": metric.name,
         "title": metric.title,

@@ -52,7 +52,7 @@ def leaderboard(services: Use, visitor: Who) -> DocumentResponse:
     truth = metric_truth()
 
     def with_truth(run: dict[str, Any]) -> dict[str, Any]:
-        return {**run, "metrics": [{**metric, "truth": truth_of(truth, metric["name"], run["kind"])} for metric in run["metrics"]]}
+        return {**run, "metrics": [{**metric, **truth_of(truth, metric["name"], run["kind"])} for metric in run["metrics"]]}
 
     documents = [with_truth(run.to_json()) for run in runs]
     return DocumentResponse({"runs": documents, "truth": truth, "rankings": rankings, "problems": problems})

@@ -32,10 +32,11 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> None:
     """Compare, write, and print the table and the sentences."""
     from explainers.evaluation.metrics_on_truth import FILE, write_truth
-    from explainers.evaluation.truth_in_words import conclusions
+    from explainers.evaluation.truth_in_words import advice, conclusions
 
     document = write_truth(args.runs, args.out)
-    print(json.dumps(document, indent=1, ensure_ascii=False) if args.json else "\n\n".join([table(document), *conclusions(document)]))
+    texts = [table(document), control_table(document), *conclusions(document), *advice(document)]
+    print(json.dumps(document, indent=1, ensure_ascii=False) if args.json else "\n\n".join(filter(None, texts)))
     print(f"{args.out / FILE} has all figures", file=sys.stderr)
 
 
@@ -51,3 +52,17 @@ def table(document: dict[str, Any]) -> str:
         rows.append((metric["name"], marks, *("–" if figure is None else agreement_in_words(figure) for figure in figures)))
     heads = ("metric", "told the truth", *(KINDS[kind] for kind in kinds), *(world["name"] for world in document["worlds"]))
     return text_table(heads, rows)
+
+
+def control_table(document: dict[str, Any]) -> str:
+    """One row a metric: where it puts the truth itself and its inverse in each world; nothing where no world has controls."""
+    from explainers.evaluation.truth_in_words import place_in_words
+
+    worlds = [world["name"] for world in document["worlds"] if world["controls"]]
+    rows = []
+    for metric in document["metrics"]:
+        of_worlds = [metric["controls"]["worlds"][name] for name in worlds]
+        if any(of_worlds):
+            places = [f"{place_in_words(about, 'truth')}; {place_in_words(about, 'truth_inverted')}" for about in of_worlds]
+            rows.append((metric["name"], *places))
+    return text_table(("the truth itself; its inverse", *worlds), rows) if rows else ""

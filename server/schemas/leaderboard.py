@@ -9,6 +9,8 @@ from pydantic import Field
 from server.schemas.base import Schema, absent
 from server.schemas.methods import Place, RankingMetric
 
+Side = Literal["above", "below", "alike"]
+
 
 class Source(Schema):
     """Where a data set or a metric was published."""
@@ -107,6 +109,7 @@ class RunMetric(Schema):
     kinds: list[str] = absent()
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
     truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
+    doubts: list[str] = Field(description="Why it is not to be believed on this kind of input, each a predicate.")
 
 
 class Interval(Schema):
@@ -249,6 +252,17 @@ class WorldMethod(Schema):
     further: dict[str, float | None] = Field(description="By other metrics that are told the truth.")
 
 
+class WorldControl(Schema):
+    """A map whose place is known, which is no method."""
+
+    name: str
+    title: str
+    value: float = Field(description="How well it names the tokens that answers come from.")
+    low: float
+    high: float
+    place: int = Field(description="Among the methods of the world, by truth.")
+
+
 class TruthWorld(Schema):
     """A run in which it is known what answers come from."""
 
@@ -256,9 +270,57 @@ class TruthWorld(Schema):
     kind: str
     model: str
     dataset: str
+    marks_alone: bool = Field(description="Whether it is known that answers come from what is marked and from nothing else.")
     inputs: int
     truth: WorldTruth
     methods: list[WorldMethod] = Field(description="In the order of the truth, the best first.")
+    controls: list[WorldControl]
+
+
+class ControlFigure(Schema):
+    """How many comparisons of a control with methods that are measurably truer or less true a metric puts right."""
+
+    right: int
+    of: int
+
+
+class ControlPlace(ControlFigure):
+    """Where a metric puts a control in one world."""
+
+    place: int = Field(description="Among those methods and the control.")
+
+
+class ControlsInWorld(Schema):
+    """Where a metric puts the controls of a world."""
+
+    places: dict[str, ControlPlace] = Field(description="By control.")
+    random: Side | None = Field(description="On which side of random numbers it puts the truth itself.")
+    inverted: Side | None = Field(description="On which side of its inverse it puts the truth itself.")
+    pairs: int = Field(description="How many pairs of controls have a known order.")
+    pairs_right: int
+
+
+class ControlsOfKind(Schema):
+    """Where a metric puts the controls of the worlds of a kind of input."""
+
+    controls: dict[str, ControlFigure] = Field(description="By control, over the worlds whose marks are all that answers come from.")
+    first: bool | None = Field(
+        description="Whether it puts the truth first and its inverse last in each of these; null where there is none."
+    )
+    below_random: list[str] = Field(description="The worlds in which it puts the truth measurably below random numbers.")
+    like_random: list[str] = Field(description="Those in which it cannot tell the truth from random numbers.")
+    below_inverted: list[str] = Field(description="Those in which it puts the truth measurably below its inverse.")
+    like_inverted: list[str] = Field(description="Those in which it cannot tell the truth from its inverse.")
+    pairs: int
+    pairs_right: int
+    worlds: int
+
+
+class MetricControls(Schema):
+    """Where a metric puts the controls; null where it has no value for the truth itself."""
+
+    kinds: dict[str, ControlsOfKind | None]
+    worlds: dict[str, ControlsInWorld | None]
 
 
 class MetricOnTruth(Schema):
@@ -270,6 +332,8 @@ class MetricOnTruth(Schema):
     reads_marks: bool = Field(description="Whether it is told the truth itself, as an outline or as marked words.")
     kinds: dict[str, TruthOfKind | None] = Field(description="By the kind of input.")
     worlds: dict[str, TruthInWorld | None]
+    controls: MetricControls
+    doubts: dict[str, list[str]] = Field(description="By the kind of input, why it is not to be believed there, each a predicate.")
 
 
 class MetricTruth(Schema):
@@ -278,6 +342,7 @@ class MetricTruth(Schema):
     interval: Interval
     worlds: list[TruthWorld]
     metrics: list[MetricOnTruth]
+    advice: list[str] = Field(description="Which metric to use.")
     sentences: list[str] = Field(description="What the figures say.")
 
 

@@ -206,6 +206,52 @@ export interface ContributionsRequest {
   target?: string | null;
 }
 
+/** How many comparisons of a control with methods that are measurably truer or less true a metric puts right. */
+export interface ControlFigure {
+  right: number;
+  of: number;
+}
+
+/** Where a metric puts a control in one world. */
+export interface ControlPlace {
+  right: number;
+  of: number;
+  /** Among those methods and the control. */
+  place: number;
+}
+
+/** Where a metric puts the controls of a world. */
+export interface ControlsInWorld {
+  /** By control. */
+  places: { [name: string]: ControlPlace };
+  /** On which side of random numbers it puts the truth itself. */
+  random: "above" | "below" | "alike" | null;
+  /** On which side of its inverse it puts the truth itself. */
+  inverted: "above" | "below" | "alike" | null;
+  /** How many pairs of controls have a known order. */
+  pairs: number;
+  pairs_right: number;
+}
+
+/** Where a metric puts the controls of the worlds of a kind of input. */
+export interface ControlsOfKind {
+  /** By control, over the worlds whose marks are all that answers come from. */
+  controls: { [name: string]: ControlFigure };
+  /** Whether it puts the truth first and its inverse last in each of these; null where there is none. */
+  first: boolean | null;
+  /** The worlds in which it puts the truth measurably below random numbers. */
+  below_random: string[];
+  /** Those in which it cannot tell the truth from random numbers. */
+  like_random: string[];
+  /** Those in which it puts the truth measurably below its inverse. */
+  below_inverted: string[];
+  /** Those in which it cannot tell the truth from its inverse. */
+  like_inverted: string[];
+  pairs: number;
+  pairs_right: number;
+  worlds: number;
+}
+
 /** The median over inputs, and its quartiles. */
 export interface CostFigure {
   value: number | null;
@@ -917,6 +963,12 @@ export interface Methods {
   specs?: SpecParts[];
 }
 
+/** Where a metric puts the controls; null where it has no value for the truth itself. */
+export interface MetricControls {
+  kinds: { [name: string]: ControlsOfKind | null };
+  worlds: { [name: string]: ControlsInWorld | null };
+}
+
 /** A metric against the truth. */
 export interface MetricOnTruth {
   name: string;
@@ -927,6 +979,9 @@ export interface MetricOnTruth {
   /** By the kind of input. */
   kinds: { [name: string]: TruthOfKind | null };
   worlds: { [name: string]: TruthInWorld | null };
+  controls: MetricControls;
+  /** By the kind of input, why it is not to be believed there, each a predicate. */
+  doubts: { [name: string]: string[] };
 }
 
 /** Which metrics put methods in the order of the truth. */
@@ -934,6 +989,8 @@ export interface MetricTruth {
   interval: Interval;
   worlds: TruthWorld[];
   metrics: MetricOnTruth[];
+  /** Which metric to use. */
+  advice: string[];
   /** What the figures say. */
   sentences: string[];
 }
@@ -1823,6 +1880,8 @@ export interface RunMetric {
   cannot_tell: string | null;
   /** Its agreement with the truth on this kind of input; null where they were not compared. */
   truth: TruthOfKind | null;
+  /** Why it is not to be believed on this kind of input, each a predicate. */
+  doubts: string[];
 }
 
 /** A value of an option of a run. */
@@ -2498,10 +2557,13 @@ export interface TruthWorld {
   kind: string;
   model: string;
   dataset: string;
+  /** Whether it is known that answers come from what is marked and from nothing else. */
+  marks_alone: boolean;
   inputs: number;
   truth: WorldTruth;
   /** In the order of the truth, the best first. */
   methods: WorldMethod[];
+  controls: WorldControl[];
 }
 
 /** An upload that takes files. */
@@ -2598,6 +2660,18 @@ export interface WordProbe {
   /** null for one group alone. */
   difference: ProbeDifference | null;
   notes: string[];
+}
+
+/** A map whose place is known, which is no method. */
+export interface WorldControl {
+  name: string;
+  title: string;
+  /** How well it names the tokens that answers come from. */
+  value: number;
+  low: number;
+  high: number;
+  /** Among the methods of the world, by truth. */
+  place: number;
 }
 
 /** A method of a world, and how well its maps name the tokens that answers come from. */

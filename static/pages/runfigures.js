@@ -124,12 +124,20 @@ function cell(run, metric, spec, ends) {
  * What a column can be believed: the agreement of its metric with the truth, where that is known.
  * @param {RunMetric} metric
  */
-function truthMark({ truth }) {
-  const title = truth
+function truthMark({ truth, doubts }) {
+  const compared = truth
     ? `Kendall's tau between the order of methods by this metric and their order by truth, ${truthInWords(truth)}, in worlds where the truth is known`
     : "Not compared with the truth: it is the truth itself, neither of its ends is better, or truth is known of no such inputs";
+  const title = [compared, ...doubts.map((doubt) => `It ${doubt}`)].join(". ");
   const ends = truth ? el("span", {}, `${truth.low.toFixed(2)} to ${truth.high.toFixed(2)}`) : null;
-  return el("a", { class: "truth", href: "#truth", title }, truth ? `truth ${truth.tau.toFixed(2)} ` : "truth –", ends);
+  const doubt = doubts.length ? el("span", { class: "doubt" }, "in doubt") : null;
+  return el(
+    "a",
+    { class: "truth", href: "#truth", title },
+    truth ? `truth ${truth.tau.toFixed(2)} ` : "truth –",
+    ends,
+    doubt,
+  );
 }
 
 /** @param {RunReport} run */

@@ -15,7 +15,7 @@ SHIPPED = json.loads((ROOT / "docs" / "results" / "metrics-on-truth" / "truth.js
 def test_what_ships_is_of_four_worlds_whose_runs_ship_too() -> None:
     document = metric_truth()
     assert document is not None
-    assert document["metrics"] == SHIPPED["metrics"]
+    assert [{name: metric[name] for name in metric if name != "doubts"} for metric in document["metrics"]] == SHIPPED["metrics"]
     folder = shipped_folder()
     assert folder is not None
     assert [world["kind"] for world in document["worlds"]] == ["image", "image", "image", "text"]
@@ -27,14 +27,21 @@ def test_what_ships_is_of_four_worlds_whose_runs_ship_too() -> None:
         assert values == {spec: round(results[spec]["value"], 4) for spec in values}
         places = [method["value"] for method in world["methods"]]
         assert places == sorted(places, reverse=True)
+        assert [(control["value"], control["place"]) for control in world["controls"] if control["name"] == "truth"] == [(1, 1)]
+        assert not {control["name"] for control in world["controls"]} & values.keys()
+    assert [world["marks_alone"] for world in document["worlds"]] == [False, True, True, True]
     assert document["sentences"]
+    assert document["advice"][0].startswith("To choose a method by one metric, take ")
 
 
 def test_a_metric_has_the_mark_of_the_kind_of_input() -> None:
     of_srg = next(metric for metric in SHIPPED["metrics"] if metric["name"] == "srg")
     document = metric_truth()
-    assert truth_of(document, "srg", "image") == of_srg["kinds"]["image"] != of_srg["kinds"]["text"]
-    assert truth_of(document, "srg", "molecule") is None
-    assert truth_of(document, "no-such-metric", "image") is None
-    assert truth_of(None, "srg", "image") is None
+    assert truth_of(document, "srg", "image")["truth"] == of_srg["kinds"]["image"] != of_srg["kinds"]["text"]
+    nothing = {"truth": None, "doubts": []}
+    assert (
+        truth_of(document, "srg", "molecule") == truth_of(document, "no-such-metric", "image") == truth_of(None, "srg", "image") == nothing
+    )
+    (doubt, *_) = truth_of(document, "monotonicity_deletion", "image")["doubts"]
+    assert doubt.startswith("puts the truth below random numbers (")
     assert {metric["name"] for metric in SHIPPED["metrics"]} <= METRICS.keys()

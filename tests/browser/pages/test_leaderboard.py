@@ -83,15 +83,25 @@ def test_each_metric_has_its_mark_which_leads_to_what_metrics_are_worth(desk: Vi
     document = page.request.get(f"{desk.address}/api/leaderboard").json()
     truth = {metric["name"]: metric["kinds"]["image"] for metric in document["truth"]["metrics"]}
     marks = page.locator("#figures thead a.truth")
-    of_mif, of_ap = (f"truth {truth[name]['tau']:.2f} {truth[name]['low']:.2f} to {truth[name]['high']:.2f}" for name in ("mif", "ap"))
+    of_metrics = {metric["name"]: metric for metric in document["truth"]["metrics"]}
+    in_doubt = {name: "in doubt" if of_metrics[name]["doubts"]["image"] else "" for name in ("mif", "ap")}
+    of_mif, of_ap = (
+        f"truth {truth[name]['tau']:.2f} {truth[name]['low']:.2f} to {truth[name]['high']:.2f}{in_doubt[name]}" for name in ("mif", "ap")
+    )
     expect(marks).to_have_text([of_mif, re.compile("^truth "), of_ap])
     marks.first.click()
     section = page.get_by_role("region", name="Which metric can be believed?")
     expect(section).to_be_in_viewport()
     expect(section.get_by_role("listitem")).to_have_text(document["truth"]["sentences"])
+    expect(section.locator(".advice")).to_have_text(document["truth"]["advice"])
+    doubtful = next(metric for metric in of_metrics.values() if metric["doubts"]["image"])
+    expect(section.locator(f"tr[data-metric={doubtful['name']}] th")).to_contain_text(doubtful["doubts"]["image"][0])
     mif = section.locator("tr[data-metric=mif]")
     expect(mif).to_contain_text(f"{truth['mif']['tau']:.2f} ({truth['mif']['low']:.2f} to {truth['mif']['high']:.2f})")
     (world, *_) = document["truth"]["worlds"]
+    itself, inverse = (of_metrics["mif"]["controls"]["worlds"][world["name"]]["places"][name] for name in ("truth", "truth_inverted"))
+    places = f"truth {itself['place']} of {itself['of'] + 1}, inverse {inverse['place']} of {inverse['of'] + 1}"
+    expect(mif.get_by_text(places).first).to_be_visible()
     of_world = next(metric for metric in document["truth"]["metrics"] if metric["name"] == "mif")["worlds"][world["name"]]
     expect(mif.get_by_title(f"whose place by truth is {of_world['first_place']} of {len(world['methods'])}").first).to_be_visible()
 

@@ -57,9 +57,10 @@ def test_the_reverse_puts_none_so(controls: WorldControls, truth: Numbers) -> No
     assert {place["right"] for place in found["places"].values()} == {0}
     assert (found["places"]["truth"]["place"], found["places"]["truth_inverted"]["place"]) == (3, 1)
     assert (found["random"], found["inverted"], found["pairs_right"]) == ("below", "below", 0)
-    total = sum_of_worlds({"one": found, "two": None})
+    total = sum_of_worlds({"one": found, "two": None}, {"one", "two"})
     assert total is not None
-    assert (total["below_random"], total["not_above_inverted"], total["worlds"]) == (["one"], ["one"], 1)
+    assert (total["below_random"], total["below_inverted"], total["like_random"], total["worlds"]) == (["one"], ["one"], [], 1)
+    assert (total["first"], total["controls"]["truth"]) == (False, {"right": 0, "of": 2})
 
 
 def test_a_metric_that_says_the_same_of_every_map_puts_none_right(controls: WorldControls) -> None:
@@ -67,9 +68,9 @@ def test_a_metric_that_says_the_same_of_every_map_puts_none_right(controls: Worl
     assert found is not None
     assert {place["right"] for place in found["places"].values()} == {0}
     assert (found["random"], found["inverted"], found["pairs_right"]) == ("alike", "alike", 0)
-    total = sum_of_worlds({"one": found})
+    total = sum_of_worlds({"one": found}, {"one"})
     assert total is not None
-    assert (total["below_random"], total["not_above_random"], total["not_above_inverted"]) == ([], ["one"], ["one"])
+    assert (total["below_random"], total["like_random"], total["like_inverted"]) == ([], ["one"], ["one"])
 
 
 def test_a_metric_that_likes_edges_is_seen(controls: WorldControls, truth: Numbers) -> None:
@@ -89,7 +90,18 @@ def test_methods_and_controls_without_a_value_are_not_compared(controls: WorldCo
     assert found["places"]["truth"]["of"] == 1
     lacking[:, 4] = np.nan
     assert controls.by_metric(partial(values, lacking)) is None
-    assert sum_of_worlds({"one": None}) is None
+    assert sum_of_worlds({"one": None}, {"one"}) is None
+
+
+def test_places_count_where_answers_come_from_what_is_marked_alone(controls: WorldControls, truth: Numbers) -> None:
+    """Elsewhere a method may know better than the marks; but there too the truth lies above random numbers and its inverse."""
+    right, wrong = (controls.by_metric(partial(values, sign * truth)) for sign in (1, -1))
+    total = sum_of_worlds({"alone": right, "outlines": wrong}, {"alone"})
+    assert total is not None
+    assert (total["first"], total["controls"]["truth"], total["below_random"]) == (True, {"right": 2, "of": 2}, ["outlines"])
+    outlines = sum_of_worlds({"outlines": right}, {"alone"})
+    assert outlines is not None
+    assert (outlines["first"], outlines["controls"]) == (None, {})
 
 
 def test_a_side_is_that_of_the_interval() -> None:

@@ -12,8 +12,8 @@ from scipy.stats import kendalltau
 from explainers import ExplainerError
 from explainers.evaluation.metrics_on_truth import World, agreement_with_truth, kendall, read_world, write_truth
 from explainers.evaluation.rows import read_rows
-from explainers.evaluation.truth_in_words import conclusions, metrics_without_marks
-from tests.support.made_up_world import INPUTS, METHODS, NAMES, write_world
+from explainers.evaluation.truth_in_words import advice, conclusions, doubts, metrics_without_marks
+from tests.support.made_up_world import CONTROLS, INPUTS, METHODS, NAMES, write_world
 
 
 def test_tau_is_that_of_scipy_with_ties() -> None:
@@ -64,6 +64,59 @@ def test_the_sentences_say_what_the_figures_say(tmp_path: Path) -> None:
     assert document["metrics"][1]["name"] == "srg"
     document["metrics"][1]["worlds"]["two"].update(tau=-0.5, low=-0.6, high=-0.4)
     assert "With the truth in one world and against it in another on pictures: Symmetric relevance gain." in " ".join(conclusions(document))
+
+
+def test_controls_stand_apart_from_the_methods(tmp_path: Path) -> None:
+    """They change no agreement, and each metric is asked whether it puts them where they belong."""
+    without, beside = (read_world(write_world(tmp_path / name, dataset=dataset)) for name, dataset in (("a", None), ("b", "votes")))
+    assert (without.controls, beside.controls) == ([], list(CONTROLS))
+    assert len(beside.rows) == INPUTS * (len(METHODS) + len(CONTROLS))
+    document = agreement_with_truth([beside])
+    (world,) = document["worlds"]
+    assert [method["spec"] for method in world["methods"]] == list(METHODS)
+    assert [(control["name"], control["place"]) for control in world["controls"]] == [
+        ("truth", 1),
+        ("truth_half", 3),
+        ("truth_inverted", 6),
+        ("edges", 4),
+    ]
+    metrics = {metric["name"]: metric for metric in document["metrics"]}
+    assert metrics["srg"]["worlds"]["b"]["of"] == len(METHODS)
+    of_srg, reverse, chance = (metrics[name]["controls"]["worlds"]["b"] for name in ("srg", "mif_log_odds", "lif"))
+    assert {name: place["right"] for name, place in of_srg["places"].items()} == dict.fromkeys(CONTROLS, 5)
+    assert {name: place["right"] for name, place in reverse["places"].items()} == dict.fromkeys(CONTROLS, 0)
+    assert (of_srg["random"], reverse["random"], chance["random"]) == ("above", "below", "alike")
+    assert metrics["srg"]["controls"]["kinds"]["image"]["first"]
+    assert metrics["srg"]["controls"]["kinds"]["text"] is None
+    assert metrics["completeness"]["controls"]["worlds"]["b"] is None  # no control has a value
+    assert agreement_with_truth([without])["metrics"][1]["controls"]["worlds"]["a"] is None
+
+
+def test_what_puts_the_truth_below_random_numbers_is_in_doubt(tmp_path: Path) -> None:
+    document = agreement_with_truth([read_world(write_world(tmp_path / name, dataset="votes")) for name in ("one", "two")])
+    metrics = {metric["name"]: metric for metric in document["metrics"]}
+    assert doubts(document, metrics["srg"], "image") == doubts(document, metrics["mif_log_odds"], "text") == []
+    assert doubts(document, metrics["mif_log_odds"], "image") == [
+        "puts the truth below random numbers (Scenes and Scenes)",
+        "puts the truth below its inverse (Scenes and Scenes)",
+    ]
+    said = conclusions(document)
+    (itself,) = (sentence for sentence in said if sentence.startswith("The truth itself on pictures, asked like a method in the 2 worlds"))
+    assert "of 3 metrics 1 put it above every method that is measurably less true" in itself
+    assert itself.endswith("its inverse below every method: Symmetric relevance gain.")
+    assert "What puts the truth below random numbers on pictures: MIF log-odds (Scenes and Scenes)." in said
+    assert any(
+        "edges of the picture, a map without a model, on the wrong side" in each and "MIF log-odds (0 of 10 right)" in each for each in said
+    )
+    take, avoid, rest = advice(document)
+    assert take.startswith("To choose a method by one metric, take Symmetric relevance gain (1.00).")
+    assert "The same holds" not in take
+    assert avoid.startswith("Do not choose a method on pictures by MIF log-odds: ")
+    assert rest.startswith("Do not rest on LIF accuracy alone on pictures: ")
+    outlines = agreement_with_truth([read_world(write_world(tmp_path / name, dataset="scenes")) for name in ("three", "four")])
+    assert advice(outlines)[0].startswith(
+        "Next come Symmetric relevance gain (1.00): "
+    )  # of no world it is known that nothing else decides
 
 
 def test_inputs_without_a_truth_count_for_nothing(tmp_path: Path) -> None:
