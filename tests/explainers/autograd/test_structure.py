@@ -120,8 +120,8 @@ def test_a_list_begins_with_what_is_explained_and_says_what_ran() -> None:
         assert any(node.operator is Move for node in inside)
 
 
-def test_a_recording_has_a_dozen_fields() -> None:
-    assert len(vars(Recording(wrapped("vit"), inputs("vit", 1)))) <= 12
+def test_a_recording_has_few_fields() -> None:
+    assert len(vars(Recording(wrapped("vit"), inputs("vit", 1)))) <= 13
 
 
 def test_a_backward_pass_goes_no_further_than_what_is_asked_for() -> None:
@@ -166,14 +166,14 @@ def test_a_map_under_such_a_rule_asks_for_it() -> None:
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.rule is not None and not method.slow])
 @pytest.mark.parametrize("family", ["vit", "cait", "bert"])
 def test_a_method_reads_what_it_declares(name: str, family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One pass for each rule, and none more for what was not declared."""
+    """One pass for each rule and each logits, and none more for what was not declared."""
     method, passes, back = METHODS[name], [], Recording.backward
     if reason_against(method, missing_requirements(wrapped(family))) is not None:
         pytest.skip("cannot run")
 
-    def counted(self: Recording, rule: Rule, *how: Any) -> Any:
-        passes.append((id(self), rule.name))
-        return back(self, rule, *how)
+    def counted(self: Recording, rule: Rule, start: Any, fields: Any, logits: Any = None) -> Any:
+        passes.append((id(self), rule.name, logits))  # LeGrad's are those of each block
+        return back(self, rule, start, fields, logits)
 
     monkeypatch.setattr(Recording, "backward", counted)
     explainers.explain(wrapped(family), inputs(family, 1), target=1, methods=[name])
