@@ -13,7 +13,7 @@ import { unitScore } from "./content.js";
  * @import { PlateSetOptions } from "./types.js"
  */
 
-const MEANING = ["more for the second", "more for the first"];
+const MEANING = ["second more", "first more"];
 
 /**
  * What a method says of two maps: words where they are the same, and the correlation, always.

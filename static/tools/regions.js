@@ -245,7 +245,8 @@ export class Regions {
     const { regions } = this.workbench.view.value;
     return (
       able.find(({ spec }) => spec === regions) ??
-      able.find((variant) => isForwardOnly(variant) && !optionsOf(variant.spec).length) ?? // whole cosines, as the threshold is
+      // whole cosines, as the threshold is
+      able.find((variant) => isForwardOnly(variant) && !optionsOf(variant.spec).length) ??
       able.find(({ spec }) => spec === FEATURED_METHOD) ??
       able[0]
     );

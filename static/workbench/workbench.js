@@ -362,7 +362,7 @@ export class Workbench {
 
   /** @param {Pick<Started, "targets" | "input" | "prompts">} info */
   suit(info) {
-    this.judge(info.targets.length);
+    this.judge(info.targets?.length ?? 0); // none while the model has not answered
     const plateSet = this.page.plateSet?.(info) ?? this.plateSet;
     if (plateSet !== this.plateSet) this.moveTo(plateSet);
   }

@@ -75,7 +75,7 @@ def token_tm(trace: Trace) -> Tensor:
     signed=False,
     summed=True,
     needs=("attention",),
-    passes="1 forward, where the head pools by attention layers + 1; layers backward",
+    passes="1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
     reads=(),
 )
