@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ __all__ = [
     "Sum",
 ]
 
+T = TypeVar("T")
 Account = Callable[[Tensor, Tensor], None]
 BilinearMap = Callable[[Tensor, Tensor], Tensor]
 
@@ -109,6 +110,20 @@ def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tenso
     return torch.where(near, slope(act, x / 2, differentiable=True), y / torch.where(near, 1.0, x))
 
 
+class Saved(Generic[T]):
+    """What stands at a place of an operand's ``saved``, taken from there when it is read."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    @overload
+    def __get__(self, operand: None, kind: type) -> Saved[T]: ...
+    @overload
+    def __get__(self, operand: Any, kind: type) -> T: ...
+    def __get__(self, operand: Any, kind: type) -> Saved[T] | T:
+        return self if operand is None else operand.saved[self._place]
+
+
 @dataclass(slots=True)
 class Sum:
     """a + b. ``both``: both are paths. ``constant_shares``: where one is a constant, whether it takes a share of relevance all the same.
@@ -122,15 +137,8 @@ class Sum:
     account: Callable[[Tensor], None]
     accumulated_rounding: Callable[[], float]
 
-    @property
-    def a(self) -> Tensor:
-        """The first operand."""
-        return self.saved[0]
-
-    @property
-    def b(self) -> Tensor:
-        """The second operand."""
-        return self.saved[1]
+    a = Saved[Tensor](0)  # the first operand
+    b = Saved[Tensor](1)  # the second operand
 
     @property
     def shares(self) -> bool:
@@ -154,25 +162,10 @@ class LinearMapOperand:
     account: Account
     differentiable: bool = False
 
-    @property
-    def x(self) -> Tensor:
-        """What the map takes."""
-        return self.saved[0]  # type: ignore[no-any-return]
-
-    @property
-    def weight(self) -> Tensor:
-        """Its weight."""
-        return self.saved[1]  # type: ignore[no-any-return]
-
-    @property
-    def bias(self) -> Tensor | None:
-        """Its bias."""
-        return self.saved[2]  # type: ignore[no-any-return]
-
-    @property
-    def product(self) -> Tensor | None:
-        """What it gives without the bias, where that was kept."""
-        return self.saved[3]  # type: ignore[no-any-return]
+    x = Saved[Tensor](0)  # what the map takes
+    weight = Saved[Tensor](1)  # its weight
+    bias = Saved[Tensor | None](2)  # its bias
+    product = Saved[Tensor | None](3)  # what it gives without the bias, where that was kept
 
     @property
     def maps_rows(self) -> bool:
@@ -217,20 +210,9 @@ class MatrixProduct:
     paths: tuple[bool, bool]
     accumulated_rounding: Callable[[], float]
 
-    @property
-    def a(self) -> Tensor:
-        """The first factor."""
-        return self.saved[0]
-
-    @property
-    def b(self) -> Tensor:
-        """The second factor."""
-        return self.saved[1]
-
-    @property
-    def output(self) -> Tensor:
-        """The product."""
-        return self.saved[2]
+    a = Saved[Tensor](0)  # the first factor
+    b = Saved[Tensor](1)  # the second factor
+    output = Saved[Tensor](2)  # the product
 
 
 @dataclass(slots=True)
@@ -276,25 +258,10 @@ class Normalisation:
         x: Tensor = self.saved[0]
         return (x if self.mean is None else x - self.mean) * self.inverse
 
-    @property
-    def inverse(self) -> Tensor:
-        """The scale."""
-        return self.saved[1]  # type: ignore[no-any-return]
-
-    @property
-    def mean(self) -> Tensor | None:
-        """What is taken off, None where nothing is."""
-        return self.saved[2]  # type: ignore[no-any-return]
-
-    @property
-    def weight(self) -> Tensor | None:
-        """What the unit is multiplied by."""
-        return self.saved[3]  # type: ignore[no-any-return]
-
-    @property
-    def bias(self) -> Tensor | None:
-        """What is added at last."""
-        return self.saved[4]  # type: ignore[no-any-return]
+    inverse = Saved[Tensor](1)  # the scale
+    mean = Saved[Tensor | None](2)  # what is taken off, None where nothing is
+    weight = Saved[Tensor | None](3)  # what the unit is multiplied by
+    bias = Saved[Tensor | None](4)  # what is added at last
 
     @property
     def output(self) -> Tensor:
