@@ -94,6 +94,9 @@ def _versus(page: Page) -> None:
 def _regions(page: Page) -> None:
     """A ready set of prompts, and who wins which patch."""
     before = page.url
+    ask_more = page.locator(".ask-more")  # on a phone the sets are behind it
+    if ask_more.is_visible():
+        ask_more.click()
     page.locator(".sets button").nth(1).click()
     _next_maps(page, before)
     page.locator(".regions summary").click()
