@@ -11,6 +11,9 @@
 #   make results                        what docs/results holds of scenes and samples, measured anew (over two hours on one core)
 #   make truth                          metrics against the truth, where it is known, measured anew
 #   make results-data DATA=DIR          the rest of it, where the data is at hand
+#   make pins                           constraints.txt completed and deploy/requirements made again: versions and hashes
+#   make sbom                           build/sbom.cdx.json: all packages of .venv and the licences they state (CycloneDX); ENVIRONMENT=DIR of another
+#   make audit                          known vulnerabilities among the pinned versions
 #   make lint | wheel | clean
 #
 # PYTHON names the interpreter that makes .venv (3.11 or newer), VENV another place for it.
@@ -25,7 +28,7 @@ WORKERS ?= 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results truth results-data wheel clean
+.PHONY: help serve install test system-test cluster-test all-tests check quick lint chromium fonts screenshots results truth results-data pins sbom audit wheel clean
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +41,8 @@ install: $(VENV)/installed
 
 # The stamps are newer than what they were made from as long as nothing has to be installed again. The bytecode is made by all cores, where
 # pip would take one, and only of what is likely to be imported; Python makes the rest when it is. It says that templates do not compile.
+# Of a checkout of 0.2 or older the distribution was called vitrine, whose entry points name packages that are gone.
+FORGET = @$(PIP) uninstall --yes --quiet vitrine 2>/dev/null || true
 INSTALL = $(PIP) install --no-compile --constraint constraints.txt --editable
 RARE := transformers/models/|ray/(rllib|serve|train|tune)/|torch/(_inductor|distributed|onnx|testing)/|/tests?/
 COMPILE = @$(BIN)/python -m compileall -q -j 0 -x '$(RARE)' $(VENV)/lib >/dev/null 2>&1 || true
@@ -51,12 +56,14 @@ $(VENV)/made:
 	@touch $@
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/made
+	$(FORGET)
 	$(INSTALL) .
 	$(COMPILE)
 	@touch $@
 
 # It has all that $(VENV)/installed has.
 $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/made
+	$(FORGET)
 	$(INSTALL) '.[test]' --quiet
 	$(COMPILE)
 	@touch $(VENV)/installed $@
@@ -68,7 +75,7 @@ node_modules/.package-lock.json: package.json package-lock.json | $(VENV)/instal
 	@touch $@
 
 # It warns of each nosec once for every part of its line, which is shown where there is something to see.
-BANDIT = $(BIN)/bandit --quiet --configfile pyproject.toml --recursive server explainers embedded
+BANDIT = $(BIN)/bandit --quiet --configfile pyproject.toml --recursive server explainers recipes
 
 lint: $(VENV)/installed-test node_modules/.package-lock.json
 	$(BIN)/ruff check .
@@ -77,6 +84,7 @@ lint: $(VENV)/installed-test node_modules/.package-lock.json
 	$(BANDIT) 2>/dev/null || $(BANDIT)
 	$(BIN)/oxlint static
 	$(BIN)/oxfmt --check 'static/**/*.js'
+	$(BIN)/python -m tools.script_types
 	$(NODE) node_modules/typescript/bin/tsc
 
 # A file stays in one worker, and files keep their order, which begins with the one that takes longest (tests/conftest.py). A worker starts
@@ -171,10 +179,29 @@ results-data: $(VENV)/installed-test
 	@test -d "$(DATA)" || { echo "say where the data is: make results-data DATA=DIR, with coco, sst2, imdb, eraser and ames in it" >&2; exit 2; }
 	$(foreach run,$(RESULTS_DATA),$(call measure,$(word 1,$(subst :, ,$(run))),--data $(DATA)/$(word 2,$(subst :, ,$(run)))))
 
+# The tools of the supply chain have an environment of their own: what they bring along is no part of Vitrine's.
+SUPPLY = $(VENV)-supply
+$(SUPPLY)/installed: deploy/requirements/supply.txt | $(VENV)/made
+	$(BIN)/python -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement $<
+	@touch $@
+
+pins: $(SUPPLY)/installed
+	$(SUPPLY)/bin/python -m tools.pins
+
+ENVIRONMENT ?= $(VENV)
+sbom: $(SUPPLY)/installed
+	@test -x $(ENVIRONMENT)/bin/python || { echo "$(ENVIRONMENT) is no environment of Python; make install makes .venv" >&2; exit 2; }
+	@mkdir -p build
+	$(SUPPLY)/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file build/sbom.cdx.json $(ENVIRONMENT)
+
+audit: $(SUPPLY)/installed
+	$(SUPPLY)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 # It needs none of what Vitrine needs.
 wheel: | $(VENV)/made
 	$(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
 clean:
-	rm -rf $(VENV) node_modules build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(SUPPLY) node_modules build dist .mypy_cache .ruff_cache .pytest_cache

@@ -27,52 +27,53 @@ from PIL import Image
 import explainers
 from explainers.methods import METHODS
 from explainers.models.catalogue import embedded_names
-from server.registries import default_methods
-from server.samples import read_samples, sample_folders
+from vitrine_server.registries import default_methods
+from vitrine_server.samples import read_samples, sample_folders
 
 DEFAULT = "the default methods together"
-_SLOW = 1.0  # seconds from which one run has to do
-_PICTURE, _MAP = 500_000, 40_000  # bytes of a picture with what is kept beside it, and of a map
+SLOW_SECONDS = 1.0  # seconds from which on a call is measured only once
+PICTURE_BYTES, MAP_BYTES = 500_000, 40_000  # bytes of a picture with its stored companions, and of a map
 
 
 def _status(name: str) -> int:
-    """Bytes that Linux counts for this process under this name."""
+    """Return the bytes that Linux counts for this process under this name, such as VmRSS."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
 
 
-def grown(call: Callable[[], Any]) -> int:
-    """By how many bytes the process grew at most while ``call`` ran."""
+def peak_growth(call: Callable[[], Any]) -> int:
+    """Return by how many bytes the process grew at most while ``call`` ran."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is free goes back first
-    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak begins anew
+    ctypes.CDLL(None).malloc_trim(0)  # free memory is returned first
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # reset the peak
     before = _status("VmRSS")
     call()
     return max(0, _status("VmHWM") - before)
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """What a call takes of one core."""
+    """Return the seconds of one core that a call takes."""
     started = time.process_time()
     call()
     return time.process_time() - started
 
 
 def sample_of(name: str) -> dict[str, Any]:
-    """What the first sample of a model is explained with: arguments of ``explainers.explain``."""
+    """Return the first sample of a model as arguments of ``explainers.explain``: source and targets."""
     sample = next(sample for sample in read_samples(sample_folders()).values() if sample.entry["model"] == name)
     source = Image.open(sample.image).convert("RGB") if sample.image is not None else sample.entry["text"]
     return {"source": source, "targets": sample.entry.get("prompts")}
 
 
 def measure(name: str, runs: int, wants: Callable[[str], bool], tell: Callable[[dict[str, Any]], None]) -> None:
-    """The figures of one model, told after each row: ``memory`` in bytes, and ``rows`` by spec with ``seconds`` and ``memory``; of the
-    methods that are wanted.
+    """Measure one model, and call ``tell`` with its figures after each row.
+
+    They are ``memory`` in bytes, and ``rows`` by spec with ``seconds`` and ``memory``, for the methods that ``wants`` accepts.
     """
     loaded: list[explainers.Model] = []
-    memory = grown(lambda: loaded.append(explainers.load(name, "cpu")))
+    memory = peak_growth(lambda: loaded.append(explainers.load(name, "cpu")))
     model, given = loaded[0], sample_of(name)
-    specs = [variant.spec for variant in explainers.variants(model) if variant.reason is None and ":" not in variant.spec]
+    specs = [variant.spec for variant in explainers.variants(model) if variant.reason is None and variant.spec == variant.method_name]
     rows: dict[str, Any] = {}
     for row, methods in ({DEFAULT: default_methods(model)} | {spec: [spec] for spec in specs}).items():
         if not wants(row):
@@ -82,26 +83,26 @@ def measure(name: str, runs: int, wants: Callable[[str], bool], tell: Callable[[
             return seconds(lambda: explainers.explain(model, given["source"], given["targets"], methods))
 
         took: list[float] = []
-        peak = grown(lambda: took.append(call()))  # noqa: B023  (it is called at once)
-        if took[0] < _SLOW:
+        peak = peak_growth(lambda: took.append(call()))  # noqa: B023  (it is called at once)
+        if took[0] < SLOW_SECONDS:
             took = [call() for _ in range(runs)]
         rows[row] = {"seconds": statistics.median(took), "memory": peak}
         tell({"memory": memory, "rows": rows})
 
 
 def stored_a_second(url: str, threads: int, count: int = 200) -> float:
-    """How many explanations a second are stored whole, from the question to the last of ten maps, by so many threads."""
-    from server.store.database import PostgresDatabase
-    from server.store.shared_store import SharedStore
+    """Return how many explanations a second are stored whole, from the question to the last of ten maps, by ``threads`` threads."""
+    from vitrine_server.store.database import PostgresDatabase
+    from vitrine_server.store.shared_store import SharedStore
 
     def one(number: int) -> None:
         name = f"{time.time_ns():x}-{number}"
         document: dict[str, Any] = {"id": name, "state": "queued", "created": "2026-01-01", "maps": []}
-        store.add(document, {"original.jpg": bytes(_PICTURE // 5)}, number.to_bytes(8, "big") * (_PICTURE // 8), "somebody")
+        store.add(document, {"original.jpg": bytes(PICTURE_BYTES // 5)}, number.to_bytes(8, "big") * (PICTURE_BYTES // 8), "somebody")
         store.claim(name)
         for place in range(10):
             document["maps"].append({"method": str(place), "scores": [0.123456789] * 196})
-            store.save({**document, "state": "running"}, {f"{place}.npy": bytes(_MAP)})
+            store.save({**document, "state": "running"}, {f"{place}.npy": bytes(MAP_BYTES)})
         store.save({**document, "state": "done"}, {}, name)
 
     with closing(SharedStore(PostgresDatabase(url, is_shared=True), "capacity", 2**31)) as store, ThreadPoolExecutor(threads) as pool:
@@ -111,7 +112,7 @@ def stored_a_second(url: str, threads: int, count: int = 200) -> float:
 
 
 def table(figures: dict[str, Any]) -> str:
-    """The figures as Markdown: a row for each method, the slowest first, and for each model its seconds and megabytes."""
+    """Format the figures as a Markdown table: a row for each method, the slowest first, and for each model its seconds and megabytes."""
     models = list(figures)
     slowest: dict[str, float] = {}
     for one in figures.values():
@@ -129,7 +130,7 @@ def table(figures: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure the models that ship, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--models", nargs="+", default=sorted(embedded_names()))
     parser.add_argument("--slow", action="store_true", help="also methods that are declared slow, which ask the model many times")

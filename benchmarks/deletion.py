@@ -18,17 +18,26 @@ from torch import Tensor
 import explainers
 from explainers.models.removal.input_removal import input_removal
 from explainers.models.removal.token_removal import TokenRemoval
-from server.schemas.studies import FRACTIONS
+from vitrine_server.schemas.studies import FRACTIONS
 
-PHOTO = Path(__file__).parents[1] / "embedded" / "samples" / "photos" / "bee.jpg"
-CHEAP = ("rollout", "raw_attention", "fullgrad_plus:libra", "generic_attention:libra", "input_x_gradient:attnlrp", "gradcam_plus:libra")
-SAMPLE = 24  # pictures that are asked one by one
+PHOTO = Path(__file__).parents[1] / "explainers" / "embedded" / "samples" / "photos" / "bee.jpg"
+CHEAP_METHODS = (
+    "rollout",
+    "raw_attention",
+    "fullgrad_plus:libra",
+    "generic_attention:libra",
+    "input_x_gradient:attnlrp",
+    "gradcam_plus:libra",
+)
+SAMPLED_PICTURES = 24  # pictures that pass the model one by one
 
 
-def apart(model: explainers.Model, removal: TokenRemoval, tensors: dict[str, Tensor]) -> tuple[float, float]:
-    """Seconds a picture where each is asked in a pass of its own from the pixels on, and how far its logits are off, at most."""
+def run_one_by_one(model: explainers.Model, removal: TokenRemoval, tensors: dict[str, Tensor]) -> tuple[float, float]:
+    """Run masked pictures one by one: return the seconds for each, and the largest difference of their logits from those of a shared
+    pass.
+    """
     generator = torch.Generator().manual_seed(0)
-    keep = torch.stack([torch.rand(removal.tokens, generator=generator) < (i + 1) / SAMPLE for i in range(SAMPLE)])
+    keep = torch.stack([torch.rand(removal.tokens, generator=generator) < (i + 1) / SAMPLED_PICTURES for i in range(SAMPLED_PICTURES)])
     together = removal.logits(keep)
     prefix = model.layout_of(tensors).prefix
     seconds, error = 0.0, 0.0
@@ -48,11 +57,11 @@ def apart(model: explainers.Model, removal: TokenRemoval, tensors: dict[str, Ten
         seconds += time.perf_counter() - start
         handle.remove()
         error = max(error, float((logits - expected).abs().max()))
-    return seconds / SAMPLE, error
+    return seconds / SAMPLED_PICTURES, error
 
 
 def main() -> None:
-    """Measure, print, judge."""
+    """Time the deletion test, print the results, and exit with 1 where the answers differ."""
     parser = argparse.ArgumentParser(description="The deletion test on one core.")
     parser.add_argument("--model", default="photos-vit")
     args = parser.parse_args()
@@ -60,10 +69,10 @@ def main() -> None:
     model = explainers.load(args.model, device="cpu")
     tensors = model.tensors(PHOTO)
     usual = explainers.default_methods(model)
-    methods = list(dict.fromkeys([*usual, *CHEAP]))[:11]
+    methods = list(dict.fromkeys([*usual, *CHEAP_METHODS]))[:11]
     result = explainers.explain(model, PHOTO, methods=methods)
     grid = result.maps[0].patches
-    each, error = apart(model, input_removal(model, tensors, grid=grid), tensors)
+    each, error = run_one_by_one(model, input_removal(model, tensors, grid=grid), tensors)
     print(f"{args.model}, {len(FRACTIONS)} points; one picture alone {1000 * each:.0f} ms; answers differ by {error:.1g} at most")
     for count in (4, len(methods)):
         passes = 0

@@ -19,12 +19,12 @@ from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows
 from explainers.evaluation.plan import make_plan
 
 METRICS = ("mif", "lif", "srg")
-ON = {"scenes-vit": "scenes", "photos-vit": "sample-photos", "reviews-bert": "sample-reviews"}
+DATASETS = {"scenes-vit": "scenes", "photos-vit": "sample-photos", "reviews-bert": "sample-reviews"}
 
 
-def measured(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[EvaluationRow]]:
-    """CPU seconds and rows."""
-    data = open_dataset(ON[model.name])
+def measure(model: explainers.Model, methods: Sequence[str], places: Sequence[int]) -> tuple[float, list[EvaluationRow]]:
+    """Measure some inputs by some methods; return the CPU seconds and the rows."""
+    data = open_dataset(DATASETS[model.name])
     bench = EvaluationSetup(model, data, make_plan(model, data, methods, METRICS))
     start = time.process_time()
     rows = [row for place in places for row in rows_of(bench, place)]
@@ -32,21 +32,21 @@ def measured(model: explainers.Model, methods: Sequence[str], places: Sequence[i
 
 
 def main() -> None:
-    """Measure, print, judge."""
+    """Time methods together and alone, print both, and exit with 1 where the figures differ."""
     parser = argparse.ArgumentParser(description="Measuring all methods together, against each alone.")
-    parser.add_argument("--model", choices=ON, default="scenes-vit")
+    parser.add_argument("--model", choices=DATASETS, default="scenes-vit")
     parser.add_argument("--inputs", type=int, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)
     model = explainers.load(args.model, device="cpu")
     places = range(args.inputs)
     methods = explainers.default_methods(model)
-    measured(model, methods[:1], places[:1])  # imports, caches
-    together, rows = measured(model, methods, places)
+    measure(model, methods[:1], places[:1])  # imports, caches
+    together, rows = measure(model, methods, places)
     alone = 0.0
     apart: dict[tuple[int, str], EvaluationRow] = {}
     for method in methods:
-        seconds, rows_alone = measured(model, [method], places)
+        seconds, rows_alone = measure(model, [method], places)
         alone += seconds
         apart |= {(row["index"], row["method"]): row for row in rows_alone}
     error = max(abs(row[name] - apart[row["index"], row["method"]][name]) for row in rows for name in METRICS)

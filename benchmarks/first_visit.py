@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Response, sync_playwrig
 from tests.browser.support.serving import VISITED, launched, played, wait_until_loaded
 
 PHONE = {"width": 390, "height": 844}
-#: When something was painted first, and when the first map was there, in milliseconds of the page's clock.
+#: A script that returns the time of the first paint and of the first map, in milliseconds of the page's clock.
 TIMES = """
 () => new Promise((resolve) => {
   const painted = () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
@@ -35,7 +35,7 @@ TIMES = """
 
 
 def visit(context: BrowserContext, address: str, path: str, latency: float, slower: float) -> dict[str, float]:
-    """Open a page in a tab of its own: seconds to the first paint and to the first map; requests and kilobytes until then."""
+    """Open a page in a new tab: return the seconds to the first paint and to the first map, and the requests and kilobytes until then."""
     page = context.new_page()
     answers: list[Response] = []
 
@@ -69,8 +69,8 @@ def visit(context: BrowserContext, address: str, path: str, latency: float, slow
     }
 
 
-def measured(browser: Browser, addresses: dict[str, str], args: argparse.Namespace) -> dict[tuple[str, str], dict[str, float]]:
-    """Medians by server and kind of visit."""
+def measure(browser: Browser, addresses: dict[str, str], args: argparse.Namespace) -> dict[tuple[str, str], dict[str, float]]:
+    """Return the median of each figure, by server and kind of visit."""
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     for number in range(args.times + 1):
         for name, address in addresses.items():
@@ -86,14 +86,14 @@ def measured(browser: Browser, addresses: dict[str, str], args: argparse.Namespa
 
 @contextmanager
 def own_server() -> Iterator[dict[str, str]]:
-    """A server of this checkout."""
+    """Start a server of this checkout, and yield its name and address."""
     with tempfile.TemporaryDirectory() as home, played(Path(home), samples=None, device="cpu") as address:
         wait_until_loaded(address, "photos-vit")
         yield {"here": address}
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure first and next visits, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", nargs="+", metavar="NAME=URL", help="servers that run already; default: one of this checkout")
     parser.add_argument("--path", default="/image", help="the page (default /image)")
@@ -103,10 +103,10 @@ def main() -> None:
     args = parser.parse_args()
     with sync_playwright() as playwright, launched(playwright) as browser:
         if args.address:
-            table = measured(browser, dict(entry.split("=", 1) for entry in args.address), args)
+            table = measure(browser, dict(entry.split("=", 1) for entry in args.address), args)
         else:
             with own_server() as addresses:
-                table = measured(browser, addresses, args)
+                table = measure(browser, addresses, args)
     print("| server | visit |", " | ".join(next(iter(table.values()))), "|")
     for (name, kind), row in table.items():
         print(

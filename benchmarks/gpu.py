@@ -6,7 +6,7 @@
 3. *speed*: rules alone, the default panel, Transformer Attribution, Integrated Gradients and a deletion test, of four models in three sizes
    of batch; beside them forward and backward, and Captum where it is installed. Seconds, inputs a second, memory, launches.
 
-It needs torch, timm, transformers and what ``explainers`` imports but pillow-heif; the second part also what the server needs. What does
+It needs torch, timm, transformers and what ``explainers`` imports; the second part also what the server needs. What does
 not run is named with its reason, and what the time does not reach, too. ``gpu.json`` has everything, ``gpu.md`` the tables.
 ``--device cpu --tiny`` runs all of it at sizes that say nothing.
 """
@@ -17,7 +17,6 @@ import argparse
 import copy
 import json
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,16 +24,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-try:  # it reads the pictures of phones alone, and is seldom there where a GPU is lent
-    import pillow_heif  # noqa: F401
-except ImportError:
-    sys.modules["pillow_heif"] = SimpleNamespace(register_heif_opener=lambda: None)  # type: ignore[assignment]
 
 import explainers
 
@@ -46,26 +39,26 @@ from tests.explainers.support.golden import Case
 from tests.explainers.support.golden_rows import ROWS
 
 RULES = ("gradient", "libra", "conservative", "attnlrp")
-PHOTO = Path(__file__).parents[1] / "embedded" / "samples" / "photos" / "cat.jpg"
-RUNS = 3  # of which the median is taken
-PARTS = ("correct", "server", "speed")  # the one that takes what time is left comes last
-#: Of the modes in which maps are compared: the type of the weights, and whether TF32 is allowed.
+PHOTO = Path(__file__).parents[1] / "explainers" / "embedded" / "samples" / "photos" / "cat.jpg"
+RUNS = 3  # number of runs whose median is taken
+PARTS = ("correct", "server", "speed")  # the one that uses all remaining time comes last
+#: The modes in which maps are compared: the type of the weights, and whether TF32 is allowed.
 MODES = {"float32": (torch.float32, False), "TF32": (torch.float32, True), "bfloat16": (torch.bfloat16, False)}
 
 
 @dataclass
 class Report:
-    """What was measured so far; it is written after each step, so that what ends early is not lost."""
+    """The measurements so far; they are written after each step, so that a run that ends early is not lost."""
 
     device: torch.device
     is_tiny: bool
-    ends: float  # of the clock
+    ends: float  # time of the monotonic clock after which no step begins
     rows: dict[str, dict[str, dict[str, Any]]] = field(default_factory=lambda: {part: {} for part in PARTS})
     missing: dict[str, str] = field(default_factory=dict)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Around what may fail: it is named with its reason, and the rest goes on."""
+        """Catch any error inside this context and record it as the reason why ``name`` is missing."""
         try:
             yield
         except Exception as error:
@@ -79,13 +72,13 @@ class Report:
             raise TimeoutError("there was no time left")
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, and what it was measured on."""
+        """Return all measurements, with the device and the versions of the libraries."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
         on = {"device": name, "tiny": self.is_tiny, "torch": torch.__version__, "cuda": torch.version.cuda, "timm": timm.__version__}
         return {"on": on | {"transformers": transformers.__version__}, **self.rows, "missing": self.missing}
 
     def to_markdown(self) -> str:
-        """A table a part; of what is compared a row is the worst of its methods."""
+        """Return a Markdown table for each part; of compared maps a row shows the worst method."""
         document = self.to_json()
         lines = [", ".join(f"{key} {value}" for key, value in document["on"].items()), ""]
         if document["correct"]:
@@ -108,12 +101,12 @@ class Report:
 
 
 def on_device(inputs: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """The inputs of a model, moved."""
+    """Move the input tensors of a model to a device."""
     return {name: value.to(device) for name, value in inputs.items()}
 
 
 def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
-    """How far two maps differ, as a share of the largest score of the first, and the correlation of their ranks."""
+    """Return the largest difference of two maps, as a share of the largest score of the first, and their rank correlation."""
     one, other = ours.double().flatten().cpu(), theirs.double().flatten().cpu()
     ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
     correlation = float(torch.corrcoef(ranks)[0, 1]) if len(one) > 1 else 1.0
@@ -123,8 +116,9 @@ def agreement(ours: Tensor, theirs: Tensor) -> dict[str, float]:
 def compare(
     report: Report, name: str, module: nn.Module, open_: Callable[[nn.Module, str], Any], ask: Callable[[Any, str], list[Any]]
 ) -> None:
-    """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode. ``open_`` makes a model of a module
-    and a device, ``ask`` gives the maps of a model there, of which method each is with them.
+    """Explain with a copy of ``module`` on the CPU in float32, and with one on the device in each mode, and record the agreement.
+
+    ``open_`` makes a model of a module and a device; ``ask`` returns the maps of such a model, with the method of each.
     """
     theirs = None
     for mode, (dtype, has_tf32) in MODES.items():
@@ -141,7 +135,7 @@ def compare(
 
 
 def correct(report: Report) -> None:
-    """Compare the models of the golden cases, and the embedded ones."""
+    """Compare the maps of the models of the golden cases, and of the embedded ones."""
     cases = [name for name, rows in ROWS.items() if rows]
     for name in cases[:2] if report.is_tiny else cases:
         with report.step(name):
@@ -170,7 +164,7 @@ def correct(report: Report) -> None:
 
 
 def vit(name: str, is_tiny: bool, **options: Any) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
-    """A model of timm with random weights, and noise for a batch of a size."""
+    """Return a model of timm with random weights, and a function from a batch size to random inputs."""
     small: dict[str, Any] = {"embed_dim": 48, "depth": 2, "num_heads": 4, "img_size": 32, "num_classes": 10} if is_tiny else {}
     module = timm.create_model(name, pretrained=False, **(options | small))
     side = 32 if is_tiny else module.default_cfg["input_size"][-1]
@@ -178,7 +172,7 @@ def vit(name: str, is_tiny: bool, **options: Any) -> tuple[nn.Module, Callable[[
 
 
 def bert(is_tiny: bool) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
-    """BERT-base with random weights, and noise of 512 tokens."""
+    """Return BERT-base with random weights, and a function from a batch size to random inputs of 512 tokens."""
     small = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96} if is_tiny else {}
     module = transformers.BertForSequenceClassification(transformers.BertConfig(num_labels=2, **small))
     length = 16 if is_tiny else 512
@@ -191,7 +185,7 @@ def bert(is_tiny: bool) -> tuple[nn.Module, Callable[[int], dict[str, Tensor]]]:
 
 
 def models(is_tiny: bool) -> dict[str, Callable[[], tuple[nn.Module, Callable[[int], dict[str, Tensor]]]]]:
-    """What is timed, the most asked for first."""
+    """Return the models that are timed, by name, the most requested first."""
     return {
         "ViT-B/16": lambda: vit("vit_base_patch16_224", is_tiny),
         "BERT-base, 512 tokens": lambda: bert(is_tiny),
@@ -201,7 +195,7 @@ def models(is_tiny: bool) -> dict[str, Callable[[], tuple[nn.Module, Callable[[i
 
 
 def plain_pass(model: Any, given: dict[str, Tensor]) -> None:
-    """The model's own forward pass, and torch's backward pass to what enters its blocks."""
+    """Run the model's own forward pass, and torch's backward pass to the inputs of its blocks."""
     entered: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -217,7 +211,7 @@ def plain_pass(model: Any, given: dict[str, Tensor]) -> None:
 
 
 def captum_gradients(model: Any, given: dict[str, Tensor]) -> None:
-    """Captum's Integrated Gradients of pictures, 50 steps, eight at a time."""
+    """Run Captum's Integrated Gradients on pictures, 50 steps, eight at a time."""
     from captum.attr import IntegratedGradients
 
     pixels = given["pixel_values"]
@@ -227,7 +221,7 @@ def captum_gradients(model: Any, given: dict[str, Tensor]) -> None:
 
 
 def acts_of(model: Any, given: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
-    """What is timed of one model and one batch."""
+    """Return the calls that are timed of one model and one batch, by name."""
 
     def explained(*methods: str) -> Callable[[], Any]:
         return lambda: explainers.explain(model, given, 1, list(methods))
@@ -247,8 +241,8 @@ def acts_of(model: Any, given: dict[str, Tensor]) -> dict[str, Callable[[], Any]
     return acts
 
 
-def measured(act: Callable[[], Any], device: torch.device, batch: int, plain: float | None) -> dict[str, Any]:
-    """The median of a few runs after one that warms up; memory and launches of one more run on a GPU."""
+def measure_call(act: Callable[[], Any], device: torch.device, batch: int, plain: float | None) -> dict[str, Any]:
+    """Return the median time of a few runs after one that warms up; on a GPU also memory and kernel launches of one more run."""
     has_gpu = device.type == "cuda"
 
     def timed() -> float:
@@ -272,7 +266,7 @@ def measured(act: Callable[[], Any], device: torch.device, batch: int, plain: fl
 
 
 def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
-    """How many kernels one run starts, how often it waits for them, and what share of its time they take."""
+    """Return how many kernels one run starts, how often it waits for them, and the share of its time that they take."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
@@ -288,7 +282,7 @@ def launches(act: Callable[[], Any], seconds: float) -> dict[str, Any]:
 
 
 def speed(report: Report) -> None:
-    """Time every act of every model in every size of batch."""
+    """Time every call of every model in every batch size."""
     for batch in (1,) if report.is_tiny else (1, 8, 64):
         for name, make in list(models(report.is_tiny).items())[: 2 if report.is_tiny else None]:
             tag = f"{name}, batch {batch}"
@@ -303,7 +297,7 @@ def speed(report: Report) -> None:
                 for what, act in acts_of(model, on_device(noise(batch), report.device)).items():
                     with report.step(f"{tag}: {what}"):
                         report.check_time()
-                        rows[what] = measured(act, report.device, batch, plain)
+                        rows[what] = measure_call(act, report.device, batch, plain)
                         plain = plain or rows[what]["ms"] / 1000
                 if rows:
                     report.rows["speed"][tag] = rows
@@ -313,19 +307,19 @@ def speed(report: Report) -> None:
 
 
 def serve(report: Report) -> None:
-    """Have clients ask a server for the default panel of pictures of their own, one after the other."""
+    """Measure how fast a server answers clients that ask for the default panel of their own pictures."""
     with report.step("server"):
-        from benchmarks.start import is_ready, started
+        from benchmarks.start import is_ready, run_server
 
-        with started(str(report.device)) as (_, port):
+        with run_server(str(report.device)) as (_, port):
             while not is_ready(port, "ready"):
                 report.check_time()
                 time.sleep(0.2)
-            report.rows["server"]["photos-vit"] = asked(f"http://127.0.0.1:{port}", "photos-vit", (1, 16), 20)
+            report.rows["server"]["photos-vit"] = measure_clients(f"http://127.0.0.1:{port}", "photos-vit", (1, 16), 20)
 
 
-def asked(address: str, model: str, clients: tuple[int, ...], seconds: float) -> dict[str, dict[str, Any]]:
-    """Panels a second, and what the median client waited, for so many clients."""
+def measure_clients(address: str, model: str, clients: tuple[int, ...], seconds: float) -> dict[str, dict[str, Any]]:
+    """Return panels a second, and the median wait of a client, for each number of clients."""
     from benchmarks import load
 
     rows = {}
@@ -346,7 +340,7 @@ def asked(address: str, model: str, clients: tuple[int, ...], seconds: float) ->
 
 
 def main() -> None:
-    """Measure, print and write."""
+    """Run the parts, and write and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("build") / "gpu", help="folder of gpu.json and gpu.md (default build/gpu)")

@@ -19,8 +19,8 @@ from statistics import fmean
 
 from PIL import Image
 
-PHOTOS = files("embedded").joinpath("samples", "photos")
-#: Photos that ship, and what is in them.
+PHOTOS = files("explainers.embedded").joinpath("samples", "photos")
+#: Names of sample photos, each with a prompt that describes it.
 QUESTIONS = (
     ("cat-coffee", "a cat and a cup of coffee"),
     ("bee-bridge", "a bee on a flower above a bridge"),
@@ -40,7 +40,7 @@ MEASURES = ("insertion_deletion", "r2", "spearman")
 
 
 def main() -> None:
-    """Measure each photo, then say how often FIxLIP is ahead."""
+    """Measure both methods on each photo, then print how often FIxLIP is ahead."""
     parser = argparse.ArgumentParser(description="FIxLIP and exCLIP held against coalitions drawn anew.")
     parser.add_argument("--photos", type=int, default=len(QUESTIONS))
     parser.add_argument("--parts", type=int, default=16, help="of the picture that are hidden on their own, at most")

@@ -27,7 +27,7 @@ import explainers
 
 @contextmanager
 def neighbour(processes: int) -> Iterator[None]:
-    """Processes that do nothing but compute."""
+    """Run processes that only burn CPU, inside this context."""
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield
@@ -38,8 +38,9 @@ def neighbour(processes: int) -> Iterator[None]:
 
 
 def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> tuple[float, float]:
-    """Median of so many explanations of one picture, after one that warms up: on the clock, and of the CPU. ``fit`` is called between
-    passes.
+    """Return the median seconds of explaining one picture, after one run that warms up: on the clock, and of the CPU.
+
+    ``fit`` is called between passes.
     """
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (300, 300, 3), dtype=np.uint8))
     taken = []
@@ -52,7 +53,7 @@ def seconds(model: explainers.Model, fit: Callable[[], bool], runs: int) -> tupl
 
 
 def main() -> None:
-    """Measure, print, judge."""
+    """Measure explanations quiet and with busy neighbours, print both, and exit with 1 where they slow down too much."""
     parser = argparse.ArgumentParser(description="An explanation beside a busy neighbour.")
     parser.add_argument("--model", default="scenes-vit")
     parser.add_argument("--runs", type=int, default=5)

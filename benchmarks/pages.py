@@ -19,14 +19,14 @@ import httpx
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
-from embedded.recipes.data.scenes import render
+from explainers.embedded.synthetic.scenes import render
 from tests.browser.support.serving import VISITED, launched, served, wait_for_maps
 
-SIDE = 512  # of the pictures, pixels
-CURVES = 10  # methods
-SWEEP = 100  # positions of the slider
+SIDE = 512  # side of the pictures in pixels
+CURVE_METHODS = 10  # methods whose deletion curves are measured
+SLIDER_POSITIONS = 100  # positions of the slider
 
-# Milliseconds from the choice of a file to the first plate that is drawn anew, and to the last.
+# A script that returns the milliseconds from the choice of a file to the first newly drawn plate, and to the last.
 DROP = """
 () => new Promise((resolve) => {
   const plates = () => [...document.querySelectorAll(".plate")];
@@ -43,7 +43,7 @@ DROP = """
   }).observe(document.getElementById("plates"), { attributeFilter: ["data-state"], subtree: true });
 })
 """
-# Seconds that the page takes to draw every position of the slider, each in a frame of its own.
+# A script that returns the seconds in which the page draws every position of the slider, each in a frame of its own.
 DRAG = """
 async (positions) => {
   const slider = document.getElementById("removed");
@@ -60,7 +60,7 @@ async (positions) => {
 
 
 def pictures() -> Iterator[bytes]:
-    """PNG files of fresh scenes."""
+    """Yield PNG files of new random scenes without end."""
     seed = time.time_ns()
     while True:
         buffer = io.BytesIO()
@@ -69,14 +69,14 @@ def pictures() -> Iterator[bytes]:
 
 
 def seconds(act: Callable[..., object], *arguments: object) -> float:
-    """How long ``act(*given)`` takes."""
+    """Return how many seconds ``act(*arguments)`` takes."""
     start = time.perf_counter()
     act(*arguments)
     return time.perf_counter() - start
 
 
 def explanation_of(address: str, picture: bytes, methods: list[str]) -> str:
-    """The id of a new explanation, once it is done."""
+    """Ask for an explanation of a picture, wait until it is done, and return its id."""
     form = {"model": "photos-vit", "methods": methods}
     files = {"image": ("p.png", picture, "image/png")}
     answer = httpx.post(f"{address}/api/explanations", params={"wait": 1}, data=form, files=files, timeout=300)
@@ -84,13 +84,13 @@ def explanation_of(address: str, picture: bytes, methods: list[str]) -> str:
     return str(answer.json()["id"])
 
 
-def perturbed(address: str, name: str) -> None:
-    """Ask for the deletion curves of an explanation."""
+def request_curves(address: str, name: str) -> None:
+    """Request the deletion curves of an explanation and wait for them."""
     httpx.post(f"{address}/api/explanations/{name}/perturbations", json={}, timeout=300).raise_for_status()
 
 
-def dropped(page: Page, picture: bytes) -> tuple[float, float]:
-    """Seconds from a picture's choice to the first map on the page, and to the last."""
+def choose_picture(page: Page, picture: bytes) -> tuple[float, float]:
+    """Choose a picture on the page; return the seconds to the first map, and to the last."""
     page.evaluate(f"() => {{ window.measured = ({DROP})(); }}")
     page.get_by_label("Picture file").set_input_files({"name": "p.png", "mimeType": "image/png", "buffer": picture})
     first, last = page.evaluate("() => window.measured")
@@ -98,8 +98,8 @@ def dropped(page: Page, picture: bytes) -> tuple[float, float]:
     return first / 1000, last / 1000
 
 
-def measured(page: Page, address: str, times: int) -> dict[str, float]:
-    """Medians, in seconds but for the updates."""
+def measure(page: Page, address: str, times: int) -> dict[str, float]:
+    """Return the median of each figure, in seconds except the updates of the slider."""
     fresh = pictures()
     values_by_name: dict[str, list[float]] = {}
     page.goto(f"{address}/image")
@@ -107,12 +107,12 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
     for _ in range(times):
         for_answer, for_page, for_curve = itertools.islice(fresh, 3)
         plain = seconds(explanation_of, address, for_answer, ["random"])
-        first, last = dropped(page, for_page)
+        first, last = choose_picture(page, for_page)
         page.locator("#removed").fill("5")
         page.locator(".said").filter(has_text="asked at").wait_for()
-        updates = SWEEP / page.evaluate(DRAG, SWEEP)
-        specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVES]
-        curve = seconds(perturbed, address, explanation_of(address, for_curve, specs))
+        updates = SLIDER_POSITIONS / page.evaluate(DRAG, SLIDER_POSITIONS)
+        specs = page.locator(".plate").evaluate_all("(plates) => plates.map((plate) => plate.dataset.spec)")[:CURVE_METHODS]
+        curve = seconds(request_curves, address, explanation_of(address, for_curve, specs))
         row = {
             "answer without maps": plain,
             "first map after a picture is chosen": first,
@@ -126,7 +126,7 @@ def measured(page: Page, address: str, times: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the Image page, and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="of which the median is printed (default 5)")
     args = parser.parse_args()
@@ -138,7 +138,7 @@ def main() -> None:
     ):
         page = chromium.new_page(viewport={"width": 1440, "height": 1000})
         page.add_init_script(VISITED)
-        medians = measured(page, address, args.times)
+        medians = measure(page, address, args.times)
     plain = medians["answer without maps"]
     for name, value in medians.items():
         print(f"{name:45} {value:8.2f}" + ("" if "updates" in name else f" s {value / plain:8.1f} x"))

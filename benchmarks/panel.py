@@ -41,21 +41,21 @@ from explainers.autograd.rules import RULES
 
 #: One method for each rule of the default panel.
 FIVE_RULES = [*(f"input_x_gradient:{rule}" for rule in ("gradient", "libra", "conservative", "attnlrp")), "transformer_attribution"]
-#: What is at most to be paid for it, in plain passes.
-BARS = {"transformer_attribution": 2.9, "five rules": 4.3, "default panel": 4.4}
-#: Torch's functions that only move numbers, or tell of them, or are made of others that are counted.
-MOVES = re.compile(
+#: The largest accepted cost, in plain passes.
+MAX_PLAIN_PASSES = {"transformer_attribution": 2.9, "five rules": 4.3, "default panel": 4.4}
+#: Torch's functions that only move or inspect numbers, or are composed of others that are counted.
+UNCOUNTED_OPERATORS = re.compile(
     r"aten::(_unsafe_view|view(_as)?|reshape|t|transpose|permute|expand(_as)?|(un)?squeeze|select|slice|unbind|split|chunk|narrow|detach_?"
     r"|alias|as_strided|empty\w*|(new_)?(zeros|ones|full)(_like)?|new_empty|scalar_tensor|lift_fresh|item|is_nonzero|_local_scalar_dense"
     r"|_?to(_copy)?|resolve_\w+|result_type|(un)?flatten|contiguous|clone|matmul|linear|stack|square_?|norm|layer_norm|dropout|softmax"
     r"|scaled_dot_product_attention|sum_to_size|any)"
 )
 
-CAT = str(Path(__file__).parent.parent / "embedded" / "samples" / "photos" / "cat.jpg")
+CAT = str(Path(__file__).parent.parent / "explainers" / "embedded" / "samples" / "photos" / "cat.jpg")
 
 
 def plain(model: explainers.Model, tensors: dict[str, Tensor]) -> None:
-    """One forward pass and one backward pass to x^1."""
+    """Run one forward pass and one backward pass to x^1."""
     inputs: list[Tensor] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -71,7 +71,7 @@ def plain(model: explainers.Model, tensors: dict[str, Tensor]) -> None:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """What a call takes: on a GPU until all work on it is done, else of one core."""
+    """Return the seconds of a call: on a GPU until all its work is done, else of one core."""
     clock = time.perf_counter if torch.cuda.is_available() else time.process_time
     started = clock()
     call()
@@ -80,12 +80,12 @@ def seconds(call: Callable[[], Any]) -> float:
     return clock() - started
 
 
-def counted(call: Callable[[], Any]) -> tuple[int, int]:
-    """How many kernels a call starts, and the most bytes that it had at once."""
+def count_operators(call: Callable[[], Any]) -> tuple[int, int]:
+    """Return how many kernels a call starts, and the most bytes that it had allocated at once."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
         call()
     averages = profiled.key_averages()
-    operators = sum(event.count for event in averages if event.key.startswith("aten::") and not MOVES.fullmatch(event.key))
+    operators = sum(event.count for event in averages if event.key.startswith("aten::") and not UNCOUNTED_OPERATORS.fullmatch(event.key))
     events = profiled.profiler.kineto_results.events()  # type: ignore[union-attr]
     held = most = 0
     for event in sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns()):
@@ -95,7 +95,7 @@ def counted(call: Callable[[], Any]) -> tuple[int, int]:
 
 
 def sweeps(model: explainers.Model, tensors: dict[str, Tensor]) -> dict[str, Callable[[], Any]]:
-    """One sweep of deep Taylor down to all attention maps, with its estimate of rounding and without."""
+    """Return two calls that run deep Taylor down to all attention maps, one with its estimate of rounding and one without."""
     recorded = Recording(model, tensors)
     top = torch.nn.functional.one_hot(recorded.logits.argmax(-1), recorded.logits.shape[-1]).to(recorded.logits.dtype)
 
@@ -110,7 +110,7 @@ def sweeps(model: explainers.Model, tensors: dict[str, Tensor]) -> dict[str, Cal
 
 
 def main() -> None:
-    """Print seconds, ratios and counts."""
+    """Measure the panel, and print seconds, ratios and counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="one that explainers.load knows (default: ViT-B/16 with random weights)")
     parser.add_argument("--runs", type=int, default=5)
@@ -141,7 +141,7 @@ def main() -> None:
     } | sweeps(model, tensors)
     plain_pass = partial(plain, model, tensors)
     plain_pass()
-    _, plain_bytes = counted(plain_pass)
+    _, plain_bytes = count_operators(plain_pass)
     for name, act in acts.items():
         ratios, times = [], []
         for run in range(args.runs + 1):
@@ -150,8 +150,8 @@ def main() -> None:
                 ratios.append(2 * took / (before + after))
                 times.append((took, (before + after) / 2))
         took, base = (statistics.median(column) for column in zip(*times, strict=True))
-        operators, most = counted(act)
-        bar = f"; at most {BARS[name]}" if name in BARS else ""
+        operators, most = count_operators(act)
+        bar = f"; at most {MAX_PLAIN_PASSES[name]}" if name in MAX_PLAIN_PASSES else ""
         used = ""
         if name in method_sets:
             dtypes = {attribution.precision.dtype for attribution in act().maps if attribution.precision is not None}

@@ -34,13 +34,13 @@ import timm
 import transformers
 from torchvision.models import VisionTransformer
 
-from benchmarks.panel import CAT, counted
+from benchmarks.panel import CAT, count_operators
 
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = Path(__file__).parent / "peers.txt"
 RUNS = 2
-#: What cannot be measured, and why.
-LEFT_OUT = {
+#: The comparisons that cannot be measured, each with the reason.
+NOT_MEASURED = {
     "Captum: LRP": "it has rules for linear layers, convolutions, pools and a few activations alone, and refuses LayerNorm and GELU",
     "LXT: AttnLRP, BERT": "its copy of BERT calls methods that transformers 5 has no more; tests/golden/attnlrp-bert hold its numbers",
     "Quantus: MPRT": "it draws weights for each of some 75 layers in turn, our `randomisation` for each block: neither the maps nor the "
@@ -53,11 +53,11 @@ MakeMap = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class Row:
-    """A map that both can make.
+    """A map that both libraries can make.
 
-    ours    its spec
-    make    gives the functions that make our map and theirs, flat and in one order
-    patches whether theirs changes classes that ours runs through
+    ours     our spec
+    make     function from the spec to two functions that make our map and theirs, flat and in one order
+    patches  whether theirs changes classes that ours runs through
     """
 
     ours: str
@@ -66,7 +66,7 @@ class Row:
 
 
 def photo() -> Tensor:
-    """(1, 3, 224, 224)."""
+    """Return the sample photo of a cat, (1, 3, 224, 224)."""
     from PIL import Image
     from torchvision.transforms.functional import to_tensor
 
@@ -74,13 +74,13 @@ def photo() -> Tensor:
 
 
 def vit() -> nn.Module:
-    """timm's ViT-S/16."""
+    """Build timm's ViT-S/16 with random weights."""
     torch.manual_seed(0)
     return timm.create_model("vit_small_patch16_224").eval().requires_grad_(False)  # type: ignore[no-any-return]
 
 
 def torchvision_vit() -> nn.Module:
-    """The same size in torchvision, whose head starts at zero."""
+    """Build torchvision's ViT of the size of ViT-S/16, with random weights also in the head."""
     torch.manual_seed(0)
     module = VisionTransformer(image_size=224, patch_size=16, num_layers=12, num_heads=6, hidden_dim=384, mlp_dim=1536).eval()
     nn.init.normal_(module.heads.head.weight, std=0.02)  # type: ignore[union-attr, arg-type]
@@ -88,7 +88,7 @@ def torchvision_vit() -> nn.Module:
 
 
 def llama() -> nn.Module:
-    """Eight layers of a Llama."""
+    """Build a Llama classifier of eight layers with random weights."""
     torch.manual_seed(0)
     size = {"hidden_size": 512, "intermediate_size": 1376, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8}
     config = transformers.LlamaConfig(vocab_size=1000, num_labels=2, pad_token_id=0, attn_implementation="eager", **size)
@@ -96,17 +96,17 @@ def llama() -> nn.Module:
 
 
 def ids() -> Tensor:
-    """(1, 128)."""
+    """Return random token ids, (1, 128)."""
     return torch.randint(5, 1000, (1, 128), generator=torch.Generator().manual_seed(0))
 
 
 def of_patches(pixels: Tensor) -> Tensor:
-    """Sums over 16 x 16 pixels of (height, width)."""
+    """Return the sums of pixels (height, width) over patches of 16 x 16, (patches,)."""
     return nn.functional.avg_pool2d(pixels[None, None], 16).flatten() * 256
 
 
 def ours_of(module: nn.Module, given: dict[str, Tensor], spec: str, target: int = 1) -> MakeMap:
-    """Our map of patches or tokens."""
+    """Return a function that computes our map of patches or tokens."""
     square = explainers.Preprocessing(resize=(224, 224), mean=(0.5,) * 3, std=(0.5,) * 3)
     is_image = "pixel_values" in given
     model = explainers.wrap(module, kind="image", preprocess=square) if is_image else explainers.wrap(module, kind="text")
@@ -120,7 +120,7 @@ def ours_of(module: nn.Module, given: dict[str, Tensor], spec: str, target: int 
 
 
 def captum_saliency(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Sizes of gradients at the pixels, summed over colours and patches."""
+    """Compare with Captum's saliency: gradient magnitudes at the pixels, summed over colours and patches."""
     from captum.attr import Saliency
 
     module, pixels = vit(), photo()
@@ -132,7 +132,7 @@ def captum_saliency(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def captum_integrated(spec: str) -> tuple[MakeMap, MakeMap]:
-    """From zero to the embedded tokens; both by the points of Gauss and Legendre."""
+    """Compare with Captum's Integrated Gradients from zero to the embedded tokens, both with the points of Gauss and Legendre."""
     from captum.attr import IntegratedGradients
 
     module, pixels = vit(), photo()
@@ -151,8 +151,9 @@ def captum_integrated(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def grad_cam(name: str) -> Callable[[str], tuple[MakeMap, MakeMap]]:
-    """At the first norm of the last block, as its tutorial for ViTs has it. Theirs is stretched to 0 to 1 and made as large as the picture;
-    both are compared before that.
+    """Compare with a class of pytorch-grad-cam at the first norm of the last block, as its tutorial for ViTs has it.
+
+    Theirs is scaled from 0 to 1 and enlarged to the picture; ours is brought to the same form.
     """
 
     def make(spec: str) -> tuple[MakeMap, MakeMap]:
@@ -184,7 +185,7 @@ def grad_cam(name: str) -> Callable[[str], tuple[MakeMap, MakeMap]]:
 
 
 def import_lxt() -> Any:
-    """LXT, which imports two functions for pruning heads that transformers 5 has no more, and that nothing here calls."""
+    """Import LXT, after adding two functions that it imports but never calls, and that transformers 5 lacks."""
     import transformers.pytorch_utils
 
     for name in ("find_pruneable_heads_and_indices", "prune_linear_layer"):
@@ -196,13 +197,13 @@ def import_lxt() -> Any:
 
 
 class Functions(dict[str, Any]):
-    """LXT's functions of attention, as transformers 5 asks for them."""
+    """A mapping of LXT's attention functions with the interface that transformers 5 expects."""
 
     get_interface = dict.get
 
 
 def lxt_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """AttnLRP, input times gradient of the embedded tokens."""
+    """Compare with LXT's AttnLRP on a Llama: input times gradient of the embedded tokens."""
     module, given = llama(), ids()
     patched: list[bool] = []
 
@@ -221,7 +222,7 @@ def lxt_llama(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def lxt_vit(spec: str) -> tuple[MakeMap, MakeMap]:
-    """What LXT has for torchvision's ViTs: CP-LRP in attention, AttnLRP around it."""
+    """Compare with LXT's rules for torchvision's ViTs: CP-LRP in attention, AttnLRP around it."""
     module, pixels = torchvision_vit(), photo()
     patched: list[bool] = []
 
@@ -241,7 +242,7 @@ def lxt_vit(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def torchcam_legrad(spec: str) -> tuple[MakeMap, MakeMap]:
-    """The last two blocks of torchvision's ViT; both stretched to 0 to 1."""
+    """Compare with TorchCAM's LeGrad on the last two blocks of torchvision's ViT; both are scaled from 0 to 1."""
     from torchcam.methods import LeGrad
 
     module, pixels = torchvision_vit(), photo()
@@ -265,13 +266,15 @@ REVIEW = "A dull script, and yet I laughed: what a wonderful, warm film!"
 
 
 def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Integrated Gradients of the embedded review classifier, 50 steps: theirs at the word embeddings from that of padding, ours at the
-    tokens that enter the first block from zero, so that they agree only in part. Both have length one.
+    """Compare with transformers-interpret's Integrated Gradients of the embedded review classifier, 50 steps.
+
+    Theirs goes from the embedding of padding to the word embeddings, ours from zero to the tokens that enter the first block, so that they
+    agree only in part. Both have length one.
     """
     from transformers_interpret import SequenceClassificationExplainer
 
     model = explainers.load("reviews-bert", device="cpu")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "embedded" / "models" / "reviews-bert")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(ROOT / "explainers" / "embedded" / "models" / "reviews-bert")
     explainer = SequenceClassificationExplainer(model.module, tokenizer)
 
     def theirs() -> Tensor:
@@ -281,7 +284,7 @@ def transformers_interpret(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Input times gradient of the logit of the word that follows 100 others, in a causal Llama."""
+    """Compare with Inseq's input times gradient for the logit of the word that follows 100 others, in a causal Llama."""
     import inseq
     from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -307,21 +310,23 @@ def inseq_llama(spec: str) -> tuple[MakeMap, MakeMap]:
 
 
 class LastWord(nn.Module):
-    """The logits of the word after the last."""
+    """A causal language model reduced to the logits of the word after the last."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, vocabulary)."""
+        """Return the logits of the next word, (B, vocabulary)."""
         logits: Tensor = self.module(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits[:, -1]
         return logits
 
 
 def quantus_pixel_flipping(spec: str) -> tuple[MakeMap, MakeMap]:
-    """Logits while the picture turns black in the order of a random map, in 42 steps. Theirs counts colours apart, so that patches are
-    whole at every third step, and these are compared. Ours are those of the deletion curve, which share passes.
+    """Compare with Quantus's pixel flipping: logits while the picture turns black in the order of a random map, in 42 steps.
+
+    Theirs counts colours separately, so that patches are whole at every third step, and these are compared. Ours are those of the deletion
+    curve, which share passes.
     """
     import quantus
 
@@ -362,7 +367,7 @@ ROWS: dict[str, Row] = {
 
 
 def measure(row: Row) -> dict[str, Any]:
-    """Both sides of a row."""
+    """Measure both sides of a row: seconds, megabytes, correlation and largest difference."""
     torch.set_num_threads(1)
     ours, theirs = row.make(row.ours)
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
@@ -378,12 +383,12 @@ def measure(row: Row) -> dict[str, Any]:
         for side, make in sides.items():
             for _ in range(1 + RUNS):
                 time_of(side, make)
-            memory[side] = counted(make)[1]
+            memory[side] = count_operators(make)[1]
     else:
         for _ in range(1 + RUNS):
             for side, make in sides.items():
                 time_of(side, make)
-        memory = {side: counted(make)[1] for side, make in sides.items()}
+        memory = {side: count_operators(make)[1] for side, make in sides.items()}
     one, other = (maps[side].double() for side in sides)
     return {
         "seconds": {side: sum(taken[1:]) / RUNS for side, taken in times.items()},
@@ -394,7 +399,7 @@ def measure(row: Row) -> dict[str, Any]:
 
 
 def environment(folder: Path) -> Path:
-    """The interpreter of the environment, which is made where there is none: this one's packages below, theirs above."""
+    """Return the interpreter of the peers' environment, which is created where there is none: our packages below, theirs above."""
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not (folder / "made").exists():
         venv.create(folder, symlinks=True)
@@ -420,7 +425,7 @@ def main() -> None:
     python = environment(args.env)
     print("| theirs | ours | theirs, s | ours, s | ours / theirs | MB, theirs | MB, ours | correlation | difference |")
     print("|---|---|---|---|---|---|---|---|---|")
-    failed = dict(LEFT_OUT)
+    failed = dict(NOT_MEASURED)
     for name in (name for name in ROWS if not args.rows or any(part in name for part in args.rows)):
         done = subprocess.run([python, "-m", "benchmarks.peers", "--one", name], capture_output=True, text=True, check=False)
         if done.returncode:

@@ -30,37 +30,39 @@ from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationRow, EvaluationSetup, rows_of
 from explainers.evaluation.plan import make_plan
 from explainers.models import matrix_products
-from server.commands.experiment import read_options
+from vitrine_server.commands.experiment import read_options
 
 T = TypeVar("T")
 #: Rows, inner and outer width of linear layers of scenes-vit, ViT-S and ViT-B.
 SHAPES = ((2000, 192, 576), (2000, 768, 192), (197, 384, 1536), (197, 768, 3072), (197, 3072, 768))
 EXPERIMENT = Path(__file__).parents[1] / "experiments" / "scenes-vit-on-scenes.toml"
-#: Sums whose terms cancel but for the LayerNorm's epsilon: no two ways to add agree about them.
+#: Methods whose terms cancel except for the LayerNorm's epsilon: no two orders of summation agree about them.
 ROUNDING_ALONE = ("hirescam", "input_x_gradient")
 
 
 def seconds(run: Callable[[], T]) -> tuple[float, T]:
-    """CPU seconds, and what it gave."""
+    """Run a function, and return its CPU seconds and its result."""
     start = time.process_time()
     out = run()
     return time.process_time() - start, out
 
 
 def by_turns(run: Callable[[], T], turns: int) -> tuple[float, float, T, T]:
-    """Medians of CPU seconds by MKL and by oneDNN after a turn that warms up, and what each gave last."""
-    least, taken, given = matrix_products.LEAST, {True: list[float](), False: list[float]()}, dict[bool, T]()
+    """Run a function by MKL and by oneDNN in turn; return the median CPU seconds of both after a turn that warms up, and their last
+    results.
+    """
+    least, taken, given = matrix_products.MIN_PRODUCT_SIZE, {True: list[float](), False: list[float]()}, dict[bool, T]()
     for _ in range(1 + turns):
         for by_onednn in (False, True):
-            matrix_products.LEAST = least if by_onednn else 1 << 62
+            matrix_products.MIN_PRODUCT_SIZE = least if by_onednn else 1 << 62
             spent, given[by_onednn] = seconds(run)
             taken[by_onednn].append(spent)
-    matrix_products.LEAST = least
+    matrix_products.MIN_PRODUCT_SIZE = least
     return median(taken[False][1:]), median(taken[True][1:]), given[False], given[True]
 
 
 def rate(shape: tuple[int, int, int], layer: Callable[[Tensor, Tensor, Tensor], Tensor]) -> float:
-    """GFLOP/s of a linear layer, the best of 20."""
+    """Return the GFLOP/s of a linear layer of this shape, the best of 20 runs."""
     rows, inner, outer = shape
     x, weight, bias = torch.randn(rows, inner), torch.randn(outer, inner), torch.randn(outer)
     best = min(seconds(lambda: layer(x, weight, bias))[0] for _ in range(20))
@@ -68,7 +70,7 @@ def rate(shape: tuple[int, int, int], layer: Callable[[Tensor, Tensor, Tensor], 
 
 
 def maps(name: str, model: explainers.Model) -> None:
-    """Two kinds of map, and the default panel."""
+    """Time two kinds of map and the default panel of a model, and print a row for each."""
     picture = Image.open(CAT).convert("RGB").resize((224, 224))
     for specs in (["saliency"], ["transformer_attribution"], list(explainers.default_methods(model))):
         before, after, first, second = by_turns(lambda specs=specs: explainers.explain(model, picture, 1, specs), 3)  # type: ignore[misc]
@@ -79,7 +81,7 @@ def maps(name: str, model: explainers.Model) -> None:
 
 
 def scene() -> None:
-    """One input of the experiment."""
+    """Time one input of the experiment, and print a row."""
     options, model, data = read_options(EXPERIMENT), explainers.load("scenes-vit", device="cpu"), open_dataset("scenes")
     setup = EvaluationSetup(model, data, make_plan(model, data, options["methods"], options["metrics"]))
     before, after, first, second = by_turns(lambda: rows_of(setup, 1), 3)
@@ -93,7 +95,7 @@ def scene() -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Time products, maps and with ``--scene`` an input of an evaluation, and print tables."""
     parser = argparse.ArgumentParser(description="Products of float32 by MKL and by oneDNN.")
     parser.add_argument("--scene", action="store_true", help="also one input of an evaluation, of all methods and metrics")
     args = parser.parse_args()

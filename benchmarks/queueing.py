@@ -20,7 +20,7 @@ ARRIVALS = 100_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the questions: ``mean`` and ``p95`` of the seconds that those taken waited, and the share of ``refused``."""
+    """The result of a simulation: ``mean`` and ``p95`` of the seconds that accepted questions waited, and the share of ``refused`` ones."""
 
     mean: float
     p95: float
@@ -28,10 +28,13 @@ class Outcome:
 
 
 def simulate(rate: float, seconds: float, processes: int, room: float = math.inf, arrivals: int = ARRIVALS, seed: int = 0) -> Outcome:
-    """``rate`` questions a second that take ``seconds`` each, on the mean; ``room`` of them may wait, others are refused."""
+    """Simulate a queue of questions that come at random, and return the waits.
+
+    ``rate`` questions come a second and take ``seconds`` each, on average; ``room`` of them may wait, others are refused.
+    """
     chance, now, waits = random.Random(seed), 0.0, []
-    free = [0.0] * processes  # when each process is free
-    begins: deque[float] = deque()  # when those that wait are begun
+    free = [0.0] * processes  # the time from which on each process is free
+    begins: deque[float] = deque()  # the times at which waiting questions begin
     for _ in range(arrivals):
         now += chance.expovariate(rate)
         while begins and begins[0] <= now:
@@ -47,7 +50,9 @@ def simulate(rate: float, seconds: float, processes: int, room: float = math.inf
 
 
 def erlang_c(rate: float, seconds: float, processes: int) -> float:
-    """The share of questions that wait where there is room for all (Erlang, 1917), by the recursion of the formula for lost calls."""
+    """Return the share of questions that wait where there is room for all (Erlang, 1917), by the recursion of the formula for lost
+    calls.
+    """
     load, lost = rate * seconds, 1.0
     for count in range(1, processes + 1):
         lost = load * lost / (count + load * lost)
@@ -55,14 +60,15 @@ def erlang_c(rate: float, seconds: float, processes: int) -> float:
 
 
 def mean_wait(rate: float, seconds: float, processes: int) -> float:
-    """The mean of the seconds that questions wait where there is room for all; infinite where they come faster than they are made."""
+    """Return the mean seconds that questions wait where there is room for all; infinite where they come faster than they are answered."""
     load = rate * seconds
     return math.inf if load >= processes else erlang_c(rate, seconds, processes) * seconds / (processes - load)
 
 
 def fewest(rate: float, seconds: float, wait: float, most_in_use: float = 0.9) -> int:
-    """The fewest processes, of which no more than the share ``most_in_use`` is, with which 95 of 100 questions wait less than ``wait``
-    seconds, where there is room for all: waits of those that wait fall off as an exponential.
+    """Return the fewest processes with which 95 of 100 questions wait less than ``wait`` seconds, where there is room for all.
+
+    No more than the share ``most_in_use`` of them is in use. The waits of those that wait fall off as an exponential.
     """
     processes = max(math.floor(rate * seconds) + 1, math.ceil(rate * seconds / most_in_use))
     while erlang_c(rate, seconds, processes) * math.exp(-(processes - rate * seconds) * wait / seconds) > 0.05:
@@ -71,7 +77,7 @@ def fewest(rate: float, seconds: float, wait: float, most_in_use: float = 0.9) -
 
 
 def main() -> None:
-    """Print a table."""
+    """Print a table of processes, room and waits for each rate."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--seconds", type=float, default=0.8, help="that one explanation takes a process")
     parser.add_argument("--rates", type=float, nargs="+", default=[1, 10, 1000], help="explanations a second")

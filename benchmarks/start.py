@@ -24,14 +24,14 @@ import httpx
 import psutil
 
 COMMANDS = {
-    "vitrine --help": ["-m", "server.cli", "--help"],
+    "vitrine --help": ["-m", "vitrine_server.cli", "--help"],
     "import torch": ["-c", "import torch"],
     "import explainers": ["-c", "import explainers"],
 }
 
 
 def command(arguments: list[str]) -> tuple[float, float]:
-    """Run Python to its end: seconds that pass, and seconds of work."""
+    """Run Python to its end; return the seconds that pass, and the seconds of work."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     passed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -39,13 +39,13 @@ def command(arguments: list[str]) -> tuple[float, float]:
 
 
 @contextmanager
-def started(device: str = "cpu") -> Iterator[tuple[int, int]]:
-    """A server of this checkout, in a process of its own and with a home of its own: its process id, and its port."""
+def run_server(device: str = "cpu") -> Iterator[tuple[int, int]]:
+    """Start a server of this checkout in a process and a home of its own, and yield its process id and its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as home:
-        serve = [sys.executable, "-m", "server.cli", "serve", "--port", str(port), "--home", home, "--device", device]
+        serve = [sys.executable, "-m", "vitrine_server.cli", "serve", "--port", str(port), "--home", home, "--device", device]
         with subprocess.Popen([*serve, "--log-level", "error"], stdout=subprocess.DEVNULL) as server:
             try:
                 yield server.pid, port
@@ -54,11 +54,12 @@ def started(device: str = "cpu") -> Iterator[tuple[int, int]]:
 
 
 def until_ready(status: str) -> tuple[float, float]:
-    """Start a server: seconds until ``/readyz`` answers 200, or, for ``status`` "all", until it has all its models, and seconds of work of
-    its processes until then.
+    """Start a server, and return the seconds until it is ready, and the seconds of work of its processes until then.
+
+    Ready means that ``/readyz`` answers 200, or, for ``status`` "all", that it has all its models.
     """
     start = time.perf_counter()
-    with started() as (pid, port):
+    with run_server() as (pid, port):
         while not is_ready(port, status):
             time.sleep(0.05)
         passed = time.perf_counter() - start
@@ -68,7 +69,7 @@ def until_ready(status: str) -> tuple[float, float]:
 
 
 def is_ready(port: int, status: str) -> bool:
-    """Whether a server is there, and with "all" its models."""
+    """Return whether a server answers that it is ready, and with "all" that it has its models."""
     try:
         answer = httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=30)
     except httpx.TransportError:
@@ -77,7 +78,7 @@ def is_ready(port: int, status: str) -> bool:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure commands and the start of a server, and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=5, help="of which the median is printed (default 5)")
     args = parser.parse_args()

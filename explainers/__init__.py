@@ -3,6 +3,8 @@
 ``load`` or ``wrap`` a model, ``explain`` an input. Knows nothing of the web.
 """
 
+from typing import TYPE_CHECKING
+
 from explainers.models.libraries import torchvision_ops  # noqa: F401  first: timm and transformers may not import without it
 
 # isort: split
@@ -22,6 +24,7 @@ from explainers.analysis.interactions import (
     interaction,
     measure_interactions,
 )
+from explainers.analysis.metric_driven import metric_driven_map
 from explainers.analysis.patch_similarity import PatchSimilarity, patch_similarity
 from explainers.analysis.regions import Region, Regions, regions
 from explainers.analysis.rule_mixer import Mix, mix
@@ -160,6 +163,7 @@ __all__ = [
     "load",
     "measure_interactions",
     "method",
+    "metric_driven_map",
     "mix",
     "open",
     "patch_similarity",
@@ -174,8 +178,17 @@ __all__ = [
     "wrap",
 ]
 
-Reading, pairs = MethodOutput, all_variants  # their names in 0.1
 KINDS, QUANTITIES, Windowed, alike = OPERATOR_KINDS, HEAD_QUANTITIES, WindowedPicture, input_interaction  # their names in 0.2
 for_probability = requirements.for_probability  # public in 0.2
+
+if not TYPE_CHECKING:  # a type checker would take any name for one that is here
+
+    def __getattr__(name: str) -> type[Target]:
+        """Return the kind of target of this name that a file of the engine adds. Raises AttributeError where there is none."""
+        kinds = (kind for kind in TARGETS.values() if kind.__name__ == name and kind.__module__.startswith("explainers."))
+        if (kind := next(kinds, None)) is None:
+            raise AttributeError(f"module 'explainers' has no attribute {name!r}")
+        return kind
+
 
 load_plugins()  # last: their modules import what is above

@@ -1,4 +1,4 @@
-"""The one exception of the engine, and what several of its messages share."""
+"""The exceptions of the engine, and what several of its messages share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explainers.failure_report import failure_report
 
 
 class ExplainerError(ValueError):
-    """Something asked of the engine cannot be done; the message says what was wrong and what to send instead."""
+    """A request that the engine cannot carry out; the message says what was wrong and what to send instead."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -18,15 +18,19 @@ class ExplainerError(ValueError):
         self.private: list[str] = []
 
     def report(self) -> str:
-        """A text to send to somebody who can help: versions, what was asked, what was found, the error. It has no weights, no paths and
-        no pictures.
+        """Return a text to send to somebody who can help: versions, what was asked, what was found, the error. It has no weights, no paths
+        and no pictures.
         """
         return failure_report(self, self.circumstances, self.private)
 
 
+class NotInstalledError(ExplainerError):
+    """An optional package that is needed is not installed; the message says how to install it."""
+
+
 @contextmanager
 def circumstances(private: list[str], /, **known: Any) -> Iterator[None]:
-    """What is ``known`` goes into the report of an ExplainerError that is raised inside, and ``private`` is left out of it."""
+    """Add the facts in ``known`` to the report of an ExplainerError that is raised inside, and keep the texts in ``private`` out of it."""
     try:
         yield
     except ExplainerError as error:
@@ -40,9 +44,7 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory"
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
-    """Whether ``error``, or what it was raised from, says that memory ran out, of the GPU or of the machine: a MemoryError, or the words of
-    an allocator in another error.
-    """
+    """Return whether ``error``, or the one that caused it, says that the memory of the GPU or of the machine ran out."""
     import torch  # as late as it is needed: what has failed has it
 
     while error is not None:
@@ -51,8 +53,3 @@ def ran_out_of_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def not_installed(what: str, extra: str) -> str:
-    """The message for a package that is missing, ``what`` it is needed for first, and the ``extra`` of Vitrine that brings it."""
-    return f"{what}, which is not installed. In the folder of Vitrine: pip install -e '.[{extra}]'"

@@ -1,4 +1,4 @@
-"""What somebody else needs to act on a failure: versions, the question, what was found, the error. No weights, no paths, no pictures."""
+"""Reports with which others can act on a failure: versions, the question, what was found, the error. No weights, paths or pictures."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import platform
 import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("vitrine", "torch", "timm", "transformers", "open_clip_torch", "peft", "safetensors", "numpy")
+from explainers.installation import DISTRIBUTION, package_version
+
+_PACKAGES = (DISTRIBUTION, "torch", "timm", "transformers", "open_clip_torch", "peft", "safetensors", "numpy")
 #: Absolute paths, of Windows too; a name such as hf/org/name does not begin with a slash.
 _PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[\\/][\w .@+~-]+){2,}")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -21,7 +22,7 @@ _HIDDEN = "<hidden>"
 
 
 def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    """Names and shapes of tensors in lines, those that only a number tells apart in one."""
+    """Return names and shapes of tensors in lines; those that differ only by a number share one."""
     rows = [(_NUMBER.sub("*", name), tuple(shape)) for name, shape in shapes.items()]
     counts: dict[tuple[str, tuple[int, ...]], int] = {}
     for row in rows:
@@ -31,8 +32,8 @@ def structure(shapes: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def failure_report(error: BaseException, circumstances: Mapping[str, Any], private: Iterable[str] = ()) -> str:
-    """The report as text. ``circumstances``: what is known, by name, each a text or lines of it; ``private``: texts to leave out, such as
-    the name of a file.
+    """Return the report as text. ``circumstances``: what is known, by name, each a text or lines of it; ``private``: texts to leave out,
+    such as the name of a file.
     """
     lines = ["Vitrine: report of a failure", "", "error:"]
     cause: BaseException | None = error
@@ -44,19 +45,19 @@ def failure_report(error: BaseException, circumstances: Mapping[str, Any], priva
         lines_of_value = [value] if isinstance(value, str) else list(value)
         lines += ["", f"{name}:", *(f"  {line}" for line in lines_of_value)]
     lines += ["", "versions:", f"  {platform.system()} {platform.machine()}, Python {platform.python_version()}"]
-    lines += [f"  {package} {_version(package)}" for package in _PACKAGES]
+    lines += [f"  {package} {package_version(package) or 'is not installed'}" for package in _PACKAGES]
     return without_paths("\n".join(lines), private)
 
 
 def without_paths(text: str, private: Iterable[str] = ()) -> str:
-    """``text`` without absolute paths and without what is ``private``."""
+    """Return ``text`` without absolute paths and without the ``private`` texts."""
     for hidden in sorted({str(text_to_hide) for text_to_hide in private if len(str(text_to_hide)) > 2}, key=len, reverse=True):
         text = text.replace(hidden, _HIDDEN)
     return _PATH.sub(_HIDDEN, text)
 
 
 def _frames(error: BaseException) -> list[str]:
-    """The last places in the code, by package and file, from the deepest cause."""
+    """Return the last places in the code, by package and file, from the deepest cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     frames = [f"{_place(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
@@ -64,17 +65,10 @@ def _frames(error: BaseException) -> list[str]:
 
 
 def _place(file: str) -> str:
-    """A file by its package; of files of a user's own, that they are."""
+    """Return a file's path within its package; for a file of the user's own, "code of one's own"."""
     parts = Path(file).parts
     for top in ("site-packages", "dist-packages"):
         if top in parts:
             return "/".join(parts[parts.index(top) + 1 :])
-    known = next((i for i, part in enumerate(parts) if part in ("explainers", "server")), None)
+    known = next((i for i, part in enumerate(parts) if part in ("explainers", "vitrine_server")), None)
     return "/".join(parts[known:]) if known is not None else "code of one's own"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "is not installed"

@@ -1,4 +1,4 @@
-"""Publications that more than one thing comes from, and those of metrics."""
+"""Publications that are cited more than once, and those of metrics."""
 
 from explainers.citation import Citation
 

@@ -1,5 +1,5 @@
-"""What installed packages add, each a module that an entry point names: rules, kinds of targets, tasks, kinds of blocks, readers of
-molecules, methods, metrics, data sets, architectures.
+"""Loader of what installed packages add, each a module that an entry point names: rules, kinds of targets, tasks, kinds of blocks, readers
+of molecules, methods, metrics, data sets, architectures.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def load_plugins() -> None:
 
 
 def plugin_versions() -> dict[str, str]:
-    """The packages that add something, with their versions."""
+    """Return the versions of the packages that add something, by name."""
     return {entry.dist.name: entry.dist.version for entry in _declared() if entry.dist is not None}
 
 
 def plugin_sources() -> list[Path]:
-    """The files of the modules that packages add."""
+    """Return the files of the modules that packages add."""
     return sorted({path for entry in _declared() if (path := _source(entry.module)) is not None})
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module; None where there is none, which :func:`load_group` says once it is needed."""
+    """Return the file of a module; None where there is none, which :func:`load_group` says once it is needed."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:

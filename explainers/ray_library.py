@@ -6,12 +6,13 @@ import os
 from importlib import import_module
 from typing import Any
 
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError
+from explainers.installation import not_installed
 
 
 def load_ray(*modules: str, need: str, extras: str) -> Any:
-    """The module ``ray``, with these of its modules. Raises ExplainerError where one is not there, with ``need``, the clause that says what
-    wants it, and the ``extras`` to install.
+    """Import ``ray`` with these of its ``modules``, and return it. Raises ExplainerError where one is missing, with ``need``, the clause
+    that says what needs it, and the ``extras`` to install.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody unless a person wants it
     try:
@@ -23,5 +24,7 @@ def load_ray(*modules: str, need: str, extras: str) -> Any:
 
 
 def cluster_address(address: str | None) -> str:
-    """Where the cluster is: at ``address``, else where Ray's own variable says; ``local`` is one that begins on this machine."""
+    """Return the address of the Ray cluster: ``address``, else that of Ray's own variable, else ``local``, which starts one on this
+    machine.
+    """
     return address or os.environ.get("RAY_ADDRESS") or "local"

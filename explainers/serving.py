@@ -12,12 +12,12 @@ ENTRY_POINT_GROUP = "vitrine.serve"
 
 
 class LiveServer(Protocol):
-    """Pages that are shown in the background, until they are stopped or the process ends."""
+    """A server that shows the pages in the background, until it is stopped or the process ends."""
 
     url: str
 
     def stop(self) -> None:
-        """Stop them, and forget what was asked unless a folder was named for it."""
+        """Stop showing the pages, and forget what was asked unless a folder was named for it."""
 
 
 def serve(model: Any, *, host: str = "127.0.0.1", port: int = 0, block: bool = False, **settings: Any) -> LiveServer:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Where a fresh interpreter finds the packages of the checkout.
+PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'server'}"
 # One thread for each worker, and for what it starts: workers whose threads compete for the same cores are slower than one worker alone.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -21,3 +25,15 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv(name)
         patch.setenv("VITRINE_HOME", str(tmp_path_factory.mktemp("home")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _freed_memory_goes_back() -> Iterator[None]:
+    """Give the system, after each file, the memory that its tests have freed.
+
+    glibc keeps it in heaps, where few small objects that live on hold whole regions of freed tensors. One file
+    of explainers leaves 450 MB so, eight times what all live tensors take.
+    """
+    yield
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):  # glibc alone has it
+        trim(0)

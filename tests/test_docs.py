@@ -8,6 +8,8 @@ import hashlib
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from explainers.models.catalogue import embedded_names, embedded_path
-from server.cli import build_parser
 from tests.conftest import ROOT
 from tools import api_reference, docs, script_types
+from vitrine_server.cli import build_parser
 
 README = (ROOT / "README.md").read_text("utf-8")
 #: The documents that people read, by their paths; ``docs/results`` has pages of its own
@@ -101,7 +103,7 @@ ADDED_BY_PEOPLE = {"static/tools/meanscore.js", "static/styles/tools/meanscore.c
 def test_paths_of_the_tree_that_are_named_exist(page: str) -> None:
     """Every `path/of/the/tree`, and every script and module that is named alone."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
-    folders = ("explainers", "server", "static", "templates", "tests", "tools", "embedded", "experiments", "benchmarks", "docs", "deploy")
+    folders = ("explainers", "server", "static", "templates", "tests", "tools", "recipes", "experiments", "benchmarks", "docs", "deploy")
     files = {file.name for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".js", ".css")}
     named = set(re.findall(r"`([\w./-]+)`", text)) - ADDED_BY_PEOPLE
     paths = [path for path in named if re.match(rf"({'|'.join(folders)})/[\w./-]+$", path)]
@@ -179,7 +181,7 @@ def routes() -> list[str]:
 def test_what_the_glossary_points_to_exists(place: str) -> None:
     """Paths, flags, commands and routes; of Python its names, of addresses and answers their keys."""
     if re.match(r"(experiments|explainers|server|static)/|[\w-]+\.json$", place):
-        assert (ROOT / place).exists() or list((ROOT / "embedded").rglob(place))
+        assert (ROOT / place).exists() or list((ROOT / "explainers" / "embedded").rglob(place))
     elif place.startswith(("--", "vitrine ")):
         assert place in set(options_of(build_parser()))
     elif route := re.fullmatch(r"(?:[A-Z]+ )?(/[\w/{}-]+)", place):
@@ -211,3 +213,26 @@ def test_figures_are_those_of_the_model_cards() -> None:
     for name, figures in rows:
         card = (embedded_path(name) / "README.md").read_text("utf-8")
         assert all(figure in card.replace(" %", "%") for figure in re.findall(r"[\d.]+%", figures.replace(" %", "%")))
+
+
+def test_a_user_s_type_checker_accepts_the_examples_of_the_readme(tmp_path: Path) -> None:
+    """With ``mypy --strict``, as one reads the package's ``py.typed``; a wrong use is told."""
+    for number, example in enumerate(re.findall(r"```python\n(.*?)```", DOCUMENTS["README.md"], re.DOTALL)):
+        (tmp_path / f"example_{number}.py").write_text(example, "utf-8")
+    (tmp_path / "wrong.py").write_text(WRONG, "utf-8")
+    passed_over = "[mypy-transformers.*,timm.*,torch._dynamo.*,torch._inductor.*,torch.distributed.*,torch.fx.*,torch.onnx.*]"
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\n{passed_over}\nfollow_imports = skip\n", "utf-8")
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(ROOT / ".mypy_cache" / "of_a_user"), "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = re.findall(r"^(\w+)\.py:(\d+): error", done.stdout, re.MULTILINE)
+    assert set(told) == {("wrong", "4"), ("wrong", "5")}, done.stdout
+
+
+WRONG = """\
+import explainers
+
+one, several = explainers.explain("scenes-vit", "a.png"), explainers.explain("scenes-vit", ["a.png", "b.png"], methods="rollout", seed=1)
+several.maps
+explainers.explain("scenes-vit", "a.png", sede=1)
+one.maps
+"""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 
 FOLDERS = "explainers|server|embedded|static|tests|docs|tools|experiments"
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -27,8 +27,8 @@ from explainers import METHODS, RULES, Citation, Rule, Trace, add_rule, method
 from explainers.methods.about import About
 from explainers.metrics import METRICS, sanity
 from explainers.metrics.registry import metric
-from server.app import create_app
-from server.settings import load_settings
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 from tests.families import FAMILIES
 
 a_method, a_rule, a_metric, a_test = sys.argv[1:]
@@ -64,7 +64,7 @@ def test_the_recipes_of_the_engine_make_what_they_say(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     assert len(blocks) == 4
     words = [sys.executable, "-W", "error::SyntaxWarning", "-c", SCRIPT, *blocks]
-    environ = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    environ = {"PYTHONPATH": PYTHONPATH, "PATH": "", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
 
@@ -77,24 +77,22 @@ def test_files_that_recipes_name_exist(path: str) -> None:
 def test_the_names_that_recipes_are_told_by_are_there() -> None:
     """What a recipe tells to change stands in the file that it names."""
     for name, file in (
-        ("RULES_IN_A_LINE", "explainers/methods/about/texts.py"),
+        ("RULES_IN_A_LINE", "explainers/methods/about.py"),
         ("GRADIENT_ALSO", "explainers/methods/registry.py"),
         ("CHOICES", "explainers/autograd/rules/choices/activation.py"),
         ("class Twin", "tests/explainers/support/formulas.py"),
         ("class Split", "tests/explainers/support/formulas.py"),
         ("ATTENTION_KINDS", "explainers/autograd/structure/attention_kinds.py"),
         ("add_block_kind", "explainers/models/structure/block_kinds/branches.py"),
-        ("METRIC_NEEDS", "explainers/metrics/registry.py"),
-        ("def _argument", "explainers/evaluation/measuring.py"),
+        ("need", "explainers/metrics/needs.py"),
         ("def given", "tests/explainers/metrics/test_registry.py"),
-        ("MAKERS", "tests/explainers/support/made_up_datasets.py"),
-        ("FACTS", "tests/explainers/support/made_up_datasets.py"),
-        ("PAGES", "server/pages/routes.py"),
-        ("API", "server/app.py"),
+        ("SAMPLES", "tests/explainers/support/made_up_datasets.py"),
+        ("PAGES", "server/vitrine_server/pages/routes.py"),
+        ("API", "server/vitrine_server/app.py"),
         ("DRAWERS", "static/tools/drawers.js"),
         ("CATALOGUE", "explainers/models/catalogue.py"),
-        ("RECIPES", "embedded/recipes/__init__.py"),
-        ("EVALUATIONS", "embedded/evaluation/__init__.py"),
+        ("RECIPES", "recipes/__init__.py"),
+        ("EVALUATIONS", "recipes/evaluation/__init__.py"),
     ):
         assert name.split()[-1] in TEXT
         assert re.search(rf"\b{name}\b", (ROOT / file).read_text("utf-8")), f"{name} in {file}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,18 +35,17 @@ from pathlib import Path
 site, example, checkout = map(Path, sys.argv[1:])
 sys.path[:] = [str(site), str(example), *(entry for entry in sys.path if Path(entry).resolve() != checkout)]
 
-import embedded
 import explainers
-import server
 import torch
+import vitrine_server
 from explainers.metrics import METRICS
 from fastapi.testclient import TestClient
 from PIL import Image
-from server.app import create_app
-from server.cli import main
-from server.settings import load_settings
+from vitrine_server.app import create_app
+from vitrine_server.cli import main
+from vitrine_server.settings import load_settings
 
-for package in (embedded, explainers, server):
+for package in (explainers, vitrine_server):
     assert Path(package.__file__).is_relative_to(site), package.__file__
 
 with TestClient(create_app(load_settings({"home": "home"}))) as client:
@@ -143,7 +143,7 @@ def docker_context(root: Path) -> list[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT], check=True)
-    (built,) = folder.glob("vitrine-*.whl")
+    (built,) = folder.glob("vitrine_xai-*.whl")
     return built
 
 
@@ -163,11 +163,13 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_everything_is_inside(wheel: Path) -> None:
     """Every file of the packages, the templates and the static files, and the licence."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder in ("explainers", "server", "embedded", "templates", "static"):
+    inside = {"explainers": "explainers", "server/vitrine_server": "vitrine_server"}  # of each folder, where the wheel has it
+    inside |= {folder: f"vitrine_server/{folder}" for folder in ("templates", "static")}
+    for folder, place in inside.items():
         for path in (ROOT / folder).rglob("*"):
-            file = path.relative_to(ROOT).as_posix()
-            if path.is_file() and "__pycache__" not in file:
-                assert (f"server/{file}" if folder in ("templates", "static") else file) in names
+            if path.is_file() and "__pycache__" not in str(path):
+                assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
+    assert not [name for name in names if name.startswith(("server/", "embedded/", "recipes/"))]
     for licence in ("LICENSE", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "static" / "fonts").glob("*-OFL.txt"))):
         assert any(name.endswith(f"licenses/{licence}") for name in names), licence
 
@@ -182,7 +184,7 @@ def test_docker_sends_all_that_the_image_is_made_from(wheel: Path, tmp_path: Pat
     for copied in re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE):
         assert all((context / name).exists() for name in copied.split()), copied
     subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, context], check=True)
-    (built,) = folder.glob("vitrine-*.whl")
+    (built,) = folder.glob("vitrine_xai-*.whl")
     assert set(zipfile.ZipFile(built).namelist()) == set(zipfile.ZipFile(wheel).namelist())
     assert not [path for path in sent if path.startswith((".", "tests/", "docs/screenshots"))]
 
@@ -246,6 +248,16 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def wait_until_ready(address: str) -> None:
+    """Type each line of docs/operations.md that waits for /readyz, with the address of this server."""
+    lines = (ROOT / "docs" / "operations.md").read_text("utf-8").splitlines()
+    commands = [line[line.index("curl") :] for line in lines if "curl" in line and line.endswith("/readyz")]
+    assert len(commands) >= 3
+    for command in dict.fromkeys(commands):
+        *words, _ = shlex.split(command)
+        subprocess.run([*words, "--silent", f"{address}/readyz"], check=True, capture_output=True, timeout=120)
+
+
 def test_what_pip_installs_into_an_empty_environment_opens_the_pages_and_explains(environment: Path, tmp_path: Path) -> None:
     command = environment / "bin" / "vitrine"
     told = subprocess.run([command, "--version"], check=True, capture_output=True, text=True, cwd=tmp_path, env=outside())
@@ -269,6 +281,11 @@ def test_what_pip_installs_into_an_empty_environment_opens_the_pages_and_explain
                         assert client.get(file).status_code == 200, file
                 assert client.get("/api/openapi.json").json()["info"]["version"] == version()
                 assert "loaded" in client.get("/api/models/events", params={"name": "scenes-vit"}).text
+                assert "[molecules]" in client.get("/api/models/events", params={"name": "molecules"}).text
+                wait_until_ready(at[1])
+                states = client.get("/readyz").json()["models"]
+                assert states["molecules"] == "not-installed", states
+                assert states["scenes-vit"] == "loaded", states
                 sample = next(one for one in client.get("/api/samples").json()["samples"] if one["model"] == "scenes-vit")
                 asked = {"model": "scenes-vit", "methods": ["fullgrad_plus:libra", "rollout"]}
                 picture = {"image": ("sample", client.get(sample["image"]).content)}
@@ -298,3 +315,44 @@ def test_a_package_that_cannot_be_loaded_is_named(site: Path, example: Path, tmp
     assert done.returncode != 0
     assert "vitrine_example, which vitrine-example adds as vitrine.rules, cannot be loaded" in done.stderr
     assert "There is already a rule libra." in done.stderr
+
+
+OF_ONE_S_OWN = """
+import sys
+
+sys.path.insert(0, "")  # as where Python is typed
+import server, embedded, recipes
+
+assert server.IS_OWN and embedded.IS_OWN and recipes.IS_OWN
+import explainers
+from explainers.datasets import DATASETS, open_dataset
+
+model = explainers.load("scenes-vit", "cpu")
+assert "scenes" in DATASETS, sorted(DATASETS)
+sample = next(iter(open_dataset("scenes")))
+assert len(explainers.explain(model, sample.image, methods=["rollout"]).maps) == 1
+pages = explainers.serve(model)
+from urllib.request import urlopen
+
+assert urlopen(pages.url).status == 200
+pages.stop()
+"""
+
+
+def test_modules_of_one_s_own_may_be_called_as_folders_of_ours(environment: Path, tmp_path: Path) -> None:
+    """A folder with a server.py, an embedded.py and a recipes.py: Python and the command line take none of them for ours."""
+    for name in ("server", "embedded", "recipes"):
+        (tmp_path / f"{name}.py").write_text("IS_OWN = True\n", "utf-8")
+    (tmp_path / "mine.py").write_text(OF_ONE_S_OWN, "utf-8")
+    programs = environment / "bin"
+    subprocess.run([programs / "python", "mine.py"], check=True, cwd=tmp_path, env=outside(), timeout=240)
+    out = tmp_path / "out"
+    asked = ["explain", ROOT / "explainers/embedded/samples/scenes/zebra-elephant.png", "--model", "scenes-vit", "--methods", "rollout"]
+    for command in ([programs / "vitrine"], [programs / "python", "-m", "vitrine_server.cli"]):  # the second looks into this folder first
+        subprocess.run([*command, *asked, "--out", out], check=True, capture_output=True, cwd=tmp_path, env=outside(), timeout=240)
+    assert list(out.rglob("*.png"))
+
+
+def test_a_wheel_is_small_and_has_types(wheel: Path) -> None:
+    assert wheel.stat().st_size < 75e6  # three quarters are clip and reviews-bert
+    assert {"explainers/py.typed", "vitrine_server/py.typed"} <= set(zipfile.ZipFile(wheel).namelist())

@@ -1,1 +1,1 @@
-"""What writes documents and declarations anew, and measures what they say. Run from a checkout; nothing of it is installed."""
+"""Commands that write documents and declarations, and measure what they say. Run from a checkout; nothing of it is installed."""

@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from types import ModuleType
 from typing import Any
 
-#: The modules that people import from. What each of them lists in ``__all__`` is public.
+#: The modules that people import from; the names in the ``__all__`` of each are public.
 PUBLIC = (
     "explainers",
     "explainers.methods",
@@ -36,7 +36,7 @@ methods, rules, metrics and data sets; [methods.md](methods.md) and [rules.md](r
 
 
 def page() -> str:
-    """``docs/api.md``: a section a public module, a part for each of its public names."""
+    """Return ``docs/api.md``: a section for each public module, a part for each of its public names."""
     described: dict[int, str] = {}
     parts = [_HEAD]
     for name in PUBLIC:
@@ -48,7 +48,7 @@ def page() -> str:
 
 
 def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
-    """What is said of a public name; what stands on the page already is named there."""
+    """Return the Markdown for a public name; one that is on the page already becomes a reference."""
     thing = getattr(module, name)
     if id(thing) in described:
         return f"See `{described[id(thing)]}` above."
@@ -61,7 +61,7 @@ def entry(module: ModuleType, name: str, described: dict[int, str]) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """A docstring as Markdown: rows of ``name  what it is`` become a list."""
+    """Convert a docstring to Markdown: rows of ``name  what it is`` become a list."""
     lines: list[str] = []
     for line in _ROLE.sub(r"`\1`", docstring).replace("``", "`").splitlines():
         parameter = _PARAMETER.match(line)
@@ -79,7 +79,7 @@ def markdown(docstring: str) -> str:
 
 
 def signature(function: Any) -> str:
-    """The signature as it is written, one parameter a line where it is long."""
+    """Return the signature of a function as it is written, one parameter a line where it is long."""
     (node,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(node, ast.FunctionDef)
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
@@ -95,7 +95,7 @@ def _call(name: str, arguments: Sequence[str], returns: str = "") -> str:
 
 
 def _split(arguments: str) -> list[str]:
-    """The arguments of a signature, divided at the commas outside of brackets."""
+    """Split the arguments of a signature at the commas outside of brackets."""
     parts, depth = [""], 0
     for character in arguments:
         depth += (character in "([{") - (character in ")]}")
@@ -107,19 +107,39 @@ def _split(arguments: str) -> list[str]:
 
 
 def _fields(kind: type) -> str:
-    """How a dataclass is made, by its fields; nothing for another class."""
+    """Return the constructor of a dataclass by its fields as Markdown; empty for another class."""
     if not is_dataclass(kind):
         return ""
-    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(node, ast.ClassDef)
-    written = [ast.unparse(field) for field in node.body if isinstance(field, ast.AnnAssign)]
+    written = [ast.unparse(ast.AnnAssign(field.target, _parts(field.annotation)[0], field.value, 1)) for field in _declared(kind)]
     return _code(_call(kind.__name__, [field for field in written if not field.startswith("_")]))
 
 
+def _declared(kind: type) -> list[ast.AnnAssign]:
+    """The fields that a dataclass declares."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(node, ast.ClassDef)
+    return [field for field in node.body if isinstance(field, ast.AnnAssign)]
+
+
+def _parts(annotation: ast.expr) -> tuple[ast.expr, str]:
+    """The type of a field, and its description in ``Annotated[type, describe("...")]``; empty where it has none."""
+    match annotation:
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, *marks])):
+            texts = [mark.args[0] for mark in marks if isinstance(mark, ast.Call) and mark.args]
+            return kind, next((str(text.value) for text in texts if isinstance(text, ast.Constant)), "")
+    return annotation, ""
+
+
+def _descriptions(kind: type) -> str:
+    """The fields of a record that describes them, as a list."""
+    described = [(ast.unparse(field.target), _parts(field.annotation)[1]) for field in _declared(kind)] if is_dataclass(kind) else []
+    return "\n".join(f"- `{name}`: {text.replace('``', '`')}" for name, text in described if text)
+
+
 def _class(kind: type) -> str:
-    """A class: what it is, and its public methods and properties; what a class of the page says that it derives from is not said again."""
+    """Return a class as Markdown: its docstring, and its public methods and properties, except those that a public base class describes."""
     bases = [base for base in kind.__mro__[1:] if getattr(sys.modules["explainers"], base.__name__, None) is base]
-    parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or "")) if part]
+    parts = [part for part in (_fields(kind), markdown(inspect.getdoc(kind) or ""), _descriptions(kind)) if part]
     for name, member in vars(kind).items():
         function = member.fget if isinstance(member, property) else member.__func__ if isinstance(member, classmethod) else member
         if name.startswith("_") or not inspect.isfunction(function) or any(name in vars(base) for base in bases):
@@ -134,7 +154,7 @@ def _code(text: str) -> str:
 
 
 def comment(name: str, value: object) -> str:
-    """The ``#:`` comment above the declaration of a constant, in the module of the engine that declares it."""
+    """Return the ``#:`` comment above the declaration of a constant, from the module of the engine that declares it."""
     modules = [module for key, module in sys.modules.items() if key.startswith("explainers.") and getattr(module, name, None) is value]
     for module in modules:
         declared = re.search(rf"((?:^#: .*\n)+)^{name}\b.*? = ", inspect.getsource(module), re.MULTILINE)

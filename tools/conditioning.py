@@ -38,14 +38,14 @@ SPECS = ("transformer_attribution", "partial_lrp", "lrp", "lrp:deep_taylor")
 NOISE = 1e-10  # relative change of x^1
 Shape = tuple[int, int, int]  # image size, width, depth
 SHAPES: list[Shape] = [(32, 16, 2), (32, 48, 4), (48, 32, 6), (64, 24, 3)]
-DATA = Path(__file__).parent.parent / "embedded" / "samples"
+DATA = Path(__file__).parent.parent / "explainers" / "embedded" / "samples"
 TEXTS = ["A dull script, and yet I laughed: what a wonderful, warm film!", "I hated every minute of this boring mess."]
 Case = tuple[Model, Any, Any]  # a model, an input, a target
 Splits = dict[str, Callable[..., Any]]
 
 
 def random_vit(seed: int, size: int = 112, width: int = 64, depth: int = 6) -> nn.Module:
-    """timm's initialisation and normal noise of 0.15 on every parameter; 8 x 8 patches."""
+    """Build a ViT with 8 x 8 patches, timm's initialisation and normal noise of 0.15 on every parameter."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = VisionTransformer(img_size=size, patch_size=8, embed_dim=width, depth=depth, num_heads=4, num_classes=10)
@@ -56,23 +56,23 @@ def random_vit(seed: int, size: int = 112, width: int = 64, depth: int = 6) -> n
 
 
 def random_image(seed: int, size: int = 112) -> Tensor:
-    """(1, 3, size, size)."""
+    """Return a random image, (1, 3, size, size)."""
     return torch.randn(1, 3, size, size, generator=torch.Generator().manual_seed(seed))
 
 
 def scores(model: Model, tensors: dict[str, Tensor], spec: str, target: int = 0, **how: Any) -> Tensor:
-    """(B, S): a map read from one recording, in its own precision."""
+    """Record the model on ``tensors`` and return the scores of a map, (B, S), in their own precision."""
     return read_off(Recording(model, tensors, pixels=parse(spec).pixels, **how), spec, target)
 
 
 def read_off(recording: Recording, spec: str, target: int = 0) -> Tensor:
-    """(B, S): a map of a recording, in its own precision."""
+    """Return the scores of a map from a recording, (B, S), in their own precision."""
     request = parse(spec)
     return request.read(trace_of(recording, request.rule.name if request.rule else None, target)).scores.detach()
 
 
 def difference(one: Tensor, other: Tensor) -> float:
-    """Largest difference over the largest score of ``other``; of two maps that are zero everywhere 0."""
+    """Return the largest difference of two maps over the largest score of ``other``; 0 for two maps that are zero everywhere."""
     apart = float((one.double() - other.double()).abs().max())
     return apart / float(other.double().abs().max()) if apart else 0.0
 
@@ -93,15 +93,15 @@ def _even_linear(
     return torch.ones_like(x) * backward(r / forward(torch.ones_like(x), ones), ones)
 
 
-EVEN: Splits = {"split_sum": _even_sum, "split_product": _even_product, "split_linear": _even_linear}
+EVEN_SPLITS: Splits = {"split_sum": _even_sum, "split_product": _even_product, "split_linear": _even_linear}
 
 
 @contextmanager
-def replaced(name: str | None) -> Iterator[None]:
-    """One split replaced by an even one."""
+def replace_split(name: str | None) -> Iterator[None]:
+    """Replace one split of relevance by an even one, inside this context."""
     before = getattr(relevance, name) if name else None
     if name:
-        setattr(relevance, name, EVEN[name])
+        setattr(relevance, name, EVEN_SPLITS[name])
     try:
         yield
     finally:
@@ -110,7 +110,7 @@ def replaced(name: str | None) -> Iterator[None]:
 
 
 def amplification(model: Model, tensors: dict[str, Tensor], spec: str) -> float:
-    """Relative change of a map over the relative change of x^1 that made it; ``model`` in float64."""
+    """Return the relative change of a map over the relative change of x^1 that caused it; ``model`` must be in float64."""
     generator = torch.Generator().manual_seed(1)
 
     def moved(x: Tensor) -> Tensor:
@@ -120,13 +120,13 @@ def amplification(model: Model, tensors: dict[str, Tensor], spec: str) -> float:
 
 
 def blame(count: int) -> None:
-    """Print how much each map of random ViTs is amplified, and with which split replaced by an even one it is not."""
+    """Print how much each map of random ViTs is amplified, and which even split removes that."""
     found: dict[tuple[str, str], list[float]] = {}
     for seed in tqdm(range(count), disable=None):
         exact, tensors = explainers.wrap(random_vit(seed).double()), {"pixel_values": random_image(seed).double()}
         for spec in SPECS:
-            for name in (None, *EVEN):
-                with replaced(name):
+            for name in (None, *EVEN_SPLITS):
+                with replace_split(name):
                     value = amplification(exact, tensors, spec)
                 found.setdefault((spec, f"even {name}" if name else "as it is"), []).append(value)
     for (spec, what), values in found.items():
@@ -134,19 +134,19 @@ def blame(count: int) -> None:
 
 
 def random_case(seed: int, shape: Shape) -> Case:
-    """A random ViT and an image."""
+    """Return a random ViT, an image and a class."""
     size, width, depth = shape
     return explainers.wrap(random_vit(seed, size, width, depth)), {"pixel_values": random_image(seed, size)}, 0
 
 
 def random_vits(count: int) -> Iterator[Case]:
-    """ViTs of four shapes with other seeds, and an image each."""
+    """Yield random ViTs of four shapes with an image each."""
     for seed in range(count):
         yield random_case(seed, SHAPES[seed % len(SHAPES)])
 
 
-def embedded(name: str, samples: int) -> Iterator[Case]:
-    """An embedded model with the samples that ship, of texts and two more."""
+def embedded_cases(name: str, samples: int) -> Iterator[Case]:
+    """Yield an embedded model with each of the samples that ship; for texts with two more."""
     model = explainers.load(name)
     if model.kind == "text":
         reviews = json.loads((DATA / "reviews" / "index.json").read_text("utf-8"))["samples"]
@@ -160,7 +160,7 @@ def embedded(name: str, samples: int) -> Iterator[Case]:
 
 
 def vit_b(samples: int) -> Iterator[Case]:
-    """timm's ViT-B/16 with random weights, noise and photos."""
+    """Yield timm's ViT-B/16 with random weights on noise and on photos."""
     import timm
 
     torch.manual_seed(0)
@@ -175,10 +175,12 @@ def vit_b(samples: int) -> Iterator[Case]:
 
 @dataclass
 class Tally:
-    """Of one method on some models and inputs: how often it went to float64, and how far the maps that did not are from float64.
+    """The precision of one method over some models and inputs.
 
-    estimates  of these, how far they were said to be off at most
-    shown      of these, how far the scores of patches or words are off, over the largest of them
+    doubled    how many maps went to float64
+    kept       how far each of the other maps is from float64
+    estimates  the largest error that was estimated for each of these
+    shown      how far the scores of their patches or words are off, over the largest of them
     """
 
     doubled: int = 0
@@ -199,8 +201,8 @@ class Tally:
         )
 
 
-def tallied(cases: Iterable[Case]) -> dict[str, Tally]:
-    """Explain each case as it comes and in float64."""
+def tally_cases(cases: Iterable[Case]) -> dict[str, Tally]:
+    """Explain each case in automatic precision and in float64; return a tally by method."""
     found: dict[str, Tally] = {}
     for model, inputs, target in cases:
         specs = [v.spec for v in explainers.variants(model) if v.spec in SPECS and v.reason is None]
@@ -219,13 +221,13 @@ def tallied(cases: Iterable[Case]) -> dict[str, Tally]:
 
 
 def check(tallies: Mapping[str, Tally]) -> None:
-    """Maps that did not go to float64 are within the bar of it."""
+    """Assert that maps that did not go to float64 are close enough to it."""
     for spec, tally in tallies.items():
         assert max(tally.kept, default=0.0) < FLOAT64_THRESHOLD, (spec, str(tally))
 
 
 def main() -> None:
-    """Print one line a method and kind of model; fails at a map that is further from float64 than the bar."""
+    """Print one line for each method and kind of model; fail at a map that is too far from float64."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", type=int, nargs="?", default=100, help="random ViTs (default 100)")
     parser.add_argument("--samples", type=int, default=8, help="inputs of each embedded model")
@@ -243,10 +245,10 @@ def main() -> None:
         blame(given.blame)
         return
     rows = {"random ViTs": random_vits(given.models)} if given.models else {}
-    rows |= {name: embedded(name, given.samples) for name in given.embedded}
+    rows |= {name: embedded_cases(name, given.samples) for name in given.embedded}
     rows |= {"ViT-B/16": vit_b(given.vit_b)} if given.vit_b else {}
     for name, cases in rows.items():
-        tallies = tallied(cases)
+        tallies = tally_cases(cases)
         for spec, tally in tallies.items():
             print(f"{name:13} {spec:24} {tally}", flush=True)
         check(tallies)

@@ -5,27 +5,28 @@ A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.commands.listing import markdown_table, methods_markdown
-from server.settings import Settings, environment_name
 from tools import api_reference
+from vitrine_server.commands.listing import markdown_table, methods_markdown
+from vitrine_server.settings import Settings, environment_name
 
 if TYPE_CHECKING:
     from explainers.metrics import Metric
 
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-#: A paper of arXiv in a citation.
+#: The pattern of an arXiv number in a citation.
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
 
 
 def rules_markdown() -> str:
-    """One row a backward rule: what it does at each kind of operator."""
+    """Return a table with one row for each backward rule: its choice at each kind of operator."""
     import explainers
 
     def chosen(value: str | bool) -> str:
@@ -38,7 +39,7 @@ def rules_markdown() -> str:
 
 
 def models_markdown() -> str:
-    """One row a model of the catalogue."""
+    """Return a table with one row for each model of the catalogue."""
     from explainers.models.catalogue import CATALOGUE
 
     rows = [(f"`{model.name}`", model.kind, "inside" if model.embedded else "hub", model.description) for model in CATALOGUE]
@@ -46,7 +47,7 @@ def models_markdown() -> str:
 
 
 def references_markdown() -> str:
-    """One line a publication that a method or a rule comes from, in the order of the methods."""
+    """Return one line for each publication that a method or a rule comes from, in the order of the methods."""
     import explainers
 
     named = (variant.source for variant in explainers.variants())
@@ -58,7 +59,7 @@ def references_markdown() -> str:
 
 
 def metrics_markdown() -> str:
-    """One row a metric: what it measures, which values are better, what it is for, where it comes from."""
+    """Return a table with one row for each metric: what it measures, which values are better, what it is for, where it comes from."""
     from explainers.metrics import METRICS
 
     def ends(metric: Metric) -> str:
@@ -82,7 +83,7 @@ def metrics_markdown() -> str:
 
 
 def datasets_markdown() -> str:
-    """A section a data set: what it is, how it lies in its folder, what it gives, where it comes from."""
+    """Return a section for each data set: what it is, the layout of its folder, what it gives, where it comes from."""
     from explainers.datasets import DATASETS
 
     parts = []
@@ -96,13 +97,13 @@ def datasets_markdown() -> str:
 
 
 def protocols_markdown() -> str:
-    """One row a table of a paper: the command that measures it, on which models and data."""
+    """Return a table with one row for each table of a paper: the command that measures it, on which models and data."""
     from explainers.evaluation.protocols.protocol import find_protocol, protocol_names
 
     protocols = [find_protocol(name) for name in protocol_names()]
     rows = [
         (
-            f"{protocol.paper.short}, {protocol.place}",
+            protocol.source,
             f"`vitrine reproduce {protocol.name}`",
             protocol.title,
             ", ".join(model.title for model in protocol.models),
@@ -116,18 +117,57 @@ def protocols_markdown() -> str:
 
 
 def settings_markdown() -> str:
-    """One row a setting: its environment variable, its default, what it does."""
+    """Return a table with one row for each setting: its environment variable, its default, what it does."""
     lines = ["| environment | default | what it does |", "|---|---|---|"]
-    for setting in fields(Settings):
+    for name, setting in Settings.model_fields.items():
         default = ",".join(setting.default) if isinstance(setting.default, tuple) else setting.default
-        shown = "`~/.local/share/vitrine`" if setting.name == "home" else f"`{default}`" if setting.default != () else "none"
-        lines.append(f"| `{environment_name(setting.name)}` | {shown} | {setting.metadata['help']} |")
+        shown = "`~/.local/share/vitrine`" if name == "home" else f"`{default}`" if setting.default != () else "none"
+        lines.append(f"| `{environment_name(name)}` | {shown} | {setting.description} |")
     return "\n".join(lines)
 
 
-def _truth() -> dict[str, Any]:
-    """The comparison of metrics with the truth that ships."""
-    from server.metric_truth import metric_truth
+def names_markdown() -> str:
+    """Return the public names of ``explainers``, in one line for each first letter."""
+    import explainers
+
+    by_letter: dict[str, list[str]] = {}
+    for name in sorted(explainers.__all__, key=str.lower):
+        by_letter.setdefault(name[0].lower(), []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(names)}" for names in by_letter.values())
+
+
+def commands_markdown() -> str:
+    """Return a table with one row for each command of ``vitrine``: its name and what it does."""
+    from vitrine_server.cli import build_parser
+
+    actions = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    rows = [(f"`vitrine {choice.dest}`", choice.help) for action in actions for choice in action._choices_actions]
+    return markdown_table(("command", "what it does"), [(name, help_text or "") for name, help_text in rows])
+
+
+def routes_markdown() -> str:
+    """Return a table with one row for each call over HTTP: its method and address, and what it does."""
+    from tools.script_types import openapi
+
+    rows = [
+        (f"`{verb.upper()} {path}`", call["summary"])
+        for path, calls in openapi()["paths"].items()
+        for verb, call in calls.items()
+        if "summary" in call
+    ]
+    return markdown_table(("call", "what it does"), rows)
+
+
+def entry_points_markdown() -> str:
+    """Return a list of the groups of entry points that a package may use."""
+    from explainers.plugins import ENTRY_POINT_GROUPS
+
+    return "\n".join(f"- `{group}`" for group in ENTRY_POINT_GROUPS)
+
+
+def _read_truth() -> dict[str, Any]:
+    """Return the comparison of metrics with the truth that ships."""
+    from vitrine_server.metric_truth import metric_truth
 
     document = metric_truth()
     assert document is not None
@@ -135,20 +175,22 @@ def _truth() -> dict[str, Any]:
 
 
 def truth_sentences_markdown() -> str:
-    """What the comparison of metrics with the truth says, a line a sentence."""
-    return "\n".join(f"* {sentence}" for sentence in _truth()["sentences"])
+    """Return the sentences of the comparison of metrics with the truth as a list."""
+    return "\n".join(f"* {sentence}" for sentence in _read_truth()["sentences"])
 
 
 def truth_advice_markdown() -> str:
-    """Which metric to use, a paragraph a sentence."""
-    return "\n\n".join(_truth()["advice"])
+    """Return the advice on which metric to use, a paragraph for each sentence."""
+    return "\n\n".join(_read_truth()["advice"])
 
 
 def truth_controls_markdown() -> str:
-    """One row a metric: where it puts the truth itself and its inverse in each world, and what else it puts right of the controls."""
-    from explainers.evaluation.truth_in_words import BLIND, place_in_words
+    """Return a table with one row for each metric: where it ranks the truth and its inverse in each world, and how many other controls it
+    orders correctly.
+    """
+    from explainers.evaluation.known_truth.truth_in_words import INPUT_CONTROLS, place_in_words
 
-    document = _truth()
+    document = _read_truth()
 
     def figures(metric: dict[str, Any], names: tuple[str, ...]) -> str:
         kinds = [about for about in metric["controls"]["kinds"].values() if about is not None]
@@ -163,17 +205,19 @@ def truth_controls_markdown() -> str:
             known = [about for about in of_worlds if about is not None]
             pairs = f"{sum(about['pairs_right'] for about in known)} of {sum(about['pairs'] for about in known)}"
             in_doubt = "in doubt" if any(metric["doubts"].values()) else ""
-            blind = figures(metric, tuple(name for name, _ in BLIND.values()))
+            blind = figures(metric, tuple(name for name, _ in INPUT_CONTROLS.values()))
             rows.append((metric["title"], in_doubt, *places, pairs, blind, figures(metric, ("centre",))))
     heads = ("metric", "", *(world["dataset"] for world in document["worlds"]), "known pairs", "edges, length of words", "centre")
     return markdown_table(heads, rows)
 
 
 def truth_metrics_markdown() -> str:
-    """One row a metric: its agreement with the truth on each kind of input and in each world, the nearest to it first."""
-    from explainers.evaluation.truth_in_words import KINDS, agreement_in_words
+    """Return a table with one row for each metric: its agreement with the truth on each kind of input and in each world, the closest
+    first.
+    """
+    from explainers.evaluation.known_truth.truth_in_words import KINDS, agreement_in_words
 
-    document = _truth()
+    document = _read_truth()
 
     def cell(figure: dict[str, Any] | None) -> str:
         return "–" if figure is None else agreement_in_words(figure)
@@ -196,8 +240,8 @@ def truth_metrics_markdown() -> str:
 
 
 def truth_methods_markdown() -> str:
-    """One row a method: its truth in each world, with its place; below them the controls, with their places among the methods."""
-    worlds = _truth()["worlds"]
+    """Return a table with one row for each method: its truth in each world, with its rank; below them the controls, with their ranks."""
+    worlds = _read_truth()["worlds"]
     of_worlds = [{method["spec"]: (place, method) for place, method in enumerate(world["methods"], 1)} for world in worlds]
     specs = dict.fromkeys(spec for of_world in of_worlds for spec in of_world)
 
@@ -217,6 +261,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "models": models_markdown,
     "references": references_markdown,
     "settings": settings_markdown,
+    "names": names_markdown,
+    "commands": commands_markdown,
+    "routes": routes_markdown,
+    "entry_points": entry_points_markdown,
     "metrics": metrics_markdown,
     "datasets": datasets_markdown,
     "protocols": protocols_markdown,
@@ -226,12 +274,13 @@ TABLES: dict[str, Callable[[], str]] = {
     "truth_metrics": truth_metrics_markdown,
     "truth_methods": truth_methods_markdown,
 }
-#: The files that hold tables, and which.
+#: The files that hold generated tables, with the names of these.
 GENERATED_PAGES = {
     "docs/methods.md": ("methods", "references"),
     "docs/rules.md": ("rules",),
     "docs/models.md": ("models",),
     "docs/settings.md": ("settings",),
+    "docs/public.md": ("names", "commands", "routes", "entry_points"),
     "docs/evaluation.md": ("metrics", "datasets"),
     "docs/reproduce.md": ("protocols",),
     "docs/metrics_on_truth.md": ("truth_sentences", "truth_controls", "truth_metrics", "truth_methods", "truth_advice"),
@@ -239,12 +288,12 @@ GENERATED_PAGES = {
 
 
 def render(text: str) -> str:
-    """``text`` with every table in it made anew; raises KeyError for a table that does not exist."""
+    """Return ``text`` with every table in it generated again; raises KeyError for a table that does not exist."""
     return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
 
 
 def main() -> None:
-    """Write all of it."""
+    """Write ``docs/api.md`` and all generated tables."""
     (ROOT / "docs" / "api.md").write_text(api_reference.page(), "utf-8")
     for name in GENERATED_PAGES:
         page = ROOT / name

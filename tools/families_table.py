@@ -20,15 +20,17 @@ from explainers.methods.requirements import missing_requirements, variants
 from explainers.models.model import Model
 from explainers.models.structure.block_kinds import BLOCK_KINDS
 from explainers.self_check.checks import FEW_RUNS
-from server.commands.listing import markdown_table
 from tests.explainers.support.wrapped import inputs, read, trace_of, wrapped
 from tests.families import FAMILIES, Family
 from tests.support.vocabularies import wordpiece
+from vitrine_server.commands.listing import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "families.md"
 TEXT = "not a good film ."
 NEEDS = {
     "attention": "attention over all tokens in every block",
+    "one_attention": "no block that attends several times, one after the other",
+    "token_order": "tokens that keep their places from block to block",
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",
@@ -38,8 +40,8 @@ NEEDS = {
     "image": "an image",
     "patch_features": "of images beside prompts, a head that reads a class token, in whose place a patch can be put",
 }
-#: What is not explained, or not wholly, and what is said there instead.
-SHORT_OF = (
+#: The models that are not explained, or not fully, and what happens with them.
+SHORTCOMINGS = (
     (
         "class token joined after the blocks (CaiT, XCiT, VOLO)",
         "The row is read in the class attention behind the blocks: raw attention, Grad-CAM on attention, Partial LRP, Grad-ECLIP and "
@@ -50,7 +52,44 @@ SHORT_OF = (
     ),
     (
         "stages before the last",
-        "The blocks are those of the last stage, and maps have its patches. `wrap(model, blocks=...)` takes an earlier stage.",
+        "The blocks are those of the last stage, and maps have its patches. `wrap(model, blocks=...)` takes an earlier "
+        "stage, unless its tokens lie in another order than the picture (Hiera's), which is refused.",
+    ),
+    (
+        "several attentions in a block",
+        "All are read. What is added to the residual stream at once, in parallel branches, head by head or as a difference of two "
+        "softmaxes (before or after they meet the same values), is one map, branches as heads of it, and a note says so where there are "
+        "several products. "
+        "What follows on another's residual stream is a map of its own: rollout, attention flow, Generic Attention and Transformer "
+        "Attribution multiply all maps, and what pairs a map with what its block gives (AttCAT, LeGrad, TokenTM, GlobEnc, ALTI, "
+        "Transformer Attribution's second block) is refused.",
+    ),
+    (
+        "attention in another order of axes or tokens",
+        "Found in a trial pass, and read in the order of the tokens: keys or values first, tokens sorted or shuffled inside attention, "
+        "heads in a loop or beside the samples, queries in chunks, windows.",
+    ),
+    (
+        "attention weights that are changed after their softmax, or shared (talking heads, DeepViT, ConViT)",
+        "A map is of the weights that meet the values: of heads that were mixed, scaled, gated or joined what came of it, also where it is "
+        "negative or its rows do not sum to 1. Gradients and relevance are those at these weights. Heads that share weights are one.",
+    ),
+    (
+        "attention that is no map over all tokens",
+        "What reads attention is refused, with the reason, and gradients go on: values or outputs made of several tokens, weights that "
+        "meet values one by one or are multiplied with others first, sigmoid attention or exponentials whose sum divides what they gave, "
+        "linear attention, no residual round attention, or round the second of two: 8 of the 41 forms in `test_attention_trial.py` and 7 "
+        "of the 35 in `test_attention_maps.py`. No row above is among them.",
+    ),
+    (
+        "tokens that change places between blocks or in them",
+        "What reads later blocks than the first is refused, and what reads the tokens that enter it runs. Tokens that layers other "
+        "than attention mix in a block are taken to keep their places.",
+    ),
+    (
+        "tokens out of the order of the picture or the text",
+        "Refused when the model is opened, by noise laid over the picture and words changed one by one. Where layers before the blocks "
+        "bring patches together, a few of them out of order may be missed, and nothing is seen behind many layers of random weights.",
     ),
     (
         "position biases of attention (Swin, BEiT, DeBERTa)",
@@ -100,9 +139,11 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one family. Errors are relative to the largest logit; sums of relevance would be 1 if all of it arrived.
+    """The measurements of one family.
 
-    lacks  what methods may need and this model has not, in the words of ``NEEDS``
+    Errors are relative to the largest logit; sums of relevance would be 1 if all of it arrived.
+
+    lacks   what methods may need and this model lacks, in the words of ``NEEDS``
     """
 
     name: str
@@ -119,14 +160,14 @@ class Row:
     lacks: str
 
     def cells(self) -> tuple[str, ...]:
-        """As the table shows it."""
+        """Return the cells of the row as text."""
         errors = (f"{error:.0e}" for error in (self.gradient, self.libra, self.libra32))
         sums = (f"{self.deep_taylor:.4g}", f"{self.lrp:.2g}")
         return (f"`{self.name}`", self.package, self.kind, f"`{self.blocks}`", *errors, *sums, self.rules, self.methods, self.lacks)
 
 
 def completeness(name: str, rule: str, dtype: torch.dtype = torch.float64) -> float:
-    """Largest error of FullGrad's account over two samples and all classes, relative to the largest logit."""
+    """Return the largest error of FullGrad's account over two samples and all classes, relative to the largest logit."""
     recording = Recording(wrapped(name, dtype), inputs(name, 2, dtype))
     logits = recording.logits.detach()
     errors = [
@@ -136,14 +177,14 @@ def completeness(name: str, rule: str, dtype: torch.dtype = torch.float64) -> fl
     return float(torch.stack(errors).abs().max() / logits.abs().max())
 
 
-def conserved(name: str, rule: str) -> float:
-    """Relevance that arrives at x^1, and at constants on the way, of 1 that starts at a class: mean of two samples."""
+def arriving_relevance(name: str, rule: str) -> float:
+    """Return the relevance that arrives at x^1, and at constants on the way, out of 1 that starts at a class: mean of two samples."""
     signals = trace_of(Recording(wrapped(name), inputs(name)), rule).signals
     return float((signals.block_inputs[0].sum((1, 2)) + signals.bias.sum(1) + signals.unplaced).mean())
 
 
 def without_rule(name: str) -> str:
-    """ "all", or the rules under which some function of the model has only its ordinary gradient."""
+    """Return "all" and the number of rules, or the functions of the model through which some rule has only the ordinary gradient."""
     recording = Recording(wrapped(name), inputs(name))
     lacking = {rule: trace_of(recording, rule).signals.unruled for rule in RULES}
     named = sorted(set().union(*lacking.values()))
@@ -151,7 +192,7 @@ def without_rule(name: str) -> str:
 
 
 def run_methods(family: Family) -> tuple[int, Model]:
-    """How many methods give a map of finite numbers, each run with every rule it takes; and the model that was asked."""
+    """Run each method with every rule it takes; return how many methods there are, all with finite maps, and the model."""
     tokenizer = {} if family.kind == "image" else {"tokenizer": wordpiece(16)}
     model = explainers.wrap(family.build(), **tokenizer)
     specs = {v.method_name: [] for v in variants(model) if v.reason is None}
@@ -168,7 +209,7 @@ def run_methods(family: Family) -> tuple[int, Model]:
 
 
 def measure(name: str) -> Row:
-    """Run one family."""
+    """Measure one family."""
     family = FAMILIES[name]
     runs, model = run_methods(family)
     other = {"image": {"patch_features"}, "text": {"patch_features", "image"}, "clip": set()}[family.kind]  # what nobody expects of it
@@ -180,8 +221,8 @@ def measure(name: str) -> Row:
         gradient=completeness(name, "gradient"),
         libra=completeness(name, "libra"),
         libra32=completeness(name, "libra", torch.float32),
-        deep_taylor=conserved(name, "deep_taylor"),
-        lrp=conserved(name, "lrp"),
+        deep_taylor=arriving_relevance(name, "deep_taylor"),
+        lrp=arriving_relevance(name, "lrp"),
         rules=without_rule(name),
         methods=f"{runs} of {sum(not (method.needs & other) for method in METHODS.values())}",
         lacks=", ".join(need.replace("_", " ") for need in NEEDS if need in missing_requirements(model) and need not in other),
@@ -189,7 +230,7 @@ def measure(name: str) -> Row:
 
 
 def page(rows: list[Row]) -> str:
-    """The page of the documentation."""
+    """Return the text of ``docs/families.md``."""
     needed = [
         (need.replace("_", " "), meaning, ", ".join(f"`{m.name}`" for m in METHODS.values() if need in m.needs))
         for need, meaning in NEEDS.items()
@@ -216,12 +257,12 @@ A method that needs what a model lacks says so and does not run:
 
 ## What is refused, and what falls short
 
-{markdown_table(("models", "what happens"), SHORT_OF)}
+{markdown_table(("models", "what happens"), SHORTCOMINGS)}
 """
 
 
 def main() -> None:
-    """Write the page."""
+    """Measure all families, and write the page."""
     rows = []
     for name in FAMILIES:
         print(name, file=sys.stderr)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from server.commands.listing import markdown_table
 from tests.support.own_models import CASES
+from vitrine_server.commands.listing import markdown_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "models.md"
 _TABLE = re.compile(r"(<!-- what opens -->\n).*?(<!-- end of what opens -->)", re.DOTALL)
 
 
 def page(text: str) -> str:
-    """``text`` of the page with the table as the cases have it."""
+    """Return ``text`` of the page with its table generated from the cases."""
     rows = [(case.have, case.way) for case in CASES.values()]
     return _TABLE.sub(lambda marks: f"{marks[1]}{markdown_table(('what you have', 'how it is opened'), rows)}\n{marks[2]}", text)
 

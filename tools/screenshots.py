@@ -18,28 +18,28 @@ from tests.browser.support.serving import VISITED, launched, served, wait_for_ma
 from tests.browser.support.visit import view
 
 DESK, PHONE = (1440, 1000), (390, 844)
-QUALITY = 80  # of the WebP files
+QUALITY = 80  # quality of the WebP files
 
 
-def _stay(page: Page) -> None:
-    """Nothing to do first."""
+def _do_nothing(page: Page) -> None:
+    """Do nothing before the screenshot."""
 
 
 def _hold_strongest(page: Page) -> None:
-    """Hold the strongest patch or word of the last signed map, and go back to the top of the page."""
+    """Select the strongest patch or word of the last signed map, and scroll to the top of the page."""
     plates = page.locator(".plate:has(.ramp.signed):not(.difference)")
     plates.last.locator(".map-canvas, .reading").focus()
     page.keyboard.press("Home")
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
 
 
-def _doors(page: Page) -> None:
-    """Until the live plate and the findings are there."""
+def _wait_for_home(page: Page) -> None:
+    """Wait until the live plate and the findings of the home page are there."""
     expect(page.locator("#findings li")).to_have_count(3, timeout=60_000)
 
 
-def _taken_away(page: Page) -> None:
-    """The deletion test, a third of the tokens removed, and on the Text page two words clicked away."""
+def _open_deletion(page: Page) -> None:
+    """Open the deletion test with a third of the tokens removed; on the Text page also remove two words."""
     page.locator("#removed").fill("35")
     expect(page.locator(".panels svg")).to_have_count(2, timeout=60_000)
     if page.get_by_role("button", name="Remove words").count():
@@ -50,25 +50,25 @@ def _taken_away(page: Page) -> None:
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
 
 
-def _help(page: Page) -> None:
-    """The help dialog, open."""
+def _open_help(page: Page) -> None:
+    """Open the help dialog."""
     page.get_by_role("button", name="Help").click()
 
 
-def _visit(page: Page) -> None:
-    """The second step of the guided visit."""
+def _open_visit(page: Page) -> None:
+    """Open the second step of the guided visit."""
     page.get_by_role("button", name="Show me").click()
     page.get_by_role("button", name="Next").click()
 
 
-def _in_words(page: Page) -> None:
-    """Every map told in words."""
+def _show_words(page: Page) -> None:
+    """Switch on the description of every map in words."""
     with view(page):
         page.get_by_role("radio", name="yes").check()
 
 
-def _word_drawers(page: Page) -> None:
-    """What lies under the plates of a text alone, all of it open, and a word swapped."""
+def _open_word_drawers(page: Page) -> None:
+    """Open all tools that only texts have, and swap a word."""
     for name in ("wordtable", "disagree", "probe"):
         page.locator(f"#drawer-{name} summary").click()
     page.get_by_role("button", name="First names").click()
@@ -77,45 +77,45 @@ def _word_drawers(page: Page) -> None:
     page.evaluate("() => document.getElementById('drawer-disagree').scrollIntoView()")
 
 
-def _next_maps(page: Page, before: str) -> None:
-    """Until the address names another explanation than ``before`` did, and every plate is drawn."""
+def _wait_for_maps(page: Page, before: str) -> None:
+    """Wait until the address names another explanation than ``before`` did, and every plate is drawn."""
     page.wait_for_function("(before) => new URL(location).searchParams.get('id') !== new URL(before).searchParams.get('id')", arg=before)
     wait_for_maps(page)
 
 
-def _versus(page: Page) -> None:
-    """The first two classes side by side."""
+def _show_versus(page: Page) -> None:
+    """Show the first two classes side by side."""
     before = page.url
     page.locator(".tick input:not(:checked)").first.check()
-    _next_maps(page, before)
+    _wait_for_maps(page, before)
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.pairing').scrollIntoView(); }")
 
 
-def _regions(page: Page) -> None:
-    """A ready set of prompts, and who wins which patch."""
+def _show_regions(page: Page) -> None:
+    """Choose a ready set of prompts, and show which prompt wins which patch."""
     before = page.url
     ask_more = page.locator(".ask-more")  # on a phone the sets are behind it
     if ask_more.is_visible():
         ask_more.click()
     page.locator(".sets button").nth(1).click()
-    _next_maps(page, before)
+    _wait_for_maps(page, before)
     page.locator(".regions summary").click()
     expect(page.locator(".painting [data-drawn=true]")).to_be_visible()
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('.regions').scrollIntoView(); }")
 
 
-def _from_the_question(page: Page) -> None:
-    """From the question on down."""
+def _scroll_to_question(page: Page) -> None:
+    """Scroll down to the question."""
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('main h1').scrollIntoView(); }")
 
 
-def _example(page: Page) -> None:
-    """Until the method stands on its sample."""
+def _wait_for_example(page: Page) -> None:
+    """Wait until the method has explained its sample."""
     expect(page.locator(".plate[data-state=done]")).to_be_visible(timeout=60_000)
 
 
-def _drawer(name: str) -> Callable[[Page], Any]:
-    """A drawer under the plates, open and full."""
+def _open_drawer(name: str) -> Callable[[Page], Any]:
+    """Return a function that opens a drawer under the plates and waits until it is filled."""
 
     def before(page: Page) -> None:
         tool = page.locator(f"#drawer-{name}")
@@ -133,8 +133,8 @@ def _drawer(name: str) -> Callable[[Page], Any]:
     return before
 
 
-def _tool(name: str) -> Callable[[Page], Any]:
-    """A drawer that compares or changes what is on show."""
+def _open_tool(name: str) -> Callable[[Page], Any]:
+    """Return a function that opens a drawer that compares or changes the maps on show."""
 
     def before(page: Page) -> None:
         tool = page.locator(f"#drawer-{name}")
@@ -146,16 +146,16 @@ def _tool(name: str) -> Callable[[Page], Any]:
     return before
 
 
-def _crop(page: Page) -> None:
-    """The frame over the whole picture, made smaller."""
+def _open_crop(page: Page) -> None:
+    """Open the crop frame over the whole picture, and make it smaller."""
     page.get_by_role("button", name="Crop").click()
     expect(page.get_by_role("dialog", name="What shall the model see?")).to_be_visible()
     for _ in range(4):
         page.keyboard.press("-")
 
 
-def _look(page: Page) -> None:
-    """The lens over the strongest patch, other colours, and the menu of the whole figure."""
+def _show_look(page: Page) -> None:
+    """Show the lens over the strongest patch, other colours, and the export menu of the whole figure."""
     for field, value in (("Smoothing", "bicubic"), ("For, against", "orange-purple"), ("Strength", "viridis")):
         with view(page):
             page.get_by_label(field).select_option(value)
@@ -163,8 +163,8 @@ def _look(page: Page) -> None:
     page.locator("#export summary").click()
 
 
-def _compare(page: Page) -> None:
-    """The same picture through a second model, which knows other classes."""
+def _show_compare(page: Page) -> None:
+    """Compare with a second model, which knows other classes."""
     more = page.get_by_role("button", name="Ask more")
     if more.is_visible():
         more.click()
@@ -174,8 +174,8 @@ def _compare(page: Page) -> None:
     page.evaluate("() => { document.activeElement.blur(); document.querySelector('main h1').scrollIntoView(); }")
 
 
-def _history(page: Page) -> None:
-    """After a picture, a text and prompts were explained."""
+def _show_history(page: Page) -> None:
+    """Explain a picture, a text and prompts, and open the history."""
     address = page.url.partition("/image")[0]
     for name in ("image", "text", "prompt"):
         page.goto(f"{address}/{name}")
@@ -187,28 +187,36 @@ def _history(page: Page) -> None:
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: its name, the page, the window, the colours, and what to do before it is taken."""
+    """A screenshot to take: its name, the page, the window, the colours, and the actions before it."""
 
     name: str
     path: str
     window: tuple[int, int] = DESK
     scheme: str = "light"
-    before: Callable[[Page], Any] = _stay
+    before: Callable[[Page], Any] = _do_nothing
 
 
 def shots() -> Iterator[Shot]:
-    """Every page, wide and narrow, light and dark."""
-    pages = {"home": ("/", _doors), "methods": ("/methods", _stay), "models": ("/models", _stay)}
+    """Yield the screenshots of every page, wide and narrow, light and dark."""
+    pages = {"home": ("/", _wait_for_home), "methods": ("/methods", _do_nothing), "models": ("/models", _do_nothing)}
     pages |= {name: (f"/{name}", _hold_strongest) for name in ("image", "prompt", "text")}
-    pages |= {"help": ("/models", _help), "visit": ("/image", _visit), "in-words": ("/image", _in_words)}
-    pages["words"] = ("/text", _word_drawers)
-    pages |= {"versus": ("/image", _versus), "regions": ("/prompt", _regions), "prompt-words": ("/prompt?side=text", _from_the_question)}
-    pages |= {name: ("/image", _drawer(name)) for name in ("mixer", "layers")}
-    pages |= {name: ("/image", _tool(name)) for name in ("agreement", "swipe", "brush")} | {"crop": ("/image", _crop)}
-    pages |= {"compare": ("/image?sample=zebra-elephant", _compare), "look": ("/image", _look), "history": ("/image", _history)}
-    pages |= {f"deletion-{name}": (f"/{name}", _taken_away) for name in ("image", "prompt", "text")}
-    pages["deletion-words"] = ("/prompt?side=text", _taken_away)
-    pages["method"] = ("/methods/generic_attention", _example)
+    pages |= {"help": ("/models", _open_help), "visit": ("/image", _open_visit), "in-words": ("/image", _show_words)}
+    pages["words"] = ("/text", _open_word_drawers)
+    pages |= {
+        "versus": ("/image", _show_versus),
+        "regions": ("/prompt", _show_regions),
+        "prompt-words": ("/prompt?side=text", _scroll_to_question),
+    }
+    pages |= {name: ("/image", _open_drawer(name)) for name in ("mixer", "layers")}
+    pages |= {name: ("/image", _open_tool(name)) for name in ("agreement", "swipe", "brush")} | {"crop": ("/image", _open_crop)}
+    pages |= {
+        "compare": ("/image?sample=zebra-elephant", _show_compare),
+        "look": ("/image", _show_look),
+        "history": ("/image", _show_history),
+    }
+    pages |= {f"deletion-{name}": (f"/{name}", _open_deletion) for name in ("image", "prompt", "text")}
+    pages["deletion-words"] = ("/prompt?side=text", _open_deletion)
+    pages["method"] = ("/methods/generic_attention", _wait_for_example)
     for name, (path, before) in pages.items():
         for scheme in ("light", "dark"):
             yield Shot(f"{name}-{scheme}", path, DESK, scheme, before)
@@ -216,11 +224,11 @@ def shots() -> Iterator[Shot]:
 
 
 def take(browser: Browser, address: str, shot: Shot, out: Path) -> Path:
-    """Take one picture and write it as a WebP file."""
+    """Take one screenshot, write it as a WebP file, and return the path."""
     width, height = shot.window
     scheme: Any = shot.scheme
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce")
-    if shot.before is not _visit:
+    if shot.before is not _open_visit:
         context.add_init_script(VISITED)
     page = context.new_page()
     page.goto(address + shot.path)
@@ -245,7 +253,7 @@ def _server(address: str | None) -> Iterator[str]:
 
 
 def main() -> None:
-    """Take the pictures that are asked for."""
+    """Take the requested screenshots."""
     names = [shot.name for shot in shots()]
     views = sorted({name.removesuffix("-narrow").rpartition("-")[0] for name in names})
     parser = argparse.ArgumentParser(description="Take pictures of the real pages.")

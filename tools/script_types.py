@@ -1,7 +1,7 @@
 """The types that the pages' scripts have of what HTTP takes and gives: from the OpenAPI document to TypeScript declarations.
 
-``python -m tools.script_types`` writes ``static/core/schemas.d.ts`` anew. Scripts import their types from there in JSDoc, and ``tsc`` holds
-them to it.
+``python -m tools.script_types`` writes ``build/types/core/schemas.d.ts``, as ``make lint`` does. Scripts import their types from there in
+JSDoc, as if the file lay in ``static/core`` (``rootDirs`` of tsconfig.json), and ``tsc`` holds them to it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
-FILE = Path(__file__).resolve().parent.parent / "static" / "core" / "schemas.d.ts"
+FILE = Path(__file__).resolve().parent.parent / "build" / "types" / "core" / "schemas.d.ts"
 WIDTH = 120
-HEAD = """// What HTTP takes and gives, from the OpenAPI document. No page loads this. It is made: `python -m tools.script_types`.
+HEAD = """// What HTTP takes and gives, from the OpenAPI document. No page loads this. `python -m tools.script_types` makes it.
 """
-PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+PLAIN_TYPES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 Schema = Mapping[str, Any]
 
 
 def type_of(schema: Schema) -> str:
-    """The TypeScript type of the values that a JSON Schema allows, as far as types can say it: lengths and limits are left out."""
+    """Return the TypeScript type of the values that a JSON Schema allows, as far as types can say it: lengths and limits are left out."""
     match schema:
         case {"$ref": reference}:
             return str(reference).rpartition("/")[2]
@@ -47,21 +47,21 @@ def type_of(schema: Schema) -> str:
         case {"type": "object"}:
             return "{ [name: string]: unknown }"
         case {"type": kind}:
-            return PLAIN[kind]
+            return PLAIN_TYPES[kind]
     return "unknown"
 
 
 def openapi() -> dict[str, Any]:
-    """The OpenAPI document of this server."""
-    from server.app import create_app
-    from server.settings import load_settings
+    """Return the OpenAPI document of this server."""
+    from vitrine_server.app import create_app
+    from vitrine_server.settings import load_settings
 
     with TemporaryDirectory() as home:
         return create_app(load_settings({"home": home}), samples=[]).openapi()
 
 
 def declarations(schemas: Mapping[str, Schema]) -> str:
-    """A module that declares and exports a type for each of the named schemas."""
+    """Return a module that declares and exports a type for each of the named schemas."""
     return "\n".join([HEAD, *(_declaration(name, schema) for name, schema in sorted(schemas.items()))])
 
 
@@ -87,5 +87,13 @@ def _union(members: Iterator[str]) -> str:
     return " | ".join(dict.fromkeys(members))
 
 
+def write() -> None:
+    """Write the declarations of this checkout to ``FILE``, in one step: ``tsc`` may read it at the same time."""
+    FILE.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=FILE.parent, prefix=".", delete=False) as file:
+        file.write(declarations(openapi()["components"]["schemas"]))
+    Path(file.name).replace(FILE)
+
+
 if __name__ == "__main__":
-    FILE.write_text(declarations(openapi()["components"]["schemas"]), "utf-8")
+    write()

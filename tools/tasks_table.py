@@ -20,9 +20,9 @@ from explainers.methods import METHODS
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
 from explainers.pipeline.places import ask_at, runnable_specs
-from server.commands.listing import markdown_table
 from tests.support.task_models import TEXT, Heads, picture_writer
 from tests.support.vocabularies import byte_level, wordpiece
+from vitrine_server.commands.listing import markdown_table
 
 # isort: split
 import transformers as hf
@@ -49,7 +49,7 @@ def _trunk() -> dict[str, Any]:
     return {"backbone_config": trunk, "use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
 
 
-def _made(name: str, config: Any, **settings: Any) -> Callable[[], nn.Module]:
+def _maker(name: str, config: Any, **settings: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, name)(config(**settings))
 
 
@@ -58,8 +58,8 @@ def _segformer() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A model, what it is given, and the places that are asked about; None: it has none."""
+class TaskCase:
+    """A model with an input and the places of its output that are asked about; None: it has no places."""
 
     name: str
     make: Callable[[], nn.Module | Model]
@@ -68,8 +68,8 @@ class Asked:
     tokenizer: Callable[[int], Any] = wordpiece
 
 
-def _of_words(ending: str, given: Any, places: tuple[str, ...], families: Mapping[str, Any]) -> list[Asked]:
-    return [Asked(f"{name}{ending}", _made(f"{name}{ending}", config), given, places) for name, config in families.items()]
+def _of_words(ending: str, given: Any, places: tuple[str, ...], families: Mapping[str, Any]) -> list[TaskCase]:
+    return [TaskCase(f"{name}{ending}", _maker(f"{name}{ending}", config), given, places) for name, config in families.items()]
 
 
 def _words(name: str, **more: Any) -> Callable[[], Any]:
@@ -84,59 +84,61 @@ BERTS = {
     "ModernBert": _words("ModernBert", pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3),
 }
 BACKBONE = ("features", "mean", "patch:1,2", "component:1")
-ASKED = [
+TASK_CASES = [
     *_of_words("ForTokenClassification", TEXT, ("movie", "tokens:1-3"), BERTS),
     *_of_words("ForQuestionAnswering", PAIR, ("start", "answer"), {name: make for name, make in BERTS.items() if name != "ModernBert"}),
     *_of_words("ForMaskedLM", MASKED, ("mask",), BERTS),
-    Asked(
+    TaskCase(
         "GPT2LMHeadModel",
-        _made("GPT2LMHeadModel", hf.GPT2Config, vocab_size=len(byte_level(40)), n_positions=80, n_embd=32, n_layer=2, n_head=2),
+        _maker("GPT2LMHeadModel", hf.GPT2Config, vocab_size=len(byte_level(40)), n_positions=80, n_embd=32, n_layer=2, n_head=2),
         TEXT,
         ("answer",),
         byte_level,
     ),
-    Asked("LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)),
-    Asked("Dinov2Model", _made("Dinov2Model", hf.Dinov2Config, **{**VIT, "mlp_ratio": 2}), PICTURE, BACKBONE),
-    Asked("Dinov2WithRegistersModel", _made("Dinov2WithRegistersModel", hf.Dinov2WithRegistersConfig, **VIT), PICTURE, BACKBONE),
-    Asked("DINOv3ViTModel", _made("DINOv3ViTModel", hf.DINOv3ViTConfig, **VIT, num_register_tokens=4), PICTURE, BACKBONE),
-    Asked(
+    TaskCase(
+        "LlavaForConditionalGeneration", picture_writer, explainers.PicturePrompt(PICTURE, "a good film, not a bad movie"), ("answer",)
+    ),
+    TaskCase("Dinov2Model", _maker("Dinov2Model", hf.Dinov2Config, **{**VIT, "mlp_ratio": 2}), PICTURE, BACKBONE),
+    TaskCase("Dinov2WithRegistersModel", _maker("Dinov2WithRegistersModel", hf.Dinov2WithRegistersConfig, **VIT), PICTURE, BACKBONE),
+    TaskCase("DINOv3ViTModel", _maker("DINOv3ViTModel", hf.DINOv3ViTConfig, **VIT, num_register_tokens=4), PICTURE, BACKBONE),
+    TaskCase(
         "SegformerForSemanticSegmentation",
-        _made("SegformerForSemanticSegmentation", hf.SegformerConfig, **_segformer()),
+        _maker("SegformerForSemanticSegmentation", hf.SegformerConfig, **_segformer()),
         PICTURE,
         ("region:0,0,0.5,1",),
     ),
-    Asked(
+    TaskCase(
         "BeitForSemanticSegmentation",
-        _made("BeitForSemanticSegmentation", hf.BeitConfig, **{**VIT, "num_hidden_layers": 4}, out_indices=[1, 2, 3, 4]),
+        _maker("BeitForSemanticSegmentation", hf.BeitConfig, **{**VIT, "num_hidden_layers": 4}, out_indices=[1, 2, 3, 4]),
         PICTURE,
         ("region:0,0,0.5,1",),
     ),
-    Asked(
+    TaskCase(
         "YolosForObjectDetection",
-        _made("YolosForObjectDetection", hf.YolosConfig, **{**VIT, "image_size": [64, 64]}, num_detection_tokens=5),
+        _maker("YolosForObjectDetection", hf.YolosConfig, **{**VIT, "image_size": [64, 64]}, num_detection_tokens=5),
         PICTURE,
         ("box:0", "box:0/left"),
     ),
     *(
-        Asked(
+        TaskCase(
             f"{name}ForObjectDetection",
-            _made(f"{name}ForObjectDetection", getattr(hf, f"{name}Config"), **_trunk(), **DETR),
+            _maker(f"{name}ForObjectDetection", getattr(hf, f"{name}Config"), **_trunk(), **DETR),
             PICTURE,
             ("box:0", "box:0/left"),
         )
         for name in ("Detr", "ConditionalDetr", "TableTransformer")
     ),
-    Asked("a module of one's own with two outputs", Heads, PICTURE, ("species", "weight")),
-    Asked("VideoMAEForVideoClassification", _made("VideoMAEForVideoClassification", hf.VideoMAEConfig, **CLIP), FRAMES, (None,)),
-    Asked(
+    TaskCase("a module of one's own with two outputs", Heads, PICTURE, ("species", "weight")),
+    TaskCase("VideoMAEForVideoClassification", _maker("VideoMAEForVideoClassification", hf.VideoMAEConfig, **CLIP), FRAMES, (None,)),
+    TaskCase(
         "VivitForVideoClassification",
-        _made("VivitForVideoClassification", hf.VivitConfig, **CLIP, tubelet_size=[2, 16, 16]),
+        _maker("VivitForVideoClassification", hf.VivitConfig, **CLIP, tubelet_size=[2, 16, 16]),
         FRAMES,
         (None,),
     ),
-    Asked(
+    TaskCase(
         "VJEPA2ForVideoClassification",
-        _made(
+        _maker(
             "VJEPA2ForVideoClassification",
             hf.VJEPA2Config,
             **{
@@ -155,24 +157,24 @@ ASKED = [
 ]
 
 
-def wrapped(asked: Asked) -> Model:
-    """The model that is asked, with what it reads with."""
+def wrap(asked: TaskCase) -> Model:
+    """Build and wrap the model of a case."""
     torch.manual_seed(0)
     module = asked.make()
     if isinstance(module, Model):
         return module
     module.eval()
-    if isinstance(asked.given, str | explainers.TextPair):
+    if isinstance(asked.model_input, str | explainers.TextPair):
         return explainers.wrap(module, name=asked.name, tokenizer=asked.tokenizer(40 if asked.tokenizer is byte_level else 60))
     size = (32, 24) if isinstance(module, Heads) else (64, 64)
     return explainers.wrap(module, name=asked.name, kind="image", preprocess=Preprocessing(resize=size, fit="squash"))
 
 
-def row_of(model: Model, asked: Asked) -> tuple[str, str, str, str]:
-    """One row of the table."""
+def row_of(model: Model, asked: TaskCase) -> tuple[str, str, str, str]:
+    """Return the row of a model: task, name, tokens, and how many methods run at each place."""
     shown = []
     for at in asked.places:
-        placed, given = ask_at(model, asked.given, at, None)
+        placed, given = ask_at(model, asked.model_input, at, None)
         specs, _ = runnable_specs(list(METHODS), placed, given)
         shown.append(f"{'' if at is None else f'`{at}` '}{len(specs)}")
     grid, frames = model.details["grid"], model.details["frames"]
@@ -184,12 +186,12 @@ def row_of(model: Model, asked: Asked) -> tuple[str, str, str, str]:
 
 
 def markdown() -> str:
-    """The whole table."""
-    return markdown_table(HEADINGS, [row_of(wrapped(asked), asked) for asked in ASKED])
+    """Return the whole table."""
+    return markdown_table(HEADINGS, [row_of(wrap(asked), asked) for asked in TASK_CASES])
 
 
 def main() -> None:
-    """Write it."""
+    """Write the table into ``docs/models.md``."""
     PAGE.write_text(_BLOCK.sub(lambda block: f"{block[1]}{markdown()}\n{block[2]}", PAGE.read_text("utf-8")), "utf-8")
 
 

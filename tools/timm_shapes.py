@@ -18,21 +18,27 @@ PLACE = Path(__file__).resolve().parent.parent / "explainers" / "models" / "open
 
 
 def fingerprint_of(name: str) -> str:
-    """The fingerprint of one architecture, built without numbers."""
+    """Return the fingerprint of one architecture, built without weights."""
     with torch.device("meta"):
         weights = timm.create_model(name).state_dict()
     return digest_of_shapes({key: tuple(tensor.shape) for key, tensor in weights.items()})
 
 
+def row_of(name: str) -> list[str | int | bool | None]:
+    """Return the row of one architecture: its fingerprint, the side of its pictures, whether the hub has weights for it."""
+    config = timm.get_pretrained_cfg(name)
+    return [fingerprint_of(name), None if config is None else config.input_size[-1], bool(config and config.hf_hub_id)]
+
+
 def main() -> None:
-    """Build every architecture once; those that cannot be built without numbers are left out."""
+    """Build every architecture once, and write the table; those that cannot be built without weights are left out."""
     rows = {}
     for name in timm.list_models():
         try:
-            rows[name] = fingerprint_of(name)
+            rows[name] = row_of(name)
         except (RuntimeError, NotImplementedError, TypeError, ValueError) as problem:
             print(f"left out {name}: {str(problem).splitlines()[0][:100]}")
-    PLACE.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n", "utf-8")
+    PLACE.write_text("{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in sorted(rows.items())) + "\n}\n", "utf-8")
     print(f"{len(rows)} architectures")
 
 

@@ -1,1 +1,1 @@
-"""What is asked of a finished explanation: deletion tests, agreement, regions, interactions, layers and heads, mixed rules, summaries."""
+"""Analyses of a finished explanation: deletion tests, agreement, regions, interactions, layers and heads, mixed rules, summaries."""

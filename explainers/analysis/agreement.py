@@ -4,41 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.records.result import Explanation
 
 
-@dataclass(frozen=True, eq=False)
-class Agreement:
-    """How alike the maps of one target are.
+def _without_nan(correlations: NDArray[np.float64]) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in correlations]
 
-    target        its label
-    methods       specs, like beside like: average linkage on 1 - the correlation, leaves in the optimal order
-    correlations  float64 (methods, methods) in that order: Spearman's rank correlation of the scores as they are, sign included; equal
-                  scores share the mean of their ranks; NaN where a map has one score throughout, which orders nothing
-    tokens        how many patches or word pieces were ranked; special tokens were not
+
+@dataclass(frozen=True, eq=False)
+class Agreement(Record):
+    """The rank correlations between the maps of one target.
+
+    methods       average linkage on 1 - the correlation, leaves in the optimal order
+    correlations  float64 (methods, methods), of the scores as they are, sign included; equal scores share the mean of their ranks; NaN
+                  where a map has one score throughout
     """
 
-    target: str
-    methods: tuple[str, ...]
-    correlations: NDArray[np.float64]
-    tokens: int
+    target: Annotated[str, describe("The label of the target.")]
+    methods: Annotated[tuple[str, ...], describe("Specs, in an order that puts similar maps next to each other.")]
+    correlations: Annotated[
+        NDArray[np.float64],
+        describe(
+            "Spearman's rank correlation, rows and columns in the order of the methods; null where a map has one score throughout.",
+            kind=list[list[float | None]],
+            write=_without_nan,
+        ),
+    ]
+    tokens: Annotated[int, describe("How many patches or word pieces were ranked; special tokens were not.")]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; None in place of NaN."""
-        rows = [[None if np.isnan(value) else float(value) for value in row] for row in self.correlations]
-        return {"target": self.target, "measure": "spearman", "methods": list(self.methods), "correlations": rows, "tokens": self.tokens}
+    @property
+    def measure(self) -> Annotated[Literal["spearman"], describe()]:
+        """The measure of agreement: Spearman's rank correlation."""
+        return "spearman"
 
 
 def agreement(result: Explanation, target: str | None = None) -> Agreement:
-    """How alike the maps of ``result`` are that explain ``target``, a label, the first one by default.
+    """Return the rank correlations between the maps of ``result`` that explain ``target``, a label, the first one by default.
 
     Raises ExplainerError for a target that was not explained.
     """
@@ -58,7 +68,9 @@ def explained_label(result: Explanation, target: str | None) -> str:
 
 
 def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:
-    """How alike maps are that explain ``target``: the scores (N,) of the same tokens by method. Raises ExplainerError for no map."""
+    """Return the rank correlations between maps that explain ``target``: the scores (N,) of the same tokens by method. Raises
+    ExplainerError for no map.
+    """
     if not scores:
         raise ExplainerError(f"there is no map for {target!r} yet")
     correlations = rank_correlations(np.stack([values.double().numpy() for values in scores.values()]))
@@ -68,7 +80,7 @@ def agreement_of(scores: Mapping[str, Tensor], target: str) -> Agreement:
 
 
 def cluster(correlations: NDArray[np.float64]) -> list[int]:
-    """The rows of a matrix of correlations (M, M) in an order that puts like beside like; a NaN counts as no correlation."""
+    """Return the row indices of a correlation matrix (M, M) in an order that puts similar rows next to each other; a NaN counts as 0."""
     if len(correlations) < 3:
         return list(range(len(correlations)))
     from scipy.cluster.hierarchy import leaves_list, linkage

@@ -1,5 +1,5 @@
-"""What the maps of one target have in common, in sentences made of their rank correlations: whether methods agree, which of them stand
-apart, where the evidence lies and which words it lies on. Nothing is said that the numbers do not carry.
+"""Sentences on what the maps of one target have in common, made from their rank correlations: whether the maps agree, which of them
+differ, where the evidence lies and which words it lies on. A sentence says only what the numbers support.
 """
 
 from __future__ import annotations
@@ -15,28 +15,35 @@ from torch import Tensor
 
 from explainers.analysis.agreement import explained_label
 from explainers.methods.registry import is_control
+from explainers.methods.specs import Spec
 from explainers.metrics.rank_correlation import rank_correlations
 from explainers.models.inputs.types import MoleculeInput
 from explainers.records.result import Explanation
 
 #: From this rank correlation on two maps order the tokens alike. Maps of two *different* pictures, by two methods, reach less in 95 % of
 #: the cases: under 0.77 with photos-vit (61 photos, 11 methods), 0.62 with clip (10) and 0.42 with scenes-vit (8).
-ALIKE = 0.8
+MIN_ALIKE_CORRELATION = 0.8
 #: Up to here two maps have no more in common than those of two different pictures typically have: medians 0.38, 0.24 and 0.07 of the same.
-UNRELATED_MAPS = 0.4
+MAX_UNRELATED_CORRELATION = 0.4
 #: Half of the evidence in no more than this share of the picture is a place to name. In 79 pictures half of it lay in 3 to 32 %; with the
 #: patches shuffled never in less than 24 %.
-PLACE = 0.2
+MAX_NAMED_AREA_SHARE = 0.2
 #: Of the words, the share that counts as the strongest of a map, and at least so many; but never more than a third of a text.
-_TOP, _FEW = 0.1, 3
-_STRONGEST = 20  # of more words, to be among them says nothing
+_TOP_WORDS_SHARE, _MIN_TOP_WORDS = 0.1, 3
+_MAX_TOP_WORDS = 20  # of more words, to be among them says nothing
 #: A word is named that at least this share of the methods have among their strongest, and that chance names in one text of twenty.
-_LEAST_SHARE = 2 / 3  # of the methods, at least, that have to name the words
-_CHANCE = 0.05  # at most, that as many would name them at random
-_NAMED = 3  # words
+_MIN_SHARE_OF_METHODS = 2 / 3  # of the methods, at least, that have to name the words
+_MAX_WORDS_BY_CHANCE = 0.05  # at most, that as many would name them at random
+_MAX_NAMED_WORDS = 3  # words
+_PLACES_PER_SIDE = 3  # of the height and of the width of a picture: nine places have a name
+_PLACE_NAMES = (
+    ("in the upper left", "at the top", "in the upper right"),
+    ("at the left", "in the centre", "at the right"),
+    ("in the lower left", "at the bottom", "in the lower right"),
+)
 _MINUS = "\N{MINUS SIGN}"
-_LEAST_TOKENS = 10  # ranks of fewer say little: chance alone gives a correlation of 0.8 once in 200
-_SPREAD = 1.03  # of Fisher's z of a rank correlation, times the root of N - 3 (Fieller, Hartley & Pearson 1957, Biometrika 44)
+_MIN_TOKENS = 10  # ranks of fewer say little: chance alone gives a correlation of 0.8 once in 200
+_FISHER_Z_SPREAD = 1.03  # of Fisher's z of a rank correlation, times the root of N - 3 (Fieller, Hartley & Pearson 1957, Biometrika 44)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +57,13 @@ class TitledMap:
 
 def title_map(title: str, spec: str, scores: Tensor, signed: bool) -> TitledMap:
     """A map by the name that stands on its plate: its title, and its options where it was asked for with some."""
-    options = spec.partition("?")[2]
-    return TitledMap(f"{title} ({options})" if options else title, scores.double().numpy(), signed)
+    return TitledMap(Spec.parse(spec).title(title), scores.double().numpy(), signed)
 
 
 def agreement_sentence(result: Explanation, target: str | None = None) -> str:
-    """What the maps of ``result`` for ``target``, a label, the first one by default, have in common; "" where there is nothing to say.
+    """Return a sentence on what the maps of ``result`` for ``target`` have in common; "" where there is nothing to say.
+
+    ``target`` is a label; the first one by default.
 
     Raises ExplainerError for a target that was not explained.
     """
@@ -83,9 +91,10 @@ def sentence_of(
     words: Sequence[tuple[str, Sequence[int]]] = (),
     are_atoms: bool = False,
 ) -> str:
-    """What maps of the same tokens have in common: of the patches of a ``grid`` (rows, columns), of ``words``, each with the indices of its
-    pieces, or of atoms, which have no names to tell them by. Maps that give every token the same score are left out. "" where there is
-    nothing to say.
+    """Return a sentence on what maps of the same tokens have in common; "" where there is nothing to say.
+
+    The tokens are the patches of a ``grid`` (rows, columns), ``words``, each with the indices of its pieces, or atoms, which have no names.
+    Maps that give every token the same score are left out.
     """
     varied_maps = [titled_map for titled_map in maps if np.ptp(titled_map.scores) > 0]
     if len(varied_maps) < 2:
@@ -96,30 +105,31 @@ def sentence_of(
     )
     if grid is None:
         words_sentence = "" if are_atoms else _words(varied_maps, words)
-        tokens, they = "atoms" if are_atoms else "word pieces", "They" if words_sentence else "The methods"
-        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores), tokens, they)
+        order_sentence, _ = _agreement(titles, rho, len(varied_maps[0].scores))
         parts = [words_sentence, order_sentence]
     else:
-        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores), "patches", "The methods")
+        order_sentence, agreeing_maps = _agreement(titles, rho, len(varied_maps[0].scores))
         parts = [order_sentence, _place([varied_maps[i] for i in agreeing_maps], grid)]
     return " ".join(part for part in parts if part)
 
 
-def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int, tokens: str, they: str) -> tuple[str, list[int]]:
-    """The sentence on how alike maps of ``count`` tokens are, and which of them agree: most of all, or none."""
-    if count < _LEAST_TOKENS:
+def _agreement(titles: Sequence[str], rho: NDArray[np.float64], count: int) -> tuple[str, list[int]]:
+    """Return the sentence on how alike maps of ``count`` tokens are, and the indices of those that agree, if most of them do."""
+    if count < _MIN_TOKENS:
         return "", []
-    threshold = max(ALIKE, math.tanh(2.58 * _SPREAD / math.sqrt(count - 3)))  # of few tokens chance orders some alike: once in 200
+    threshold = max(
+        MIN_ALIKE_CORRELATION, math.tanh(2.58 * _FISHER_Z_SPREAD / math.sqrt(count - 3))
+    )  # of few tokens chance orders some alike: once in 200
     if len(titles) == 2:
         value = float(rho[0, 1])
         if value >= threshold:
-            return f"Both methods order the {tokens} alike (rank correlation {_format_correlation(value)}).", [0, 1]
-        manner = "in reverse order" if value <= -threshold else "differently"
-        return f"The two methods order the {tokens} {manner} (rank correlation {_format_correlation(value)}).", []
+            return f"Both maps say nearly the same (rank correlation {_format_correlation(value)}).", [0, 1]
+        relation = "say the opposite of each other" if value <= -threshold else "differ"
+        return f"The two maps {relation} (rank correlation {_format_correlation(value)}).", []
     group = _largest_group(rho, threshold)
     if 2 * len(group) > len(titles):
-        return _majority(titles, rho, group, tokens), group
-    return _disagreement(titles, rho, threshold, tokens, they), []
+        return _majority(titles, rho, group), group
+    return _disagreement(titles, rho, threshold), []
 
 
 def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
@@ -135,42 +145,42 @@ def _largest_group(rho: NDArray[np.float64], threshold: float) -> list[int]:
     return largest
 
 
-def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int], tokens: str) -> str:
+def _majority(titles: Sequence[str], rho: NDArray[np.float64], group: Sequence[int]) -> str:
     least = min(float(rho[a, b]) for a, b in itertools.combinations(group, 2))
-    subject = f"All {len(titles)} methods" if len(group) == len(titles) else f"{len(group)} of {len(titles)} methods"
-    sentence = f"{subject} order the {tokens} alike (rank correlation of any two {_format_least(least)})."
+    subject = f"All {len(titles)} maps" if len(group) == len(titles) else f"{len(group)} of {len(titles)} maps"
+    sentence = f"{subject} say nearly the same (rank correlation of any two {_format_least(least)})."
     outsiders = [i for i in range(len(titles)) if i not in group]
     if not outsiders or len(outsiders) > 2:
         return sentence
     most = max(float(rho[other, member]) for other in outsiders for member in group)
     names = " and ".join(titles[other] for other in outsiders)
     is_single = len(outsiders) == 1
-    if most <= -ALIKE:
-        verb = "puts" if is_single else "put"
-        return f"{sentence} {names} {verb} them in reverse order ({_format_correlation(most, math.ceil)} or less with each)."
-    if most <= UNRELATED_MAPS:
-        verb = "stands" if is_single else "stand"
-        return f"{sentence} {names} {verb} apart ({_format_correlation(most, math.ceil)} at most with each)."
+    if most <= -MIN_ALIKE_CORRELATION:
+        verb = "says" if is_single else "say"
+        return f"{sentence} {names} {verb} the opposite ({_format_correlation(most, math.ceil)} or less with each)."
+    if most <= MAX_UNRELATED_CORRELATION:
+        verb = "shows" if is_single else "show"
+        return f"{sentence} {names} {verb} something else ({_format_correlation(most, math.ceil)} at most with each)."
     return sentence
 
 
-def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float, tokens: str, they: str) -> str:
+def _disagreement(titles: Sequence[str], rho: NDArray[np.float64], threshold: float) -> str:
     pairs = [float(rho[a, b]) for a, b in itertools.combinations(range(len(titles)), 2)]
     best = max(pairs)
     if best < threshold:
-        return f"No two of the {len(titles)} methods order the {tokens} alike (highest rank correlation {_format_correlation(best)})."
+        return f"No two of the {len(titles)} maps say the same (highest rank correlation {_format_correlation(best)})."
     middle = float(np.median(pairs))
-    verb = "disagree" if middle <= UNRELATED_MAPS else "agree in part"
-    sentence = f"{they} {verb} on the order of the {tokens} (median rank correlation of any two {_format_correlation(middle)})."
+    verb = "disagree" if middle <= MAX_UNRELATED_CORRELATION else "agree in part"
+    sentence = f"The maps {verb} (median rank correlation of any two {_format_correlation(middle)})."
     highest = [max(float(rho[i, k]) for k in range(len(titles)) if k != i) for i in range(len(titles))]
     loners = [i for i, value in enumerate(highest) if value < threshold]
-    if len(loners) == 1 and highest[loners[0]] <= UNRELATED_MAPS:
-        sentence += f" {titles[loners[0]]} is like none of the others ({_format_correlation(highest[loners[0]], math.ceil)} at most)."
+    if len(loners) == 1 and highest[loners[0]] <= MAX_UNRELATED_CORRELATION:
+        sentence += f" {titles[loners[0]]} is unlike all others ({_format_correlation(highest[loners[0]], math.ceil)} at most)."
     return sentence
 
 
 def _format_correlation(value: float, rounding: Callable[[float], int] = round) -> str:
-    """A correlation with two digits, rounded so that what is said of it holds."""
+    """Format a correlation with two digits; ``rounding`` is floor for "at least" and ceil for "at most"."""
     hundredths = rounding(round(100 * value, 6))
     return f"{_MINUS if hundredths < 0 else ''}{abs(hundredths) / 100:.2f}"
 
@@ -181,7 +191,7 @@ def _format_least(value: float) -> str:
 
 
 def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
-    """Shares (N,) of what a map finds: what speaks for the target; of a map of strength alone, what is above its median."""
+    """Return each token's share (N,) of the evidence in a map: its positive scores, or without signs those above the median."""
     evidence = np.maximum(titled_map.scores, 0)
     if not titled_map.signed or not evidence.any():
         evidence = np.maximum(titled_map.scores - np.median(titled_map.scores), 0)
@@ -190,7 +200,7 @@ def _evidence(titled_map: TitledMap) -> NDArray[np.float64]:
 
 
 def _place(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
-    """Where the smallest rectangle with half of the mean evidence lies, where that is a place to name."""
+    """Return a sentence on the smallest rectangle that holds half of the mean evidence; "" where that is too large to name."""
     if not maps:
         return ""
     rows, columns = grid
@@ -203,10 +213,11 @@ def _place(maps: Sequence[TitledMap], grid: tuple[int, int]) -> str:
             share, area = float(strip[right] - strip[left]), (bottom - top) * (right - left)
             if share >= 0.5 and (best is None or (area, -share) < best[:2]):
                 best = area, -share, (top, bottom), (left, right)
-    if best is None or best[0] > PLACE * rows * columns:
+    if best is None or best[0] > MAX_NAMED_AREA_SHARE * rows * columns:
         return ""
     vertical, horizontal = _span("row", *best[2]), _span("column", *best[3])
-    return f"Half of what they find lies in {vertical}, {horizontal} of {rows} by {columns}."
+    height, width = (_PLACES_PER_SIDE * (start + stop) // (2 * count) for (start, stop), count in ((best[2], rows), (best[3], columns)))
+    return f"Half of the evidence lies {_PLACE_NAMES[height][width]} ({vertical}, {horizontal} of {rows} by {columns})."
 
 
 def _span(name: str, start: int, stop: int) -> str:
@@ -214,8 +225,8 @@ def _span(name: str, start: int, stop: int) -> str:
 
 
 def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Which words most maps have among their strongest, each named once however often it stands in the text."""
-    count = min(max(_FEW, round(_TOP * len(words))), len(words) // 3, _STRONGEST)
+    """Return a sentence that names the words that most maps have among their strongest, each once; "" where there is none."""
+    count = min(max(_MIN_TOP_WORDS, round(_TOP_WORDS_SHARE * len(words))), len(words) // 3, _MAX_TOP_WORDS)
     if count < 1:
         return ""
     votes: dict[str, set[int]] = {}
@@ -232,8 +243,9 @@ def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]
     keys = [
         key
         for key, voters in sorted(votes.items(), key=lambda item: -len(item[1]))
-        if len(voters) >= _LEAST_SHARE * len(maps) and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _CHANCE
-    ][:_NAMED]
+        if len(voters) >= _MIN_SHARE_OF_METHODS * len(maps)
+        and _words_by_chance(len(words), count, times[key], len(maps), len(voters)) <= _MAX_WORDS_BY_CHANCE
+    ][:_MAX_NAMED_WORDS]
     if not keys:
         return ""
     quotations = [f"“{spellings[key]}”" for key in keys]
@@ -245,8 +257,9 @@ def _words(maps: Sequence[TitledMap], words: Sequence[tuple[str, Sequence[int]]]
 
 
 def _words_by_chance(words: int, count: int, times: int, methods: int, voters: int) -> float:
-    """How many words so many of the methods would name by chance, if each drew its ``count`` strongest among ``words`` at random; a word
-    that stands there several ``times`` is drawn the more often.
+    """Return how many words at least ``voters`` of the methods would name by chance, if each drew ``count`` of the ``words`` at random.
+
+    A word that stands in the text several ``times`` is drawn more often.
     """
     from scipy.stats import binom
 
@@ -255,7 +268,7 @@ def _words_by_chance(words: int, count: int, times: int, methods: int, voters: i
 
 
 def words_of(tokens: Sequence[Mapping[str, object]], words: Sequence[Mapping[str, object]]) -> list[tuple[str, list[int]]]:
-    """The ``words`` of a stored text with the indices of their pieces among those of its ``tokens`` that are not special."""
+    """Return the ``words`` of a stored text, each with the indices of their pieces among those of its ``tokens`` that are not special."""
     place = {i: n for n, i in enumerate(i for i, token in enumerate(tokens) if not token["special"])}
     words_and_pieces: list[tuple[str, list[int]]] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""Which words of a prompt made a language model write each word of its answer? A table of answer words by prompt words."""
+"""A table of how much each word of a prompt counted for each word of a language model's answer. A table of answer words by prompt words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.models.inputs.types import PicturePromptInput, TextInput
 from explainers.models.tasks import GeneratedAnswer
 from explainers.models.tasks.generated_answer import WORD
@@ -31,37 +32,25 @@ TABLE_METHOD = "input_x_gradient:attnlrp"
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerTable:
+class AnswerTable(Record):
     """Scores of the words of a prompt for each word of the answer. ``print`` shows the table, :meth:`figure` draws it.
 
-    model   its name
-    prompt, answer  the two texts
-    method  the spec, and its ``title``
-    rows    the words of the answer, a second one that is alike with ``#2``; columns  those of the prompt
-    places  what ``explain(at=)`` takes for each row
-    signed  whether scores are for and against
-    logits  float32 (rows,): the sum of the logits of the tokens of each word of the answer
+    logits  float32 (rows,)
     scores  float32 (rows, columns)
-    notes   what a reader should know
     """
 
-    model: str
+    model: Annotated[str, describe("The name of the model.")]
     prompt: str | None
     answer: str
-    method: str
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    places: tuple[str, ...]
-    signed: bool
-    logits: Tensor
-    scores: Tensor
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items()}
-        return {**values, "logits": self.logits.tolist(), "scores": self.scores.tolist()}
+    method: Annotated[str, describe("The spec.")]
+    title: Annotated[str, describe("Of the method.")]
+    rows: Annotated[tuple[str, ...], describe("The words of the answer, with #2 after a word that stands there a second time.")]
+    columns: Annotated[tuple[str, ...], describe("The words of the prompt.")]
+    places: Annotated[tuple[str, ...], describe("Of each row, what the field ``at`` of POST /api/explanations and ``explain(at=)`` take.")]
+    signed: Annotated[bool, describe("Whether scores tell evidence for a word from evidence against it.")]
+    logits: Annotated[Tensor, describe("Of each row, the sum of the logits of its tokens.", kind=list[float])]
+    scores: Annotated[Tensor, describe("A row for each word of the answer, a column for each word of the prompt.", kind=list[list[float]])]
+    notes: Annotated[tuple[str, ...], describe("What a person should know.")] = ()
 
     def __str__(self) -> str:
         table = [["", "logit", *self.columns]]

@@ -11,13 +11,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
 
 from explainers.analysis.target_output import FollowedNumber, TargetOutput, target_output
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe, optional
 from explainers.metrics.removal_curves import Order, area, curves, random_orders, removal_counts, removal_order
 from explainers.models.inputs.types import ImageInput, Prepared
 from explainers.models.removal.input_removal import input_removal
@@ -52,22 +53,48 @@ PUBLISHED = even_shares(10)
 
 
 @dataclass(frozen=True)
-class DeletionCurve:
-    """What the model says while the tokens go in the order of a map.
+class DeletionCurve(Record):
+    """The model's answers while tokens are removed in the order of a map.
 
+    order   None: the mean over several random orders
     values  by name (``probability`` and ``logit``, or ``value``), one for each of the test's ``counts``
-    area    the mean over the shares that are gone of the number that the test reads
     """
 
     method: str
-    order: Order | None  # None: the mean over several random orders
-    values: Mapping[str, tuple[float, ...]]
+    order: Annotated[Order | None, describe(kind=Order)]
+    values: Annotated[Mapping[str, tuple[float, ...]], HIDDEN]
+    area: Annotated[float, describe("The mean of the number that ``read`` names over the shares that are gone.")]
+
+    @property
+    def probability(self) -> Annotated[tuple[float, ...] | None, optional()]:
+        """The probability at each of the test's ``counts``."""
+        return self.values.get("probability")
+
+    @property
+    def logit(self) -> Annotated[tuple[float, ...] | None, optional()]:
+        """The logit at each of the test's ``counts``."""
+        return self.values.get("logit")
+
+    @property
+    def value(self) -> Annotated[tuple[float, ...] | None, optional()]:
+        """The value of a regression or a contrast at each of the test's ``counts``."""
+        return self.values.get("value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomCurve(Record):
+    """The mean curve of random orders."""
+
     area: float
+    probability: Annotated[tuple[float, ...] | None, optional()] = None
+    logit: Annotated[tuple[float, ...] | None, optional()] = None
+    value: Annotated[tuple[float, ...] | None, optional()] = None
+    seeds: Annotated[int, describe("How many orders were drawn.")]
 
 
 @dataclass(frozen=True)
-class Rank:
-    """How a method did. ``rank`` counts from 1; the random baseline has 0 and stands at the place that it earns.
+class Rank(Record, name="DeletionRank"):
+    """The result of one method in a deletion test.
 
     areas  by order
     gap    the area of the least relevant first less that of the most relevant first: the larger, the better. Of one order alone its part
@@ -75,67 +102,54 @@ class Rank:
 
     method: str
     rank: int
-    areas: Mapping[Order, float]
-    gap: float
+    areas: Annotated[Mapping[Order, float], HIDDEN]
+    gap: Annotated[float, HIDDEN]
 
     @property
     def is_control(self) -> bool:
-        """Whether this is the random baseline."""
+        """Return whether this is the random baseline."""
         return self.rank == 0
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        areas: dict[str, float] = {str(order): value for order, value in self.areas.items()}
-        gap = {"gap": self.gap} if len(areas) > 1 else {}
-        return {"method": self.method, **areas, **gap, **({"control": True} if self.is_control else {}), "rank": self.rank}
+    @property
+    def _most(self) -> Annotated[float | None, optional("The area of the most relevant first.", key="most")]:
+        return self.areas.get("most")
+
+    @property
+    def _least(self) -> Annotated[float | None, optional("The area of the least relevant first.", key="least")]:
+        return self.areas.get("least")
+
+    @property
+    def _full_gap(self) -> Annotated[float | None, optional("``least`` less ``most``: the larger, the better.", key="gap")]:
+        return self.gap if len(self.areas) > 1 else None
+
+    @property
+    def _control(self) -> Annotated[bool | None, optional("true for the random baseline.", key="control")]:
+        return self.is_control or None
 
 
 @dataclass(frozen=True, eq=False)
-class DeletionTest:
-    """The outcome for one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
+class DeletionTest(Record, name="DeletionCurves"):
+    """The deletion test of the maps of one target of one input. ``print`` shows the ranking; :meth:`save` writes the figure or the numbers.
 
-    explains   the number that areas and ranks are made of
-    how        in which way tokens are taken away
-    tokens     how many there are
-    fractions  the shares that were asked for, and ``counts`` how many tokens were gone at each
-    random     the mean over ``draws`` random orders
-    ranking    best first, the random baseline among them
+    random  the mean over ``draws`` random orders
     """
 
     target: str
-    explains: FollowedNumber
-    how: How
-    tokens: int
-    fractions: tuple[float, ...]
-    counts: tuple[int, ...]
+    explains: Annotated[FollowedNumber, describe("The number that areas and ranks are made of.", key="read")]
+    how: Annotated[How, describe("In which way tokens are taken away.", kind=str)]
+    tokens: Annotated[int, describe("How many there are.")]
+    fractions: Annotated[tuple[float, ...], describe("The shares of the tokens that were asked for.")]
+    counts: Annotated[tuple[int, ...], describe("How many tokens are gone at each of the fractions.")]
     curves: tuple[DeletionCurve, ...]
-    random: DeletionCurve
-    draws: int
-    ranking: tuple[Rank, ...]
-    notes: tuple[str, ...] = field(default=())
+    random: Annotated[DeletionCurve, HIDDEN]
+    draws: Annotated[int, HIDDEN]
+    ranking: Annotated[tuple[Rank, ...], describe("Best first, the random baseline among them.")]
+    notes: Annotated[tuple[str, ...], HIDDEN] = field(default=())
 
     @property
-    def read(self) -> FollowedNumber:
-        """What ``explains`` was called in 0.1."""
-        return self.explains
+    def _random(self) -> Annotated[RandomCurve, describe(key="random")]:
+        return RandomCurve(area=self.random.area, seeds=self.draws, **self.random.values)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/explanations/{id}/deletion-test`` gives it; ``explains`` is called ``read`` there."""
-
-        def plain(curve: DeletionCurve) -> dict[str, Any]:
-            return {"area": curve.area, **{name: list(values) for name, values in curve.values.items()}}
-
-        return {
-            "target": self.target,
-            "read": self.explains,
-            "how": self.how,
-            "tokens": self.tokens,
-            "fractions": list(self.fractions),
-            "counts": list(self.counts),
-            "curves": [{"method": curve.method, "order": curve.order, **plain(curve)} for curve in self.curves],
-            "random": {**plain(self.random), "seeds": self.draws},
-            "ranking": [row.to_json() for row in self.ranking],
-        }
 
     def __str__(self) -> str:
         orders = list(self.ranking[0].areas)
@@ -184,7 +198,7 @@ def deletion_test(
     progress: BeforePass | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> DeletionTest:
-    """Which of the maps in ``result`` name what ``model`` needs: its answer while the tokens go in the order of each.
+    """Test which maps in ``result`` name what ``model`` needs: ask it again while tokens are removed in the order of each map.
 
     model      the one that was explained
     target     the label of one of the explained targets; None: the first
@@ -251,7 +265,7 @@ def check_draws(draws: int) -> None:
 
 
 def distinct_shares(fractions: Sequence[float], removal: TokenRemoval) -> tuple[float, ...]:
-    """Of the ``fractions`` those that take different numbers of tokens away: of each number the share that is nearest to it."""
+    """Return those ``fractions`` that remove different numbers of tokens; for each number the nearest share."""
     shares = sorted(set(fractions))
     nearest: dict[int, float] = {}
     for share, count in zip(shares, removal_counts(shares, removal.tokens, removal.least), strict=True):
@@ -308,10 +322,10 @@ def run_deletion(
 
 
 def notes_on(removal: TokenRemoval, counts: Sequence[int]) -> list[str]:
-    """What a person should know of how tokens were taken away."""
-    notes = ["This model needs all of its patches: those taken away are painted in the mean colour."] if removal.how == "painted" else []
+    """Return notes for a person on how tokens were removed."""
+    notes = ["This model needs all of its patches, so removed ones are painted in the mean colour."] if removal.how == "painted" else []
     keeps_one = removal.least > 0 and max(counts, default=0) == removal.tokens - removal.least
-    return notes + (["This model cannot answer when nothing is left of its input, so the last step keeps one token."] if keeps_one else [])
+    return notes + (["This model cannot answer an empty input, so the last step keeps one token."] if keeps_one else [])
 
 
 def _rank(deletion_curves: Sequence[DeletionCurve], baseline: float, orders: Sequence[Order]) -> tuple[Rank, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -12,12 +12,15 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import fields_of
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe, optional
 from explainers.methods import METHODS, parse
+from explainers.methods.requirements import lacks_of
 from explainers.pipeline.precision import choose_trace
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
 from explainers.records.trace import MethodOutput, Trace
 
+_Origin = Literal["class_token", "read_token", "mean", "token"]
 BlockMaps = list[Tensor | None]  # one a block, (B, H, S, S); None where a block has no attention over its tokens
 DIGITS = 4  # significant ones of a score in JSON: many maps travel at once
 
@@ -31,7 +34,7 @@ def _signals(trace: Trace) -> BlockMaps:
 
 
 def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
-    """Element-wise product, positive part."""
+    """Multiply two lists of maps element by element and set negative products to 0; None where either map is None."""
     pairs = zip(first, second, strict=True)
     return [None if a is None or b is None else (a * b).clamp(min=0) for a, b in pairs]
 
@@ -51,14 +54,14 @@ class Quantity:
 HEAD_QUANTITIES: dict[str, Quantity] = {
     "attention": Quantity(
         "attention",
-        "How much of a token's attention goes to each other token. It says where the head looks, not whether that matters to the answer.",
+        "How much each token attends to each other one. It says where the head looks, not whether that matters to the answer.",
         False,
         None,
         _attention,
     ),
     "gradient": Quantity(
         "gradient",
-        "How the answer would change if the head attended a little more: its slope with respect to each attention weight.",
+        "How the answer would change if the head attended a little more: the gradient of each attention weight.",
         True,
         "gradient",
         _signals,
@@ -88,52 +91,77 @@ HEAD_QUANTITIES: dict[str, Quantity] = {
 }
 
 
+@dataclass(frozen=True)
+class HeadRow(Record):
+    """A row of the map of a head."""
+
+    scores: list[float]
+    outside: Annotated[float, describe("The sum over the tokens that stand for no patch or word.")]
+
+
+@dataclass(frozen=True)
+class HeadsOfBlock(Record):
+    """The heads of one block; null where it has no maps."""
+
+    block: int
+    heads: list[HeadRow] | None
+    mean: HeadRow | None
+
+
 @dataclass(frozen=True, eq=False)
-class HeadMaps:
-    """Rows of the maps of some blocks: from one token to all tokens.
+class HeadMaps(Record):
+    """Rows of the maps of some blocks, from one token to all tokens.
 
     blocks   number of the block -> (H, S), real tokens only; None where the block has no attention map over its tokens
-    origin   whose row it is: ``class_token``, ``read_token`` (the one that the head reads, where that depends on the text), ``mean`` over
-             all tokens (the head pools them), or ``token``
     token    its place among the S tokens; None for ``mean``
     content  bool (S,): which tokens stand for patches or words
-    grid     (rows, columns) of the patches; None for a text
-    heads    how many each block of the model has, those left out too; None where it has no attention map over its tokens
+
+    In JSON scores have four digits, and are those of the patches in raster order, of a text one for each token; ``token`` counts likewise.
     """
 
     quantity: str
     target: str
-    blocks: dict[int, Tensor | None]
-    origin: str
-    token: int | None
-    content: Tensor
-    grid: tuple[int, int] | None
-    heads: tuple[int | None, ...]
+    blocks: Annotated[dict[int, Tensor | None], HIDDEN]
+    origin: Annotated[
+        _Origin,
+        describe("Whose row it is: of the class token, of the token that the head reads, of the mean of all, or of the chosen token."),
+    ]
+    token: Annotated[int | None, HIDDEN]
+    content: Annotated[Tensor, HIDDEN]
+    grid: Annotated[tuple[int, int] | None, optional("Rows and columns of the patches; a text has none.")]
+    heads: Annotated[
+        tuple[int | None, ...],
+        describe("How many heads each block of the model has, those left out too; null where it has no attention map over its tokens."),
+    ]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data. ``scores``: of an image those of the patches in raster order, of a text one for each token, four digits each;
-        ``outside``: the sum over the tokens that stand for no patch or word. ``token`` counts as ``scores`` do; null where it is not there.
-        """
-        is_shown = self.content if self.grid is not None else torch.ones_like(self.content)
-        place = None if self.token is None or not is_shown[self.token] else int(is_shown[: self.token].sum())
-        return {
-            "quantity": self.quantity,
-            "signed": HEAD_QUANTITIES[self.quantity].signed,
-            "target": self.target,
-            "origin": self.origin,
-            "token": place,
-            "heads": list(self.heads),
-            **({} if self.grid is None else {"grid": list(self.grid)}),
-            "blocks": [{"block": block, **self._block_json(rows, is_shown)} for block, rows in self.blocks.items()],
-        }
+    @property
+    def signed(self) -> Annotated[bool, describe()]:
+        """True if the quantity can be negative."""
+        return HEAD_QUANTITIES[self.quantity].signed
 
-    def _block_json(self, rows: Tensor | None, is_shown: Tensor) -> dict[str, Any]:
-        if rows is None:
-            return {"heads": None, "mean": None}
-        return {"heads": [self._row_json(row, is_shown) for row in rows], "mean": self._row_json(rows.mean(0), is_shown)}
+    @property
+    def _shown(self) -> Tensor:
+        """Bool (S,): the tokens that have scores in JSON."""
+        return self.content if self.grid is not None else torch.ones_like(self.content)
 
-    def _row_json(self, row: Tensor, is_shown: Tensor) -> dict[str, Any]:
-        return {"scores": brief(row[is_shown]), "outside": brief(row[~self.content].sum()[None])[0]}
+    @property
+    def _shown_token(
+        self,
+    ) -> Annotated[int | None, describe("Its place among the scores; null where it has none.", key="token")]:
+        is_shown = self._shown
+        return None if self.token is None or not is_shown[self.token] else int(is_shown[: self.token].sum())
+
+    @property
+    def _shown_blocks(self) -> Annotated[list[HeadsOfBlock], describe(key="blocks")]:
+        return [
+            HeadsOfBlock(block, None, None)
+            if rows is None
+            else HeadsOfBlock(block, [self._row(row) for row in rows], self._row(rows.mean(0)))
+            for block, rows in self.blocks.items()
+        ]
+
+    def _row(self, row: Tensor) -> HeadRow:
+        return HeadRow(brief(row[self._shown]), brief(row[~self.content].sum()[None])[0])
 
 
 def head_maps(
@@ -144,13 +172,15 @@ def head_maps(
     block: int | Sequence[int] | None = None,
     head: int | None = None,
 ) -> HeadMaps:
-    """What the heads of the first input attend to for the first target, from the token that the head of the model reads, else on average.
+    """Return a map for each head of what it attends to, for the first input and target, from the token that the model's head reads, else
+    the mean over tokens.
 
     ``token`` takes another one: of an image the number of the patch in raster order, of a text that of the word piece. ``block``, one or
     several, and ``head`` leave the others out. Raises ExplainerError for what does not exist, and for a model without attention maps.
     """
     if quantity not in HEAD_QUANTITIES:
         raise ExplainerError(f"There is no {quantity!r} of a head; there are {', '.join(HEAD_QUANTITIES)}.")
+    _require(session, {"one_attention", "token_order"})
     session_target, rule = _first(session), HEAD_QUANTITIES[quantity].rule
     block_numbers = _numbers(len(session.recording.block_inputs), block, "block")
     if rule == "gradient":  # how relevance rounds is judged by all blocks
@@ -183,6 +213,13 @@ def head_maps(
     return HeadMaps(quantity, session_target.labels[0], rows_of_blocks, origin, place, content, trace.layout.grid, heads)
 
 
+def _require(session: Session, needs: set[str]) -> None:
+    """Raise ExplainerError with the reason where the model lacks some of these."""
+    lacks = lacks_of(session.recording)
+    if (reason := next((lacks[need] for need in sorted(needs) if need in lacks), None)) is not None:
+        raise ExplainerError(f"What happens inside cannot be shown block by block. {reason}")
+
+
 def _first(session: Session) -> ResolvedTarget:
     return session.targets_and_rows()[0][0]
 
@@ -197,8 +234,10 @@ def _numbers(count: int, given: int | Sequence[int] | None, what: str) -> list[i
     return numbers
 
 
-def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[str, int | None]:
-    """Whose row is read, and its place among the real tokens."""
+def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> tuple[_Origin, int | None]:
+    """Return the kind of token whose row is read, and its index among the real tokens (None for the mean over all). ``token`` None takes
+    the class token or the token that the model's head reads.
+    """
     if token is not None:
         places = content.nonzero()[:, 0] if trace.layout.grid is not None else torch.arange(len(content))
         what = "patch" if trace.layout.grid is not None else "token"
@@ -209,9 +248,24 @@ def _origin(trace: Trace, real: Tensor, content: Tensor, token: int | None) -> t
     return ("class_token" if trace.layout.class_token >= 0 else "read_token"), place
 
 
+@dataclass(frozen=True)
+class Term(Record):
+    """A part of a map."""
+
+    total: Annotated[float, describe("The sum over patches or words.")]
+    scores: Annotated[list[float], describe("As those of a map, four digits each.")]
+
+
+@dataclass(frozen=True)
+class BlockTerm(Term):
+    """The contribution of one block to a map."""
+
+    block: int
+
+
 @dataclass(frozen=True, eq=False)
-class Contributions:
-    """What each block adds to a map that is a sum over blocks.
+class Contributions(Record):
+    """The part of each block in a map that is a sum over blocks.
 
     blocks   number of the block -> its term (S,), real tokens only
     rest     (S,): what belongs to no block (bias terms), or None. All of them sum to the scores of the map
@@ -222,30 +276,25 @@ class Contributions:
     title: str
     target: str
     signed: bool
-    blocks: dict[int, Tensor]
-    rest: Tensor | None
-    content: Tensor
-    grid: tuple[int, int] | None
+    blocks: Annotated[dict[int, Tensor], HIDDEN]
+    rest: Annotated[Tensor | None, HIDDEN]
+    content: Annotated[Tensor, HIDDEN]
+    grid: Annotated[tuple[int, int] | None, optional("Rows and columns of the patches; a text has none.")]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data. ``total``: the sum over patches or words; ``scores`` as those of a map, four digits each."""
-        blocks = [{"block": block, **self._term_json(term)} for block, term in self.blocks.items()]
-        return {
-            "method": self.method,
-            "title": self.title,
-            "target": self.target,
-            "signed": self.signed,
-            **({} if self.grid is None else {"grid": list(self.grid)}),
-            "blocks": blocks,
-            "rest": None if self.rest is None else self._term_json(self.rest),
-        }
+    @property
+    def _block_terms(self) -> Annotated[list[BlockTerm], describe(key="blocks")]:
+        return [BlockTerm(*self._totals(term), block) for block, term in self.blocks.items()]
 
-    def _term_json(self, term: Tensor) -> dict[str, Any]:
-        return {"total": float(term[self.content].sum()), "scores": brief(term if self.grid is None else term[self.content])}
+    @property
+    def _rest_term(self) -> Annotated[Term | None, describe("What belongs to no block.", key="rest")]:
+        return None if self.rest is None else Term(*self._totals(self.rest))
+
+    def _totals(self, term: Tensor) -> tuple[float, list[float]]:
+        return float(term[self.content].sum()), brief(term if self.grid is None else term[self.content])
 
 
 def contributions(session: Session, spec: str) -> Contributions:
-    """What each block adds to the map of ``spec``, for the first input and target.
+    """Split the map of ``spec``, for the first input and target, into the parts of the blocks.
 
     Raises ExplainerError where that method is no sum over blocks.
     """
@@ -255,6 +304,7 @@ def contributions(session: Session, spec: str) -> Contributions:
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
     if _first(session).halves is not None:
         raise ExplainerError("The positive part of a difference is no sum over blocks: explain the class itself to see what they add.")
+    _require(session, {"token_order"})
     trace = choose_trace(session, _first(session), request.rule, request.read)
     output = request.read(trace)
     session.forget_signals()

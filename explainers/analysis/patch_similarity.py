@@ -1,15 +1,16 @@
-"""How alike the patches of a picture are to a Vision Transformer: their principal components as colours, and which are like one of them."""
+"""Similarity of a picture's patches in a Vision Transformer: their principal components as colours, and the cosines with one of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import Input, Prepared
 from explainers.models.model import Model
@@ -19,6 +20,21 @@ from explainers.self_check.opening import model_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class PatchComparison(Record, name="PatchSimilarity"):
+    """The similarity of a picture's patches to the model, as colours and as cosines with one patch, four digits each."""
+
+    grid: tuple[int, int]
+    source: Annotated[str, describe("Which features are compared.")]
+    colours: Annotated[
+        list[tuple[float, float, float]],
+        describe("Of each patch the first three principal components as red, green and blue, each from its smallest to its largest."),
+    ]
+    variance: Annotated[list[float], describe("The share of the variance that each component has.")]
+    patch: Annotated[tuple[int, int], describe("The row and column of the one patch.")]
+    cosines: Annotated[list[float], describe("The cosine of each patch's features with those of the one patch.")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +71,9 @@ class PatchSimilarity:
         return F.pad(shown, (0, COMPONENTS - shown.shape[-1]))
 
     def to(self, row: int, column: int) -> Tensor:
-        """The cosine (rows, columns) of each patch's features with those of one. Raises ExplainerError where there is none."""
+        """Return the cosine (rows, columns) of each patch's features with those of the patch at this row and column, from 0. Raises
+        ExplainerError if there is no such patch.
+        """
         rows, columns = self.grid
         if not (0 <= row < rows and 0 <= column < columns):
             raise ExplainerError(f"There is no patch in row {row}, column {column}: there are {rows} rows and {columns} columns, from 0.")
@@ -63,17 +81,17 @@ class PatchSimilarity:
 
     def to_json(self, row: int, column: int) -> dict[str, Any]:
         """Plain data: colours, shares of variance, and the cosines with one patch."""
-        return {
-            "grid": list(self.grid),
-            "source": self.source,
-            "colours": [[round(value, 4) for value in patch] for patch in self.colours().flatten(0, 1).tolist()],
-            "variance": [round(share, 4) for share in self.components()[1]],
-            "patch": [row, column],
-            "cosines": [round(value, 4) for value in self.to(row, column).flatten().tolist()],
-        }
+        return PatchComparison(
+            grid=self.grid,
+            source=self.source,
+            colours=[(round(red, 4), round(green, 4), round(blue, 4)) for red, green, blue in self.colours().flatten(0, 1).tolist()],
+            variance=[round(share, 4) for share in self.components()[1]],
+            patch=(row, column),
+            cosines=[round(value, 4) for value in self.to(row, column).flatten().tolist()],
+        ).to_json()
 
     def figure(self, row: int | None = None, column: int | None = None) -> Figure:
-        """The colours, and beside them the cosines with one patch where it is named, as a figure of matplotlib."""
+        """Draw the colours as a figure of matplotlib, next to the cosines with one patch if it is named."""
         from matplotlib.figure import Figure
 
         is_named = row is not None and column is not None

@@ -1,4 +1,4 @@
-"""Which prompt, or class, wins each patch of a picture: the regions of each with their boxes, and the whole as an indexed mask."""
+"""Regions of a picture by the prompt, or class, that wins each patch, with their boxes, and the whole as an indexed mask."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
 from explainers.models.inputs.types import ImageInput
 from explainers.records.result import Explanation
 from explainers.rendering.colours import REGIONS
@@ -25,43 +26,50 @@ PixelBox = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Region:
-    """Patches that touch along an edge and are won by the same label.
+class Region(Record):
+    """Patches that touch along an edge and are won by the same label, the prompt or class."""
 
-    label    the prompt or class that wins them
-    box      x0, y0, x1, y1 around them in pixels of the upright original; None where they lie beyond its edge, in padding
-    patches  how many there are
-    peak     the largest score among them, on the unit in which the maps were compared
-    """
+    label: Annotated[str, HIDDEN]
+    box: Annotated[
+        PixelBox | None, describe("x0, y0, x1, y1 around them in pixels of the upright original; null where they lie in padding.")
+    ]
+    patches: Annotated[int, describe("How many there are.")]
+    peak: Annotated[float, describe("The largest score among them, in the unit in which the maps were compared.")]
+
+
+@dataclass(frozen=True)
+class WonPatches(Record):
+    """The patches that one label wins, or none."""
+
+    index: Annotated[int, describe("Its value in regions.png.")]
+    patches: int
+    share: Annotated[float, describe("Of all patches.")]
+
+
+@dataclass(frozen=True)
+class LabelRegions(WonPatches):
+    """The regions of a label."""
 
     label: str
-    box: PixelBox | None
-    patches: int
-    peak: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, without the label."""
-        return {"box": None if self.box is None else list(self.box), "patches": self.patches, "peak": self.peak}
+    colour: tuple[int, int, int]
+    regions: Annotated[list[Region], describe("The largest first.")]
 
 
 @dataclass(frozen=True, eq=False)
-class Regions:
-    """Who wins which patch. ``print`` shows the shares; :meth:`save` writes the mask or the numbers.
+class Regions(Record):
+    """The label that wins each patch. ``print`` shows the shares; :meth:`save` writes the mask or the numbers.
 
-    method     the spec of the maps that were compared
-    threshold  share of the largest score of all maps that a patch's best score must pass
     labels     the prompts or classes
     winners    int (rows, columns): the index of the winner among ``labels``, NOBODY where no score passes
-    crop       x0, y0, x1, y1: the part of the upright original that the grid covers
     regions    those of each label, its largest first
     """
 
-    method: str
-    threshold: float
-    labels: tuple[str, ...]
-    winners: NDArray[np.int64]
-    crop: PixelBox
-    regions: tuple[Region, ...]
+    method: Annotated[str, describe("The spec of the maps that were compared.")]
+    threshold: Annotated[float, describe("The share of the largest score of all maps that a patch's best score must pass.")]
+    labels: Annotated[tuple[str, ...], HIDDEN]
+    winners: Annotated[NDArray[np.int64], HIDDEN]
+    crop: Annotated[PixelBox, describe("The part of the upright original that the mask covers.")]
+    regions: Annotated[tuple[Region, ...], HIDDEN]
 
     def mask(self) -> Image.Image:
         """The seen crop, pixel for pixel of the original, as a picture in palette mode: 0 for nobody, 1 for the first label, and so on."""
@@ -75,9 +83,9 @@ class Regions:
         for i, name in enumerate(self.labels):
             won, parts = self._won(i), [region for region in self.regions if region.label == name]
             box = ", ".join(map(str, parts[0].box)) if parts and parts[0].box else "-"
-            rows.append([name, str(won["patches"]), f"{won['share']:.1%}", str(len(parts)), box])
+            rows.append([name, str(won.patches), f"{won.share:.1%}", str(len(parts)), box])
         nobody = self._won(NOBODY)
-        rows.append(["nobody", str(nobody["patches"]), f"{nobody['share']:.1%}", "", ""])
+        rows.append(["nobody", str(nobody.patches), f"{nobody.share:.1%}", "", ""])
         head = f"Who wins which patch, by {self.method}; threshold {self.threshold:g} of the largest score"
         return "\n".join([head, *align(rows, left=(0,))])
 
@@ -97,29 +105,27 @@ class Regions:
         else:
             raise ExplainerError(f"{path} ends in nothing that regions are saved as: end it in .png or .json")
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; ``index`` is the value of a label in the mask, ``share`` that of the patches that it wins."""
+    @property
+    def _grid(self) -> Annotated[tuple[int, int], describe("Rows and columns of patches.", key="grid")]:
+        rows, columns = self.winners.shape
+        return rows, columns
 
-        def label(i: int, name: str) -> dict[str, Any]:
-            won_regions = [
-                {"box": region.box and list(region.box), "patches": region.patches, "peak": region.peak}
-                for region in self.regions
-                if region.label == name
-            ]
-            return {"label": name, "index": i + 1, "colour": list(_colour(i)), **self._won(i), "regions": won_regions}
+    @property
+    def _labels(self) -> Annotated[list[LabelRegions], describe(key="labels")]:
+        return [
+            LabelRegions(
+                **vars(self._won(i)), label=name, colour=_colour(i), regions=[region for region in self.regions if region.label == name]
+            )
+            for i, name in enumerate(self.labels)
+        ]
 
-        return {
-            "method": self.method,
-            "threshold": self.threshold,
-            "grid": list(self.winners.shape),
-            "crop": list(self.crop),
-            "labels": [label(i, name) for i, name in enumerate(self.labels)],
-            "none": {"index": 0, **self._won(NOBODY)},
-        }
+    @property
+    def _nobody(self) -> Annotated[WonPatches, describe(key="none")]:
+        return self._won(NOBODY)
 
-    def _won(self, index: int) -> dict[str, Any]:
+    def _won(self, index: int) -> WonPatches:
         patches = int((self.winners == index).sum())
-        return {"patches": patches, "share": patches / self.winners.size}
+        return WonPatches(index + 1, patches, patches / self.winners.size)
 
 
 def _colour(i: int) -> tuple[int, int, int]:
@@ -127,7 +133,7 @@ def _colour(i: int) -> tuple[int, int, int]:
 
 
 def regions(result: Explanation, method: str, threshold: float = THRESHOLD) -> Regions:
-    """Which of the explained targets of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
+    """Find which explained target of ``result`` wins each patch by the maps of ``method``; see :func:`regions_of`.
 
     Raises ExplainerError for a text, for tensors without a picture's size, for a method without a map, and where no label could win: of a
     method whose map is the same for every label, and for a label that is there twice.
@@ -169,8 +175,9 @@ def regions_of(
     signed: bool,
     threshold: float = THRESHOLD,
 ) -> Regions:
-    """Which label wins each patch: the one with the largest score, the first of equal ones, where that score is above 0 and above
-    ``threshold`` of the largest of all.
+    """Find which label wins each patch: the one with the largest score, if that is above 0 and above ``threshold`` of the largest of all.
+
+    The first of equal ones wins.
 
     scores     (labels, rows, columns). Those of a signed method are compared as they are; the maps of an unsigned one are first divided
                by the sum of their absolute values, as their size means nothing across maps

@@ -77,12 +77,14 @@ class Summary:
         return sorted(self.rows, key=lambda row: -row.trust)[:count]
 
     def least_trusted(self, count: int = 5) -> list[SummaryRow]:
-        """Those on which it does so worst, the worst first."""
+        """Return the ``count`` inputs on which the method's map is least trusted, the worst first."""
         return sorted(self.rows, key=lambda row: row.trust)[:count]
 
     def rank(self, words: Iterable[str]) -> list[WordTotal]:
-        """Of ``words`` alone those that stand in the texts, in any case, the largest total first: a list of names, of places, of what may
-        not matter. Raises ExplainerError for a string in place of a list, and for what is several words.
+        """Rank those of ``words`` that are in the texts, in any case, the largest total first.
+
+        Names, places, or what should not matter may be such words. Raises ExplainerError for a string in place of a list, and for several
+        words in one.
         """
         if isinstance(words, str):
             raise ExplainerError(f"rank takes a list of words, not one string; send [{words!r}]")
@@ -95,7 +97,7 @@ class Summary:
         """The names and other entities of the texts, the largest total first: the words that begin with a capital inside a sentence more
         often than they stand in lower case. The capitals are those of the texts, also where a tokenizer makes all letters small.
 
-        Of texts in lower case there are none: give a list of names to :meth:`rank`.
+        Of texts without a capital these are first names alone: for others give a list of names to :meth:`rank`.
         """
         return self.rank(names_in([word for word, _ in row.words] for row in self.rows))
 
@@ -283,7 +285,9 @@ def _mean(rows: Sequence[SummaryRow]) -> Tensor | None:
 
 
 def _stored_rows(path: Path, settings: dict[str, Any]) -> dict[str, SummaryRow]:
-    """What a file holds of the same summary; it is begun where there is none. A line that was cut off while it was written is dropped."""
+    """Return the rows of the same summary that a file holds; start the file where there is none. A line that was cut off while it was
+    written is dropped.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(settings) + "\n", "utf-8")

@@ -19,7 +19,7 @@ FollowedNumber = Literal["probability", "logit", "value"]
 
 @dataclass(frozen=True)
 class TargetOutput:
-    """Where a target is among the logits of a model, and which number of it is followed while tokens are taken away.
+    """The position of a target among a model's logits, and the number of it that is followed while tokens are removed.
 
     label     of the target
     resolved  the target, its classes found among the logits
@@ -32,12 +32,14 @@ class TargetOutput:
 
     @property
     def kind(self) -> Output:
-        """What the logits mean."""
+        """The meaning of the logits, such as "softmax"."""
         return self.resolved.classes.output
 
     def values(self, logits: Tensor) -> dict[str, Tensor]:
-        """From logits (..., C): ``probability`` (of the class, group or prompt itself, where the target is about one) and ``logit`` (of a
-        contrast the difference); of a regression ``value`` alone.
+        """Return the target's numbers by name, from logits (..., C).
+
+        ``probability`` is that of the class, group or prompt itself, where the target is about one; ``logit`` of a contrast is the
+        difference. A regression has ``value`` alone.
         """
         target, rows = self.resolved.target, logits.reshape(-1, logits.shape[-1])
         number = target.logit(self.resolved.named(rows)).to(logits.dtype).view(logits.shape[:-1])
@@ -47,7 +49,7 @@ class TargetOutput:
         return {"logit": number} if probability is None else {"probability": probability.view(logits.shape[:-1]), "logit": number}
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Of every class, in double precision, from logits (..., C)."""
+        """Return the probability of every class, in double precision, from logits (..., C)."""
         return self.resolved.classes.calibration.probabilities(logits.double(), self.kind)
 
 

@@ -1,4 +1,4 @@
-"""Which part of a picture made a vision-language model write a word? Maps from logits alone, for models too large for a backward pass.
+"""Maps of which part of a picture made a vision-language model write a word, from logits alone, for models too large for a backward pass.
 
 Token Activation Maps (Li et al., ICCV 2025): what the logit of the word is at each image token, less what earlier words have there.
 """
@@ -10,17 +10,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.models.eval_mode import evaluating
 from explainers.models.inputs.types import ANSWER, PicturePromptInput, Prepared
 from explainers.models.tasks import PictureAnswer
-from explainers.models.tasks.generated_answer import TOKENS, written_answer
+from explainers.models.tasks.generated_answer import MAX_NEW_TOKENS, written_answer
 from explainers.models.tasks.task import tensor_of
 from explainers.papers import TAM_PAPER
 from explainers.self_check.opening import model_of
@@ -34,26 +35,22 @@ _TINY = 1e-8  # added to the sum of the weights, as in the published code
 
 
 @dataclass(frozen=True, eq=False)
-class TokenActivationMaps:
-    """A map of the image tokens for each token of the answer.
+class TokenActivationMaps(Record, name="TokenMaps"):
+    """Maps over the picture of each token of an answer (TAM), from logits alone.
 
-    answer  the text that the model wrote
-    tokens  its tokens as texts
-    maps    float32 (tokens, rows, columns), each from 0 to 1 at most
-    notes   what a reader should know
-    places  what ``explain(at=)`` takes for each token; none where a module alone was asked
+    maps    float32 (tokens, rows, columns)
     """
 
-    answer: str
-    tokens: tuple[str, ...]
-    maps: Tensor
-    notes: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        texts = {"answer": self.answer, "tokens": list(self.tokens), "places": list(self.places)}
-        return {**texts, "maps": self.maps.tolist(), "notes": list(self.notes)}
+    answer: Annotated[str, describe("The text that the model wrote.")]
+    tokens: Annotated[tuple[str, ...], describe("Of the answer.")]
+    maps: Annotated[Tensor, describe("Of each token a number from 0 to 1 for each patch, rows of patches.", kind=list[list[list[float]]])]
+    notes: Annotated[tuple[str, ...], describe("What a person should know.")] = ()
+    places: Annotated[
+        tuple[str, ...],
+        describe(
+            "Of each token, what the field ``at`` of POST /api/explanations and ``explain(at=)`` take; empty where only a module was asked."
+        ),
+    ] = ()
 
     def save(self, path: Path | str, picture: Any = None) -> None:
         """Write the numbers as ``.json``, or the figure over ``picture`` as ``.png``, ``.pdf`` or ``.svg``. Raises ExplainerError for
@@ -93,7 +90,7 @@ def token_activation_maps(
     tokenizer: Any = None,
     image_token: int | None = None,
     grid: tuple[int, int] | None = None,
-    tokens: int = TOKENS,
+    tokens: int = MAX_NEW_TOKENS,
 ) -> TokenActivationMaps:
     """The answer of a vision-language model to a picture and a prompt, written greedily, and where in the picture each token of it was.
 
@@ -206,8 +203,10 @@ def scaled_map(cleaned: Tensor, text: Tensor) -> Tensor:
 
 
 def rank_filter(scores: Tensor) -> Tensor:
-    """Of each 3 x 3 window of a map (rows, columns), reflected at its edges, the mean of its values in order, weighed by a bell around the
-    middle one, whose width is their standard deviation over their mean. Equal values stay; where their mean is 0 so is the result.
+    """Replace each value of a map (rows, columns) by a weighted mean of its 3 x 3 window.
+
+    The values of a window, reflected at the edges, are sorted and weighed by a bell around the middle one, whose width is their standard
+    deviation over their mean. Equal values stay; where their mean is 0 so is the result.
     """
     padded = F.pad(scores[None, None], (1, 1, 1, 1), mode="reflect")
     ordered = F.unfold(padded, 3)[0].sort(0).values  # (9, N)

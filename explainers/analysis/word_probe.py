@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe, optional
 from explainers.models.inputs.types import ImageInput
 from explainers.pipeline.explain import explain
 from explainers.records.result import Attribution, Explanation
@@ -32,45 +33,67 @@ _TEXTS_PER_PASS = 10  # texts in one batch
 
 
 @dataclass(frozen=True)
-class FilledText:
-    """The template with one word in its slot, and what the model made of it.
-
-    relevance  of the word: the sum over its pieces where the scores are signed, else the largest of them
-    pieces     the tokens that the word was read as
-    unknown    whether one of them is the token for unknown words
-    """
+class FilledText(Record, name="ProbeRow"):
+    """The template with one word in its slot, and what the model made of it."""
 
     group: str
     word: str
     text: str
-    probability: float | None
+    probability: Annotated[float | None, optional("A regression has none.")]
+    logit: float
+    relevance: Annotated[float, describe("Of the word: the sum over its pieces where scores are signed, else the largest of them.")]
+    pieces: Annotated[tuple[str, ...], describe("The tokens that the word was read as.")]
+    unknown: Annotated[bool, describe("Whether one of them is the token for unknown words.")]
+
+
+@dataclass(frozen=True)
+class ProbeMethod(Record):
+    """The method by which words have their relevance."""
+
+    spec: str
+    title: str
+    signed: bool
+    class_specific: bool
+
+
+def _probe_method(attribution: Attribution) -> dict[str, Any]:
+    return ProbeMethod(attribution.method, attribution.title, attribution.signed, attribution.class_specific).to_json()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeMeans(Record):
+    """Means over the words of a group."""
+
+    name: str
+    words: Annotated[int, describe("How many there are.")]
+    probability: Annotated[float | None, optional("A regression has none.")] = None
     logit: float
     relevance: float
-    pieces: tuple[str, ...]
-    unknown: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; without ``probability`` where there is none."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items() if v is not None}
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeDifference(Record):
+    """The means of the first group less those of the second."""
+
+    between: tuple[str, str]
+    probability: Annotated[float | None, optional("A regression has none.")] = None
+    logit: float
+    relevance: float
 
 
 @dataclass(frozen=True, eq=False)
-class WordProbe:
-    """What one word of a sentence does. ``print`` shows the table; :meth:`save` writes the numbers.
+class WordProbe(Record):
+    """The effect of one word of a sentence. ``print`` shows the table; :meth:`save` writes the numbers.
 
-    model     its name
-    target    the class, or group of classes, whose numbers are read
     attribution  the map of the first text; the others are by the same method
-    texts     one for each word, in the order of the groups
-    notes     what a reader should know, such as words that the model does not know
     """
 
-    model: str
-    target: str
+    model: Annotated[str, describe("The name of the model.")]
+    target: Annotated[str, describe("The class, or group of classes, whose numbers are read.")]
     template: str
-    attribution: Attribution
-    texts: tuple[FilledText, ...]
-    notes: tuple[str, ...] = ()
+    attribution: Annotated[Attribution, describe(key="method", kind=ProbeMethod, write=_probe_method)]
+    texts: Annotated[tuple[FilledText, ...], describe("One for each word, in the order of the groups.", key="rows")]
+    notes: Annotated[tuple[str, ...], describe("What a person should know, such as words that the model does not know.")] = ()
 
     @property
     def method(self) -> Attribution:
@@ -78,37 +101,26 @@ class WordProbe:
         return self.attribution
 
     @property
-    def groups(self) -> list[dict[str, Any]]:
-        """Of each group its name, how many words it has, and the mean of each number over them."""
+    def groups(self) -> Annotated[list[dict[str, Any]], describe(kind=list[ProbeMeans])]:
+        """The name of each group, how many words it has, and the mean of each number over them."""
         members: dict[str, list[dict[str, Any]]] = {}
         for text in self.texts:
             members.setdefault(text.group, []).append(text.to_json())
         return [
-            {"name": name, "words": len(rows), **{key: fmean(row[key] for row in rows) for key in NUMBERS if key in rows[0]}}
+            ProbeMeans(name=name, words=len(rows), **{key: fmean(row[key] for row in rows) for key in NUMBERS if key in rows[0]}).to_json()
             for name, rows in members.items()
         ]
 
     @property
-    def difference(self) -> dict[str, Any] | None:
-        """The means of the first group less those of the second; None for one group alone."""
+    def difference(
+        self,
+    ) -> Annotated[dict[str, Any] | None, describe("null for one group alone.", kind=ProbeDifference | None)]:
+        """The mean numbers of the first group less those of the second; None for one group alone."""
         if len(self.groups) < 2:
             return None
         first, second = self.groups[:2]
-        return {"between": [first["name"], second["name"]], **{key: first[key] - second[key] for key in NUMBERS if key in first}}
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, as ``POST /api/probes`` gives it."""
-        method = self.attribution
-        return {
-            "model": self.model,
-            "target": self.target,
-            "template": self.template,
-            "method": {"spec": method.method, "title": method.title, "signed": method.signed, "class_specific": method.class_specific},
-            "rows": [text.to_json() for text in self.texts],
-            "groups": self.groups,
-            "difference": self.difference,
-            "notes": list(self.notes),
-        }
+        less = {key: first[key] - second[key] for key in NUMBERS if key in first}
+        return ProbeDifference(between=(first["name"], second["name"]), **less).to_json()
 
     def __str__(self) -> str:
         keys = [key for key in NUMBERS if key in self.groups[0]]
@@ -184,7 +196,7 @@ def word_probe(
     )
     notes = list(dict.fromkeys(note for result in results for note in result.notes))
     if unknown_words := [text.word for text in texts if text.unknown]:
-        notes.append(f"The model does not know {', '.join(unknown_words)}: it reads the same sign for every unknown word.")
+        notes.append(f"The model does not know {', '.join(unknown_words)}: it reads every unknown word as the same token.")
     return WordProbe(model.name, results[0].target.label, template, results[0].maps[0], texts, tuple(notes))
 
 

@@ -1,7 +1,8 @@
 """The words of many texts, ranked by their total relevance, and which of them are names.
 
 Ali et al. 2022 (XAI for Transformers, arXiv 2202.07304, section 5) rank words, and among them names and entities, over a data set. Which
-words are names is read here from capitals alone: no tagger, and nothing of a language but what :func:`names_in` says.
+words are names is read here from capitals, and of texts without any from a list of first names: no tagger, and nothing of a language but
+what :func:`names_in` says.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from explainers.analysis.first_names import is_first_name
 
 #: After these a capital says nothing: a sentence, a quotation or what a colon announces begins there.
 _BEGINNINGS = frozenset('.!?…:;"“„«')
@@ -46,7 +49,7 @@ def word_totals(texts: Iterable[Sequence[tuple[str, float]]]) -> list[WordTotal]
 
 def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
     """The words, in lower case, that are names by how they are written: those that begin with a capital inside a sentence more often than
-    they stand in lower case anywhere.
+    they stand in lower case anywhere. Of texts without a capital those that are first names (:mod:`explainers.analysis.first_names`).
 
     ``texts`` are lists of words and marks in order. A capital where a sentence or a quotation begins is no evidence, nor is a word that is
     shouted: in capitals, and longer than an abbreviation, beside another such word or in a text without a small letter. Initials, titles
@@ -54,6 +57,7 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
     """
     capitals: Counter[str] = Counter()
     for text in texts:
+        is_all_small = not any(character.isupper() for word in text for character in word)
         is_all_capitals = not any(character.islower() for word in text for character in word)
         words: list[str] = []
         is_inside: list[bool] = []
@@ -68,7 +72,7 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
             marks = after
         for place, word in enumerate(words):
             if word[0].islower():
-                capitals[word.casefold()] -= 1
+                capitals[word.casefold()] += 1 if is_all_small and is_first_name(word) else -1
             elif (
                 word[0].isupper()
                 and is_inside[place]
@@ -80,7 +84,7 @@ def names_in(texts: Iterable[Sequence[str]]) -> set[str]:
 
 
 def _is_shouted(word: str, nearby: Sequence[str]) -> bool:
-    """Whether a word is in capitals for emphasis; ``nearby`` are the word and its neighbours."""
+    """Return whether a word is in capitals for emphasis; ``nearby`` are the word and its neighbours."""
     return _is_in_capitals(word) and (len(word) > _ABBREVIATION or sum(map(_is_in_capitals, nearby)) > 1)
 
 
@@ -89,7 +93,7 @@ def _is_in_capitals(word: str) -> bool:
 
 
 def _parts(word: str) -> tuple[str, str, str]:
-    """What stands before the first letter or digit, from there to the last, and behind it; marks alone are all before."""
+    """Split a word into the marks before its first letter or digit, the text to its last one, and the rest; marks alone are all before."""
     places = [place for place, character in enumerate(word) if character.isalnum()]
     if not places:
         return word, "", ""
@@ -97,7 +101,7 @@ def _parts(word: str) -> tuple[str, str, str]:
 
 
 def _is_inside(previous: str, marks: str) -> bool:
-    """Whether a word stands inside a sentence, by the word before it and the marks between."""
+    """Return whether a word is inside a sentence, judged by the word before it and the marks between."""
     ends_abbreviation = marks == "." and ((len(previous) == 1 and previous.isupper()) or previous.casefold() in _TITLES)
     return bool(previous) and (ends_abbreviation or not _BEGINNINGS & set(marks))
 

@@ -1,4 +1,4 @@
-"""How much rounding the activations of a model have accumulated where relevance is split: measured once, on an input made for it.
+"""The rounding that a model's activations accumulate, where relevance is split: measured once, on an input made for it.
 
 An activation is off by the rounding of its own sum and of all before it. How far depends on the model, and on how deep it lies: 2 to 40
 units in the last place were seen. So the model is recorded in float64 and as it is on the same made-up input, and what differs is kept for
@@ -48,7 +48,7 @@ class AccumulatedRounding:
 
 
 def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
-    """What the activations of a model accumulate.
+    """Return the rounding that each sum and matrix product of a model accumulates.
 
     Measured when first wanted, and kept as long as the module lives: for its device and type, and the side of it that is explained.
     Needs a device that has float64.
@@ -65,7 +65,7 @@ def accumulated_rounding_of(model: Model) -> AccumulatedRounding:
 
 
 def made_up(model: Model) -> dict[str, Tensor]:
-    """An input to measure with: a picture of blotches of all sizes, a few words, or a molecule."""
+    """Make an input on which to measure rounding: a picture of blotches of all sizes, a few token ids, or a molecule."""
     if model.kind == "molecule":
         return model.prepare(MOLECULE).tensors
     if model.kind == "text":
@@ -79,8 +79,9 @@ def made_up(model: Model) -> dict[str, Tensor]:
 
 
 class Comparison(Recording):
-    """A recording that keeps the outputs of sums and products, and the inputs of linear maps, as ``noted``; or how far these are from what
-    another noted, as ``differences`` and ``input_errors``.
+    """A recording that keeps the outputs of sums and products, and the inputs of linear maps, as ``noted``.
+
+    Given what another one noted, it keeps the differences from that as ``differences`` and ``input_errors``.
     """
 
     def __init__(self, model: Model, tensors: Mapping[str, Tensor], exact: Mapping[int, Tensor] | None = None, **how: Any) -> None:
@@ -91,7 +92,7 @@ class Comparison(Recording):
         super().__init__(model, tensors, pixels=not model.reads_text, **how)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator, and note its output, of a linear map its input."""
+        """Apply an operator and note its output, or for a linear map its input."""
         out = super().run(operator, *arguments, role=role)
         if operator not in (Add, MatMul, DynamicLinear, LinearAttention, LinearMap):
             return out
@@ -108,7 +109,7 @@ class Comparison(Recording):
 
 
 def _units(value: Tensor, exact: Tensor, scale: Tensor) -> float:
-    """How far a value is from the exact one: the size of normal errors of which all but a thousandth are as small as these."""
+    """Return the distance of a value from the exact one, in units of the last place of normal errors, ignoring the largest thousandth."""
     apart = ((value - exact).abs() / scale).flatten()
     apart = apart[apart.isfinite()]
     if not len(apart):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from explainers.autograd.nodes import Nodes
 from explainers.autograd.rules import Rule
 from explainers.autograd.signals import PER_BLOCK, Fields, Signals, is_among
+from explainers.autograd.structure.attention_maps import AttentionMap
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.model_structure import ModelStructure
 
@@ -21,7 +23,7 @@ ROUNDING_OF_ACCOUNT = 16.0
 
 @dataclass
 class BackwardPass:
-    """What autograd's functions ask while a signal goes back, and what they note.
+    """State of one backward pass, which autograd's functions read and write.
 
     rule     what they follow
     biases   the bias terms so far; None: none are counted
@@ -38,12 +40,11 @@ Places = dict[str, list[Tensor | None]]
 
 
 def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fields: Fields) -> Places:
-    """Where what ``fields`` ask for arrives. What nobody asks for is not looked for either."""
+    """Return, by field, the tensors at which the signals that ``fields`` ask for arrive. Tensors that nobody asks for are not looked up."""
     where: dict[str, Callable[[], Sequence[Tensor | None]]] = {
         "block_inputs": lambda: [block.input for block in nodes.blocks],
         "block_outputs": lambda: [block.output for block in nodes.blocks],
         "attention_inputs": lambda: structure.attention_inputs,
-        "attentions": lambda: structure.attentions,
         "contexts": lambda: [None if parts is None else parts.output for parts in structure.parts],
         "class_attentions": lambda: structure.class_attention.attentions,
         "class_contexts": lambda: [None if parts is None else parts.output for parts in structure.class_attention.parts],
@@ -56,13 +57,30 @@ def places_of(nodes: Nodes, structure: ModelStructure, pixels: Tensor | None, fi
     for name, find in where.items():
         known = find() if name in names else ()
         places[name] = [place if is_among(fields, name, block, len(known)) else None for block, place in enumerate(known)]
+    maps = structure.attention_maps if "attentions" in names else []
+    places["attentions"] = [
+        source if is_among(fields, "attentions", number, len(maps)) else None
+        for number, each in enumerate(maps)
+        for source in (() if each is None else each.sources)
+    ]
     return places
 
 
-def signals_at(places: Places, arrived: list[Tensor], fields: Fields, backward_pass: BackwardPass, seconds: float) -> Signals:
-    """What ``arrived`` at the places, in their order."""
-    left = iter(arrived)
+def signals_at(
+    places: Places,
+    arrived: list[Tensor],
+    fields: Fields,
+    backward_pass: BackwardPass,
+    seconds: float,
+    structure: ModelStructure,
+) -> Signals:
+    """Build the signals from the list of tensors that ``arrived`` at the places, in their order; those at attention weights are put into
+    maps.
+    """
+    left, is_asked = iter(arrived), any(field.startswith("attentions") for field in fields)
     values = {name: tuple(None if place is None else next(left) for place in several) for name, several in places.items()}
+    maps = structure.attention_maps if is_asked else []
+    values["attentions"] = _at_maps(values["attentions"], maps, backward_pass.rule.is_relevance)
     per_block: dict[str, Any] = {name: values[name] for name in PER_BLOCK}
     pooling, placed, pixels = (values[name][0] if values[name] else None for name in ("pooling", "placed", "pixels"))
     biases = backward_pass.biases
@@ -79,12 +97,30 @@ def signals_at(places: Places, arrived: list[Tensor], fields: Fields, backward_p
     )
 
 
+def _at_maps(at_sources: Sequence[Tensor | None], maps: Sequence[AttentionMap | None], is_relevance: bool) -> tuple[Tensor | None, ...]:
+    """Combine the signals at the source tensors of attention maps into one signal a map."""
+    what: Literal["relevance", "gradient"] = "relevance" if is_relevance else "gradient"
+    left = iter(at_sources)
+    several = [[next(left) for _ in (() if each is None else each.sources)] for each in maps]
+    return tuple(
+        None if each is None or any(signal is None for signal in signals) else each.arrange([s for s in signals if s is not None], what)
+        for each, signals in zip(maps, several, strict=True)
+    )
+
+
 def missing_of(signals: Signals, x: Tensor, begun: Tensor) -> Tensor:
-    """What tokens ``x`` and biases miss of what the backward pass began with (B,), 0 where that is rounding."""
+    """Return what tokens ``x`` and biases miss (B,) of the sum that the backward pass began with; 0 where that is rounding."""
     assert signals.bias is not None
     assert signals.unplaced is not None
     terms = (x * signals.block_inputs[0]).flatten(1)
     missing = begun - (terms.sum(1) + signals.bias.sum(1) + signals.unplaced)
     size = terms.abs().sum(1) + signals.bias.abs().sum(1) + signals.unplaced.abs()
     rounding = ROUNDING_OF_ACCOUNT * torch.finfo(x.dtype).eps * size
-    return torch.where(missing.abs() > rounding, missing, 0.0)
+    return torch.where(missing.abs() <= rounding, 0.0, missing)  # what is no number is missing
+
+
+def seconds_on(device: torch.device) -> float:
+    """Return the seconds of a clock after waiting for all work on the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

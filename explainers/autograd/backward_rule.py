@@ -13,7 +13,8 @@ from explainers.models.eval_mode import uncompiled
 
 @contextmanager
 def backward_rule(rule: str | Rule) -> Iterator[RuleBlock]:
-    """Backward passes of this block follow ``rule``: ``with backward_rule("libra"): (g,) = torch.autograd.grad(f(model(x)), x)``.
+    """Make backward passes inside this context follow ``rule``: ``with backward_rule("libra"): (g,) = torch.autograd.grad(f(model(x)),
+    x)``.
 
     Torch calls of the block become operators whose backward asks which rule is in force: in a block its rule, in nested blocks the
     innermost one's, after all blocks the ordinary gradient. So one forward pass serves several rules, and ``loss.backward()`` after the

@@ -1,8 +1,8 @@
-"""Where a backward pass loses or makes up some of what it began with, under a rule that promises to account for all of it.
+"""Find the operators at which a backward pass loses or gains part of its signal, under a rule that promises to account for all of it.
 
-Under such a rule what each operator passes on, times what it was given, and its bias terms add up to what arrived at it, times what it
-gave. The recording is made once more, and each operator is asked. Weights of attention are constants there: what arrives at them has been
-counted at the values, unless they are used for something else than to weigh values.
+Under such a rule what each operator passes on, times its input, and its bias terms add up to what arrived at it, times its output. The
+recording is made once more, and each operator is asked. Weights of attention are constants there: what arrives at them has been counted at
+the values, unless they are used for something else than to weigh values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Loss:
-    """What operators of one kind lost; less than zero: what they made up. ``places``: the modules that they ran in, the worst first."""
+    """The signal that operators of one kind lost; below zero they gained it. ``places``: the modules that they ran in, the worst first."""
 
     amount: float
     title: str
@@ -38,7 +38,7 @@ class Loss:
 
     @property
     def words(self) -> str:
-        """Kind and places in words."""
+        """The kind of operator that lost relevance, and its places, in words."""
         more = len(self.places) - 1
         others = f" and {more} more place{'s' if more > 1 else ''}" if more > 0 else ""
         return self.title + (f" in {self.places[0]}{others}" if self.places and self.places[0] else "")
@@ -101,8 +101,8 @@ class BalancedRecording(Recording):
 
 
 def losses_of(rerun: Rerun, rule: Rule, output_gradient: Tensor, missing: Tensor) -> list[Loss]:
-    """The kinds of operators behind what is ``missing`` (B,) of the account of <output gradient, logits>, in the sample that misses most,
-    the largest first; empty where no operator of ours is. Records the samples once more.
+    """List the kinds of operators that lost what is ``missing`` (B,) from <output gradient, logits>, in the sample that misses most, the
+    largest loss first; empty if no operator of ours lost any. Records the samples once more.
     """
     worst = int(missing.abs().argmax())
     alone = torch.zeros_like(output_gradient)

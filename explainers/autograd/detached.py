@@ -18,13 +18,17 @@ from explainers.autograd.dispatch import active, tensors_in
 _NEW = frozenset(
     ["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones", "new_empty", "new_full"]
 )
+#: Functions that take their first argument's numbers alone: of the others the shape, the type or the device.
+_LIKE = frozenset(["to", "type_as", "expand_as", "view_as", "reshape_as", "type"])
+#: Functions that give one tensor for each that they take.
+_EACH = frozenset(["broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"])
 #: Functions by which numbers leave torch, and cannot be followed.
 LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
 
 
 class DetachedNumbers:
-    """What was detached in one forward pass. ``functions``: by which functions numbers went that met the path of the input again, or left
-    torch.
+    """Record of numbers that one forward pass detached from the gradient. ``functions`` names those by which such numbers met the input's
+    path again, or left torch.
     """
 
     def __init__(self) -> None:
@@ -35,7 +39,14 @@ class DetachedNumbers:
         """Take note of a call of the function ``name``."""
         if name in _NEW:
             return
-        numbers = [tensor for tensor in tensors_in(tuple(given)) if tensor.is_floating_point()]
+        given = tuple(given)
+        if name in _EACH and isinstance(out, list | tuple):
+            for source, copy in zip(tensors_in(given), out, strict=False):
+                self.follow(name, (source,), copy)
+            return
+        if name in _LIKE:
+            given = given[:1]
+        numbers = [tensor for tensor in tensors_in(given) if tensor.is_floating_point()]
         detached = [self._functions_of[tensor] for tensor in numbers if tensor in self._functions_of] if len(self._functions_of) else []
         met = any(active(tensor) for tensor in numbers)
         if not (met or detached):
@@ -52,5 +63,5 @@ class DetachedNumbers:
                 self._functions_of[tensor] = detached[0] if detached else "data" if name == "__get__" else name
 
     def forget(self) -> None:
-        """Hold nothing of the pass."""
+        """Forget the record of the pass."""
         self._functions_of.clear()

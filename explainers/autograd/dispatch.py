@@ -1,4 +1,4 @@
-"""Which torch functions become which operators while a forward pass is recorded.
+"""Table of the torch functions that become operators while a forward pass is recorded.
 
 ``handler_of(func)`` gives a function ``handler(rec, func, *args, **kwargs)``. A handler that finds no tensor on the path from the
 input calls ``func`` unchanged. Functions without a handler are called unchanged too; those that are not in
@@ -155,6 +155,68 @@ TRANSPARENT = frozenset(
         "argsort",
         "nonzero",
         "unfold_copy",
+        "slice_scatter",
+        "select_scatter",
+        "diagonal_scatter",
+        "as_strided_scatter",
+        "index_copy",
+        "index_fill",
+        "put",
+        "take",
+        "diag_embed",
+        "diag",
+        "diagflat",
+        "tril",
+        "triu",
+        "rot90",
+        "fliplr",
+        "flipud",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "channel_shuffle",
+        "native_channel_shuffle",
+        "moveaxis",
+        "ravel",
+        "adjoint",
+        "positive",
+        "narrow_copy",
+        "dstack",
+        "column_stack",
+        "row_stack",
+        "block_diag",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+        "unsafe_chunk",
+        "unravel_index",
+        "meshgrid",
+        "broadcast_tensors",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "cartesian_prod",
+        "combinations",
+        "as_tensor",
+        "asarray",
+        "resolve_conj",
+        "resolve_neg",
+        "squeeze_copy",
+        "view_copy",
+        "expand_copy",
+        "msort",
+        "median",
+        "nanmedian",
+        "mode",
+        "kthvalue",
+        "cummax",
+        "cummin",
+        "aminmax",
+        "zero",
+        "fill",
+        "fill_diagonal",
+        "swapaxes_copy",
         "result_type",
     ]
 )
@@ -167,17 +229,17 @@ _ROLE_KEEPING = TRANSPARENT | {"clamp", "clamp_min", "clip", "clamp_", "maximum"
 
 
 def handler_of(func: Callable[..., Any]) -> Handler | None:
-    """The handler of a torch function, or None."""
+    """Return the handler registered for a torch function, or None."""
     return _HANDLERS.get(func)
 
 
 def active(value: Any) -> bool:
-    """Whether ``value`` is a tensor that depends on the explained input."""
+    """Return whether ``value`` is a tensor that depends on the explained input."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
 def role(rec: Recorder, value: Any) -> Role | None:
-    """The role of the node that gave ``value``; None where it has none, and of a constant."""
+    """Return the role of the tensor ``value``; None where it has none, as a constant does."""
     node = rec.nodes.of(value)
     return None if node is None else node.role
 
@@ -201,7 +263,7 @@ def make_scale(rec: Recorder, out: Tensor, name: str, *given: Any) -> Tensor:
 
 
 def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a call changes its first argument."""
+    """Return whether a call changes its first argument."""
     name = getattr(func, "__name__", "")
     if name in _WRITING or (name.endswith("_") and not name.endswith("__")):
         return name not in ("requires_grad_", "detach_")
@@ -211,14 +273,14 @@ def writes_into_first(func: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 @cache
 def place_of_inplace(func: Callable[..., Any]) -> int | None:
-    """Where among the arguments of a function of ``torch.nn.functional`` stands ``inplace``, if it has that."""
+    """Return the position of the argument ``inplace`` of a function of ``torch.nn.functional``; None if it has none."""
     code = getattr(func, "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
     return names.index("inplace") if "inplace" in names else None
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors in arguments or results, in order."""
+    """Yield the tensors in arguments or results, in order, also from nested lists and tuples."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, list | tuple):
@@ -247,8 +309,75 @@ def call_through(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...],
     return out
 
 
+def has_no_rows(rec: Recorder, given: tuple[Any, ...]) -> bool:
+    """Return whether all arguments on the path of the input are empty, such as the rows of an expert that got no tokens.
+
+    No signal goes back through such a call, so torch's own function is right under every rule.
+    """
+    is_empty = False
+    for tensor in tensors_in(given):
+        if rec.active(tensor):
+            if tensor.numel():
+                return False
+            is_empty = True
+    return is_empty
+
+
+def linear_function(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
+    """Call a function that is linear in its arguments, and watch its result. Its ordinary gradient is right under every rule that takes
+    that of linear maps. Other signals cannot pass it without its weights, which the recording then reports.
+    """
+    out = func(*args, **kwargs)
+    if any(map(rec.active, tensors_in((*args, *kwargs.values())))):
+        for tensor in tensors_in(out):
+            if active(tensor):
+                note(rec, tensor, Unruled, (*args, *kwargs.values()), name=func.__name__)
+                rec.watch(tensor, func.__name__, lambda rule: rule.choice("linear").is_ordinary)
+    return out
+
+
+#: Functions of complex numbers that are linear in one factor, and in all that they take.
+_COMPLEX_PRODUCTS = frozenset(
+    ["mul", "multiply", "div", "true_divide", "divide", "__truediv__", "matmul", "bmm", "mm", "linear", "einsum", "conv1d", "conv2d"]
+)
+_COMPLEX_SUMS = frozenset(["add", "sub", "subtract", "rsub", "sum", "mean", "neg", "negative", "conj", "conj_physical", "real", "imag"])
+_COMPLEX_SUMS |= {"view_as_real", "view_as_complex", "complex", "cat", "concat", "concatenate", "stack", "cumsum"}
+
+
+def is_complex(values: Any) -> bool:
+    """Return whether arguments hold complex numbers."""
+    if isinstance(values, Tensor):
+        return values.is_complex()
+    return isinstance(values, complex) or (isinstance(values, list | tuple) and any(map(is_complex, values)))
+
+
+def call_complex(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of complex numbers, for which rules have no choices: linear functions are differentiated as by
+    :func:`linear_function`, others are left to torch.
+    """
+    paths = sum(rec.active(tensor) for tensor in tensors_in((*args, *kwargs.values())))
+    name = func.__name__.rstrip("_") if not func.__name__.endswith("__") else func.__name__
+    is_quotient = name in ("div", "true_divide", "divide", "__truediv__") and not rec.active(args[0])
+    if name in _COMPLEX_SUMS or name.startswith("fft_") or (name in _COMPLEX_PRODUCTS and paths == 1 and not is_quotient):
+        return linear_function(rec, func, *args, **kwargs)
+    return call_through(rec, func, args, kwargs)
+
+
+def handler_for(rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handler | None:
+    """Return the handler of a call: that of its function, that of complex numbers, or torch's own function for empty arguments; None for
+    none.
+    """
+    if has_no_rows(rec, (*args, *kwargs.values())):
+        return _call_unchanged
+    return call_complex if is_complex((args, tuple(kwargs.values()))) else handler_of(func)
+
+
+def _call_unchanged(rec: Recorder, func: TorchFunction, *args: Any, **kwargs: Any) -> Any:
+    return func(*args, **kwargs)
+
+
 def _has_as_many_bytes(source: Tensor, copy: Tensor) -> bool:
-    """Whether keeping ``source`` takes as much memory as keeping a copy of its numbers; a view of the same memory is none."""
+    """Return whether keeping ``source`` takes as much memory as keeping a copy of its numbers; a view of the same memory is none."""
     memory, others = source.untyped_storage(), copy.untyped_storage()
     return memory._cdata != others._cdata and memory.nbytes() == others.nbytes()
 

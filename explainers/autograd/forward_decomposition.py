@@ -82,13 +82,13 @@ class ForwardDecomposition(Recording):
         return self._propagated
 
     def _isolate(self, x: Tensor) -> Tensor:
-        """The real input, and copies of it that hold their source token alone."""
+        """Replace ``x`` by the real input, followed by copies of it that keep only their source token."""
         real = x.detach().unflatten(0, (-1, self.copies))[:, :1]  # the copies may come without the biases of earlier blocks
         alone: Tensor = real * self._kept_tokens(x)[None, :, :, None]
         return alone.flatten(0, 1)
 
     def _kept_tokens(self, x: Tensor) -> Tensor:
-        """(copies, S): 1 at the tokens that each copy holds, all of the real one."""
+        """Return (copies, S): 1 at the tokens that each copy keeps, which are all tokens for the real copy."""
         kept = torch.zeros(self.copies, x.shape[1], dtype=x.dtype, device=x.device)
         kept[0] = 1
         kept[torch.arange(1, self.copies), self._sources] = 1
@@ -130,34 +130,34 @@ class ForwardDecomposition(Recording):
             raise _ReachedError
 
     def _class_tokens(self) -> Tensor | None:
-        """Not looked for: that takes a way back."""
+        """Return None: finding the class tokens takes a backward pass."""
         return None
 
     @cached_property
     def structure(self) -> ModelStructure:
-        """What the list of nodes says of the model, with what is known of its attention."""
+        """The model's structure, as the list of nodes shows it, with what is known of its attention."""
         return self._structure(self._attention_kind)
 
     @property
     def starts(self) -> list[Tensor]:
-        """What all that depends on the input hangs on."""
+        """The tensors that everything depending on the input starts from."""
         return [*super().starts, self._mark]
 
     def real(self, x: Tensor) -> Tensor:
-        """The real copy of each sample at the place of all its copies."""
+        """Return ``x`` with every copy replaced by the real copy of its sample."""
         groups = x.detach().unflatten(0, (-1, self.copies, self._rows(x)))  # tokens or heads may lie with the samples
         repeated: Tensor = groups[:, :1].expand_as(groups)
         return repeated.flatten(0, 2)
 
     def where_real(self, y: Tensor) -> Tensor:
-        """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
+        """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""
         first = torch.zeros(self.copies, dtype=torch.bool, device=y.device)
         first[0] = True
         rows = first.repeat_interleave(self._rows(y)).repeat(self._samples // self.copies)
         return rows.view(-1, *[1] * (y.dim() - 1))
 
     def _rows(self, x: Tensor) -> int:
-        """How many rows of ``x`` belong to each copy. Raises ExplainerError where samples do not come first."""
+        """Return the number of rows of ``x`` that belong to each copy. Raises ExplainerError where samples do not come first."""
         if len(x) % self._samples:
             raise ExplainerError(
                 f"Inside this model a tensor of shape {tuple(x.shape)} does not have its samples first, so that single tokens cannot be "
@@ -184,7 +184,9 @@ class ForwardDecomposition(Recording):
         return self.on_real(y, bias) if factor is None else y + bias * factor
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """A sum of two paths; where biases are shared, with what the sources still lack of the real copy."""
+        """Return a sum of two paths unchanged or, if biases are shared, with the part of the real copy that the source copies lack
+        distributed among them.
+        """
         if not self._shares_biases:
             return y
         copies = y.detach().unflatten(0, (-1, self.copies, self._rows(y)))
@@ -193,7 +195,9 @@ class ForwardDecomposition(Recording):
         return y + shared
 
     def _shares(self, y: Tensor, bias: Tensor) -> Tensor:
-        """(..., 1): 1 for the real copies; for each source |y . bias| over the sum of these over all; equal parts where that is 0."""
+        """Return (..., 1): the share of a bias for each copy: 1 for the real copies; for each source |y . bias| divided by the sum over all
+        sources, or equal parts where that is 0.
+        """
         products = (y.detach() * bias).sum(-1, keepdim=True).abs().unflatten(0, (-1, self.copies, self._rows(y)))
         total = products[:, 1:].sum(1, keepdim=True)
         shares = torch.where(total == 0, 1 / (self.copies - 1), products / torch.where(total == 0, 1.0, total))
@@ -214,7 +218,7 @@ class ForwardDecomposition(Recording):
 
     @property
     def _samples(self) -> int:
-        """How many rows x^1 has, all copies counted."""
+        """The number of rows of x^1, including all copies."""
         assert self.forward_pass.x1 is not None
         return len(self.forward_pass.x1)
 

@@ -1,4 +1,4 @@
-"""What a recording knows of its forward pass until that ends."""
+"""State of a recording's forward pass, kept until that ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Change = Callable[[Tensor], Tensor]
 
 @dataclass(eq=False)
 class ForwardPass:
-    """What is known while it runs.
+    """State of one forward pass while it runs.
 
     exit_block, exit_through  what the head reads instead of the last block's output
     position  how many operators were applied: behind x^1 1, 2, ..., before it -1, -2, ... So an operator behind x^1 has the same position

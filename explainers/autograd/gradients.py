@@ -1,4 +1,4 @@
-"""How a gradient is changed on its way back through linear maps: LRP-γ and LRP-ε, as pure functions.
+"""Pure functions that change a gradient on its way back through linear maps: LRP-γ and LRP-ε.
 
 Relevance is here the gradient times the tensor, so that each function gives R(x) / x from R(y) / y.
 
@@ -24,7 +24,7 @@ def gamma(
     backward: Callable[[Tensor, Tensor], Tensor],
     strength: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """LRP-γ: contributions x w of the sign of the output y count 1 + γ times, those of the other sign once.
+    """Apply LRP-γ to a linear map: contributions x w of the sign of the output y count 1 + γ times, those of the other sign once.
 
     R_j = sum_i x_j (w_ij + γ w_ij^s) / (sum_j' the same + b_i + γ b_i^s) R_i, with w^s the positive part of w where x and y have one sign,
     else the negative. ``forward(x, weight)`` applies the map without its bias, ``backward(signal, weight)`` its transpose.
@@ -40,19 +40,19 @@ def gamma(
         above, below = above + bias + strength * bias.clamp(min=0), below + bias + strength * bias.clamp(max=0)
     relevance = gradient * y
     s_above, s_below = (
-        torch.where(sign, relevance, 0.0) / stabilised(total, STABILISER) for sign, total in ((y > 0, above), (y < 0, below))
+        torch.where(sign, relevance, 0.0) / stabilise(total, STABILISER) for sign, total in ((y > 0, above), (y < 0, below))
     )
     at_positive = backward(s_above, up) + backward(s_below, down)
     at_negative = backward(s_above, down) + backward(s_below, up)
     return s_above, s_below, torch.where(x >= 0, at_positive, at_negative)
 
 
-def stabilised(denominator: Tensor, epsilon: float) -> Tensor:
-    """The denominator moved away from zero by ``epsilon``."""
+def stabilise(denominator: Tensor, epsilon: float) -> Tensor:
+    """Move a denominator away from zero by ``epsilon``, in the direction of its sign."""
     return torch.where(denominator < 0, denominator - epsilon, denominator + epsilon)
 
 
-def damped(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:
-    """LRP-ε: the gradient at an output y times y / (y + ε); ε has a plus sign whatever the sign of y, as in the published code."""
+def damp(gradient: Tensor, y: Tensor, epsilon: float) -> Tensor:
+    """Apply LRP-ε: multiply the gradient at an output y by y / (y + ε); ε is positive whatever the sign of y, as in the published code."""
     total = y + epsilon
     return gradient * torch.where(total == 0, 0.0, y / torch.where(total == 0, 1.0, total))

@@ -1,7 +1,7 @@
-"""What the head says of other tokens than those that the last block gave: the torch calls behind the blocks, made again.
+"""The head of a model run again on other tokens than the last block's output: the torch calls behind the blocks are kept and repeated.
 
-What runs behind the blocks is little beside them. So the calls that the logits come of are kept while the forward pass runs, each with its
-weights and constants and with a place for what an earlier one gave, and are made again, recorded, of whatever else the head is to read.
+Little runs behind the blocks. So the calls that lead to the logits are kept while the forward pass runs, each with its weights and
+constants and with a place for the result of an earlier one. They are then made again, recorded, of whatever else the head is to read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of ``func``, which gave what the places ``given`` stand for; ``position``: that of the operator applied last before it."""
+    """A recorded call of ``func``; ``given`` are the places of its outputs, ``position`` is that of the last operator before it."""
 
     func: Callable[..., Any]
     args: tuple[Any, ...]
@@ -56,12 +56,12 @@ class HeadCalls:
         self._first, self._count, self._logits = 0, 0, _Place(0)
 
     def begin(self, rec: Recorder, tokens: Tensor) -> None:
-        """From now on calls are noted that depend on ``tokens``, which the last block gave."""
+        """Start to note the calls that depend on ``tokens``, the output of the last block."""
         self.is_whole, self._first = True, len(rec.nodes.ran)
         self._add(tokens)
 
     def note(self, rec: Recorder, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, position: int) -> None:
-        """Take note of a call that gave ``out``."""
+        """Note a call that gave ``out``, if one of its arguments depends on the last block's tokens."""
         taken = list(tensors_in((args, tuple(kwargs.values()))))
         if not any(self._place_of(tensor) for tensor in taken):
             return
@@ -74,7 +74,7 @@ class HeadCalls:
         self._calls.append(_Call(func, args, kwargs, tuple(self._add(tensor) for tensor in tensors_in(out)), position))
 
     def refuse(self, taken: Any) -> None:
-        """A call that takes these tensors cannot be made again: where the logits may come of it, none can."""
+        """Give up repeating the head's calls, if ``taken`` holds a tensor that depends on the last block's tokens."""
         if any(self._place_of(tensor) for tensor in tensors_in(taken)):
             self.is_whole = False
             self._calls.clear()
@@ -82,21 +82,21 @@ class HeadCalls:
             self._places.clear()
 
     def end(self, logits: Tensor) -> None:
-        """The forward pass gave these ``logits``."""
+        """Note that the forward pass ended with these ``logits``, and forget the tensors of the pass."""
         place = self._place_of(logits)
         self._places.clear()
         self.is_whole = self.is_whole and place is not None
         self._logits = place or self._logits
 
     def nodes(self, nodes: Nodes, tokens: Tensor) -> Nodes:
-        """The nodes up to the last block, to which those of the calls are added when they are made of ``tokens``."""
+        """Return the nodes up to the last block, to which the calls add theirs when they are repeated with ``tokens``."""
         branch = Nodes(nodes.ran[: self._first], nodes.blocks, list(nodes.class_blocks), nodes.entry)
         for tensor in (tokens, *self._constants):
             branch.start(tensor)
         return branch
 
     def logits_of(self, tokens: Tensor, move_to: Callable[[int], None]) -> Tensor:
-        """The logits of other ``tokens`` (B, S, D); ``move_to`` sets the position of the operator applied last."""
+        """Return the head's logits for other ``tokens`` (B, S, D); ``move_to`` sets the position of the operator applied last."""
         made = {_Place(0): tokens}
         for call in self._calls:
             move_to(call.position)
@@ -115,6 +115,6 @@ class HeadCalls:
         return place
 
     def _is_unseen(self, rec: Recorder, tensor: Tensor) -> bool:
-        """Whether code that no mode sees gave a tensor behind the blocks."""
+        """Return whether code that no mode sees gave a tensor behind the blocks."""
         node = rec.nodes.of(tensor)
         return node is None or node.place >= self._first

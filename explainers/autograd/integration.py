@@ -18,24 +18,24 @@ INNER_BATCH = 16  # inputs in one forward pass: bounds memory
 
 
 class Rerun(Protocol):
-    """Records the model again."""
+    """Function that records the model again."""
 
     def __call__(self, repeats: int = 1, **how: Any) -> Recording:
-        """Each sample ``repeats`` times in a row; ``how`` is what :class:`Recording` takes."""
+        """Record another forward pass of the same samples, each ``repeats`` times in a row; ``how`` are arguments of :class:`Recording`."""
 
 
 class BatchTarget(Protocol):
-    """What a backward pass starts from, for each sample of a batch."""
+    """Targets of a batch, which say where a backward pass starts for each sample."""
 
     def repeat(self, times: int) -> BatchTarget:
-        """The same for a batch in which each sample stands ``times`` times in a row."""
+        """Return this target for a batch in which each sample is repeated ``times`` times in a row."""
 
     def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
-        """What the backward pass begins with at the logits (B, C)."""
+        """Return the gradient (B, C) with which the backward pass begins at the logits."""
 
 
 def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points in 0..1 and weights."""
+    """Return the points in 0..1 and the weights of a quadrature with ``steps`` points."""
     if name == "gauss_legendre":
         points, weights = np.polynomial.legendre.leggauss(steps)
         return (points + 1) / 2, weights / 2
@@ -47,7 +47,7 @@ def quadrature(name: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, steps: int) -> Signals:
-    """Every signal of the rule averaged over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
+    """Average every signal of the rule over inputs a x^1, a from 0 to 1: the gradients with which a method is integrated.
 
     ``rerun`` records the ``batch`` samples again. The integral of each component is approximated by Gauss-Legendre quadrature.
     """
@@ -56,19 +56,19 @@ def mean_signals(rerun: Rerun, chosen: BatchTarget, rule: Rule, batch: int, step
     parts = []
     for first in range(0, steps, inner):
         alphas, shares = (torch.tensor(values[first : first + inner]) for values in (points, weights))
-        recording = rerun(len(alphas), entry=_scaled(alphas.repeat(batch)))
+        recording = rerun(len(alphas), entry=_scale(alphas.repeat(batch)))
         signals = recording.cached_backward(rule, chosen.repeat(len(alphas)).output_gradient(recording.logits, rule))
-        parts.append(_weighted(signals, shares, batch))
+        parts.append(_weighted_sum(signals, shares, batch))
         del recording, signals  # before the next is made: two would need twice the memory
-    return _total(parts)
+    return _sum(parts)
 
 
-def _scaled(alphas: Tensor) -> Callable[[Tensor], Tensor]:
+def _scale(alphas: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda x: x * alphas.to(x)[:, None, None]
 
 
-def _weighted(signals: Signals, shares: Tensor, batch: int) -> Signals:
-    """The weighted sum over the points of one batch, which stand beside each other for each sample."""
+def _weighted_sum(signals: Signals, shares: Tensor, batch: int) -> Signals:
+    """Return the weighted sum of signals over the points of one batch, which are consecutive rows for each sample."""
 
     def mean(signal: Tensor) -> Tensor:
         averaged: Tensor = torch.tensordot(shares.to(signal), signal.unflatten(0, (batch, len(shares))), ([0], [1]))
@@ -77,14 +77,14 @@ def _weighted(signals: Signals, shares: Tensor, batch: int) -> Signals:
     return _combine([signals], lambda values: mean(values[0]))
 
 
-def _total(parts: list[Signals]) -> Signals:
-    """The sum of all batches."""
+def _sum(parts: list[Signals]) -> Signals:
+    """Sum the signals of all batches."""
     signals = _combine(parts, lambda values: torch.stack(values).sum(0))
     return replace(signals, unruled=frozenset().union(*(part.unruled for part in parts)), seconds=sum(part.seconds for part in parts))
 
 
 def _combine(parts: list[Signals], combine: Callable[[list[Tensor]], Tensor]) -> Signals:
-    """Signals of which each tensor is made of those of all ``parts``; what belongs to one point of the path alone is left out."""
+    """Combine several sets of signals into one, tensor by tensor; fields that belong to one point of the path alone are left out."""
 
     def whole(values: list[Any]) -> Any:
         if values[0] is None:

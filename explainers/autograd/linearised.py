@@ -25,11 +25,11 @@ class Linearised:
         self._way_back: tuple[Tensor, Tensor] | None = None
 
     def pull(self, output_gradient: Tensor) -> Tensor:
-        """L^T applied to a signal at the logits (B, C): the signal at x^1 (B, S, D)."""
+        """Apply L^T to a signal at the logits (B, C); return the signal at x^1 (B, S, D)."""
         return self._pull(output_gradient, differentiable=False)
 
     def push(self, tangent: Tensor) -> Tensor:
-        """L applied to a change of x^1 (B, S, D): that of the logits (B, C).
+        """Apply L to a change of x^1 (B, S, D); return the resulting change of the logits (B, C).
 
         The backward pass is linear in the signal that it begins with, so L is the transpose of its own derivative.
         """

@@ -1,7 +1,7 @@
-"""How much memory recordings take, before they are made: what does not fit is refused, or made in smaller pieces.
+"""Estimates of the memory that a recording takes, made before it: what does not fit is refused, or made in smaller pieces.
 
-A recording keeps what its operators need for the way back. How much that is of one input is measured, on a recording of that input alone,
-where a generous estimate from the model's shape says that it might matter; so an ordinary request costs nothing.
+A recording keeps what its operators need for the way back. The bytes for one input are measured, on a recording of that input alone, where
+a generous estimate from the model's shape says that it might matter; so an ordinary request costs nothing.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from explainers.models.memory import free_memory
 from explainers.models.model import Model
 from explainers.models.tokens import row_length
 
-SHARE = 0.9  # of the free memory that a request may take
-OVERHEAD = 1.8  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.65 measured on vit_base_patch16_224
+MAX_FREE_MEMORY_SHARE = 0.9  # of the free memory that a request may take
+OVERHEAD_FACTOR = 1.8  # what signals, kernels and the allocator take beyond what is kept: 1.1 to 1.65 measured on vit_base_patch16_224
 FLOAT64_OVERHEAD = (
     1.5  # so many times more again where relevance is followed in float64, beside what float32 gave: measured on the same model
 )
-AMPLE = 3  # so many times as much free memory as the generous estimate says is no reason to measure
+SAFETY_FACTOR = 3  # so many times as much free memory as the generous estimate says is no reason to measure
 #: Tensors of the width of the tokens, and of the size of the attention weights, that a block keeps at most.
 _OF_WIDTH, _OF_WEIGHTS = 48, 6
 
 
 def rows_of(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """The samples of a batch."""
+    """Return the number of samples in a batch."""
     return max(len(tensor) for name, tensor in tensors.items() if model.is_sample(name))
 
 
 def estimate_of_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Bytes that a recording of one sample keeps at most, from the model's shape: blocks, tokens, width and heads."""
+    """Estimate the bytes that a recording of one sample keeps at most, from the model's shape: blocks, tokens, width and heads."""
     length, width = _shape(model, tensors)
     heads = int(model.details.get("heads") or 1)
     return len(model.blocks) * (_OF_WIDTH * length * width + _OF_WEIGHTS * heads * length**2) * model.dtype.itemsize
 
 
 def measure_one(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Bytes that a recording of one of the samples keeps, measured once for each shape of input. Other memory is let go of."""
+    """Measure the bytes that a recording of one of the samples keeps, once for each shape of input."""
     first = {name: tensor[:1] if model.is_sample(name) else tensor for name, tensor in tensors.items()}
     key = ("bytes of a recording", tuple(sorted((name, tuple(tensor.shape)) for name, tensor in first.items())))
     return model.cached(key, lambda: _measure(model, first))
@@ -63,7 +63,7 @@ class _MeasuredRecording(Recording):
         super()._end_forward()
 
     def kept_sizes(self) -> dict[int, int]:
-        """What is saved for the way back, and what the list of nodes holds once it is known what is asked of it."""
+        """Return the bytes kept, by memory address: tensors saved for the way back, and those that the list of nodes holds."""
         assert self.structure  # which lets go of what is not asked for
         blocks = [tensor for block in self.nodes.blocks for tensor in (block.input, block.output, block.passed_on)]
         held = [tensor for node in self.nodes.ran for tensor in (*node.operands, node.output)]
@@ -81,7 +81,7 @@ def rows_at_once(
     apart: int = 0,
     times: float = 1.0,
 ) -> int:
-    """How many rows, from ``least`` to ``most``, a recording of such inputs can have in the memory that is free.
+    """Return the number of rows, from ``least`` to ``most``, that a recording of such inputs can have in free memory.
 
     propagated  a :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`, which keeps nothing for the way back
     apart       bytes that are needed besides
@@ -90,11 +90,11 @@ def rows_at_once(
     Raises ExplainerError, with both figures and what to send instead, where not even the ``least`` fit.
     """
     free, most_of_one = free_memory(model.device), times * estimate_of_one(model, tensors)
-    if free is None or (most * most_of_one + apart) * AMPLE <= free:
+    if free is None or (most * most_of_one + apart) * SAFETY_FACTOR <= free:
         return most
-    too_large = most_of_one > AMPLE * AMPLE * free  # not even measuring fits
+    too_large = most_of_one > SAFETY_FACTOR * SAFETY_FACTOR * free  # not even measuring fits
     of_a_row = most_of_one if too_large else times * _bytes_of_a_row(model, tensors, propagated)
-    fit = max(0, int((SHARE * free - apart) / of_a_row))
+    fit = max(0, int((MAX_FREE_MEMORY_SHARE * free - apart) / of_a_row))
     if fit >= least:
         return min(fit, most)
     samples = rows_of(model, tensors)
@@ -115,16 +115,16 @@ def check_memory(model: Model, tensors: Mapping[str, Tensor], times: float = 1.0
 
 
 def _bytes_of_a_row(model: Model, tensors: Mapping[str, Tensor], propagated: bool) -> float:
-    """Bytes that one more row takes."""
+    """Estimate the bytes that one more row takes, in a recording or (``propagated``) in a forward decomposition."""
     kept = measure_one(model, tensors)
     if not propagated:
-        return OVERHEAD * kept
+        return OVERHEAD_FACTOR * kept
     length, width = _shape(model, tensors)  # the input and output of every block, and what one block works with
     return 2 * len(model.blocks) * length * width * model.dtype.itemsize + 4 * kept / len(model.blocks)
 
 
 def _shape(model: Model, tensors: Mapping[str, Tensor]) -> tuple[int, int]:
-    """Tokens and width."""
+    """Return the number of tokens and the width of a model for these tensors."""
     layout = model.layout_of(tensors)
     length = row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens
     return int(length), int(model.details.get("width") or 1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,11 +10,21 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
-from explainers.autograd.dispatch import TRANSPARENT, active, call_through, handler_of, note, role, tensors_in, writes_into_first
+from explainers.autograd.dispatch import (
+    TRANSPARENT,
+    active,
+    call_through,
+    handler_for,
+    note,
+    role,
+    tensors_in,
+    writes_into_first,
+)
 from explainers.autograd.forward_pass import ForwardPass
-from explainers.autograd.nodes import Move, Unruled
+from explainers.autograd.nodes import Move, Role, Unruled
 from explainers.autograd.opaque import keep_beside, needs_gradient, on_path, without_gradient
 from explainers.autograd.recorder import Recorder
+from explainers.errors import ExplainerError
 
 #: Functions besides the transparent ones that only move numbers; they have handlers.
 _JOINING = frozenset(["cat", "concat", "concatenate", "stack"])
@@ -27,11 +38,18 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.recording = recording
         self._saved, self._detached, self._head = forward_pass.saved, forward_pass.detached, forward_pass.head
+        self._outer_autocast = _autocast_devices()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         if name == "__get__" and not isinstance(value := func(*args), Tensor):
             return value  # a shape, a type, a device
+        if not self.recording.is_own_code and not _autocast_devices() <= self._outer_autocast:
+            raise ExplainerError(
+                "This model switches torch.autocast on inside its forward, so that its values change their type where no signal can "
+                "follow: take it out of the model, or pass enabled=False to it. To explain in a shorter type, convert the weights, or put "
+                "torch.autocast around the whole call."
+            )
         writes = writes_into_first(func, args, kwargs)
         # Weights are constants here, whatever their requires_grad says: only what depends on the input is on the path.
         args = tuple(on_path(self.recording, a) for a in args)
@@ -45,8 +63,11 @@ class RecordingMode(TorchFunctionMode):
             with self._saved.hooks:
                 out = self._in_type(func, args, kwargs)
             self._note(name, (*args, *kwargs.values()), out)
-            if written is not None and self.recording.nodes.of(written) is before:
-                self._note_write(name, written, (*args, *kwargs.values()))
+            if written is not None:
+                if self.recording.nodes.of(written) is before:
+                    self._note_write(name, written, (*args, *kwargs.values()))
+                if written._is_view():
+                    self._note_write(name, written._base, (written,))
             if self.recording.entered:
                 self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
@@ -68,19 +89,18 @@ class RecordingMode(TorchFunctionMode):
             if active(tensor) and self.recording.nodes.of(tensor) is None:
                 note(self.recording, tensor, Move if name in TRANSPARENT or name in _JOINING else Unruled, given, name=name)
 
-    def _note_write(self, name: str, written: Tensor, given: tuple[Any, ...]) -> None:
-        """What was written into a constant, or into a view of one, depends on the input now."""
-        for tensor in (written, written._base) if written._is_view() else (written,):
-            if tensor is not None and active(tensor):
-                note(self.recording, tensor, Move, (tensor, *given), role(self.recording, tensor), name)
+    def _note_write(self, name: str, written: Tensor | None, given: tuple[Any, ...]) -> None:
+        """Note a write into a constant or a view of one: the tensor depends on the input from now on. Scores assembled in this way stay
+        scores.
+        """
+        if written is None or not active(written):
+            return
+        of_values = [role(self.recording, value) for value in tensors_in(given) if value is not written and active(value)]
+        kept = role(self.recording, written) or (Role.SCORES if of_values == [Role.SCORES] else None)
+        note(self.recording, written, Move, (written, *given), kept, name)
 
     def _in_type(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not self.recording.double:
-            return self._call(func, args, kwargs)
-        if func in _NARROWING:
-            return args[0].double()
-        args, kwargs = tuple(doubled(a) for a in args), {k: doubled(v) for k, v in kwargs.items()}
-        return doubled(self._call(func, args, kwargs))
+        return call_in_float64(self._call, func, args, kwargs) if self.recording.double else self._call(func, args, kwargs)
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "out" in kwargs:
@@ -89,21 +109,42 @@ class RecordingMode(TorchFunctionMode):
             if isinstance(out, tuple | list):
                 return type(result)([self._write(into, each) for into, each in zip(out, result, strict=True)])
             return result if out is None else self._write(out, result)
-        handler = handler_of(func)
+        handler = handler_for(self.recording, func, args, kwargs)
         if handler is not None:
             return handler(self.recording, func, *args, **kwargs)
         return call_through(self.recording, func, args, kwargs)
 
     def _write(self, into: Tensor, result: Tensor) -> Tensor:
-        """Have ``into`` hold ``result``, as torch does where it is told ``out=into``."""
+        """Write ``result`` into ``into``, as torch does for ``out=into``, and record it."""
         self.recording.before_write(into)  # it may be an operand, too
         if into.shape != result.shape:
             into.resize_(result.shape)
         return self.recording.nodes.move(into.copy_(result), result, role(self.recording, result))
 
 
+def _autocast_devices() -> frozenset[str]:
+    """Return the kinds of devices for which torch.autocast is on."""
+    return frozenset(device for device in ("cpu", "cuda", "mps") if torch.is_autocast_enabled(device))
+
+
+class Float64Mode(TorchFunctionMode):
+    """Runs plain torch calls in float64, whatever the type of their arguments. Nothing of the module that makes them is changed."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") == "__get__" and not isinstance(value := func(*args), Tensor):
+            return value
+        return call_in_float64(lambda func, args, kwargs: func(*args, **kwargs), func, args, kwargs or {})
+
+
+def call_in_float64(call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any], func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Make a torch call with every floating-point tensor and data type in float64; a call that only narrows a tensor gives it as it is."""
+    if func in _NARROWING:
+        return args[0].double()
+    return doubled(call(func, tuple(doubled(a) for a in args), {k: doubled(v) for k, v in kwargs.items()}))
+
+
 def doubled(value: Any) -> Any:
-    """Every floating-point tensor and data type in float64."""
+    """Convert floating-point tensors and data types, also in lists and tuples, to float64."""
     if isinstance(value, Tensor):
         return value.double() if value.is_floating_point() and value.dtype != torch.float64 else value
     if isinstance(value, torch.dtype):

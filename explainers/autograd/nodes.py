@@ -1,7 +1,8 @@
-"""What ran while a forward pass was recorded: a list of nodes, one for each tensor that a call on what depends on the input gave.
+"""A list of nodes of a recorded forward pass: one for each tensor that a call on what depends on the input gave.
 
-The list stands beside autograd's graph and keeps nothing alive that this does not: a node holds tensors only where its operator saves their
-numbers for the way back. What a model is made of is asked of the list: see :mod:`explainers.autograd.structure`.
+The list is separate from autograd's graph and keeps nothing alive that the graph does not: a node holds tensors only where its operator
+saves their numbers for the way back. Questions about the model's structure are answered from the list: see
+:mod:`explainers.autograd.structure`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch.autograd import Function
 
 
 class Role(Enum):
-    """What a tensor is to attention, to a normalisation or to a gate.
+    """Role of a tensor in attention, in a normalisation or in a gate.
 
     PIXELS        those of the image
     GATE          a bounded curve, a factor of what it lets through
@@ -46,7 +47,7 @@ class Role(Enum):
 
 
 class Start:
-    """What the graph starts from: x^1, or the pixels."""
+    """Marker operator of a node where the graph starts: x^1, or the pixels."""
 
 
 class Move:
@@ -88,7 +89,7 @@ class Node:
 
     @property
     def paths(self) -> list[Node]:
-        """The nodes of what it took that depends on the input."""
+        """The nodes of those inputs that depend on the explained input."""
         return [node for node in self.inputs if node is not None]
 
 
@@ -98,7 +99,7 @@ class Block:
 
     input   (B, S, D), ``start`` the node that gave it
     stream  the shape of the one residual stream that it adds to; None where there are several
-    output  (B, S, D), None until it is done
+    output  (B, S, D), None until it is done; ``made_by`` the node that gave it
     passed_on     (B, S, D): what the model goes on with, which is ``output`` unless the head is to read something else
     passed_on_by  the node that gave that
     """
@@ -109,6 +110,7 @@ class Block:
     stream: Size | None = None
     end: int | None = None
     output: Tensor | None = None
+    made_by: Node | None = None
     passed_on: Tensor | None = None
     passed_on_by: Node | None = None
 
@@ -132,21 +134,21 @@ class Nodes:
 
     @property
     def running(self) -> Block | None:
-        """The block that runs now."""
+        """The block that is running now; None outside of blocks."""
         return self.blocks[-1] if self.blocks and self.blocks[-1].end is None else None
 
     @property
     def running_class_block(self) -> Block | None:
-        """The one behind the blocks that runs now."""
+        """The block of class attention that is running now; None outside of these."""
         return self.class_blocks[-1] if self.class_blocks and self.class_blocks[-1].end is None else None
 
     def of(self, tensor: Any) -> Node | None:
-        """The node that gave what a tensor holds now; None of a constant, and of what no recorded call gave."""
+        """Return the node that gave what a tensor holds now; None for a constant, and for what no recorded call gave."""
         known = self._by_tensor.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
     def add(self, node: Node, tensor: Tensor) -> Node:
-        """Put a node at the end of the list: from now on ``tensor`` is what it gave."""
+        """Append a node to the list, as the one that made ``tensor``, and return it."""
         node.place = len(self.ran)
         self.ran.append(node)
         self._by_tensor[id(tensor)] = (ref(tensor), node)
@@ -165,7 +167,7 @@ class Nodes:
         return out
 
     def end(self) -> None:
-        """The forward pass is over: no tensor is looked up again."""
+        """Forget the tensors of the nodes after the forward pass: none is looked up again."""
         self._by_tensor.clear()
 
     def let_go(self) -> None:
@@ -174,7 +176,7 @@ class Nodes:
             node.operands, node.output = (), None
 
     def may_enter_attention(self, x: Tensor) -> bool:
-        """Whether a linear map of ``x`` may make queries, keys or values of the block that runs now: which do is known once it has run."""
+        """Return whether a linear map of ``x`` may make queries, keys or values of the block that runs now; the block's end decides."""
         return self.running is not None and x.shape == self.running.input.shape
 
     def forget_operands(self, operator: NodeKind, but: Container[int]) -> None:
@@ -184,11 +186,11 @@ class Nodes:
                 node.operands = ()
 
     def inside(self, block: Block) -> list[Node]:
-        """The nodes of a block, as far as it has run."""
+        """List the nodes of a block, as far as it has run."""
         return self.ran[block.first : block.end]
 
     def after_blocks(self) -> Iterator[tuple[Node, Block]]:
-        """The nodes that ran after a block and in none, each with the block that ran last before it."""
+        """Yield the nodes that ran outside of the blocks and after one, each with the last block before it."""
         for block, after in zip(self.blocks, [*self.blocks[1:], None], strict=True):
             if block.end is not None:
                 for node in self.ran[block.end : None if after is None else after.first]:
@@ -196,9 +198,7 @@ class Nodes:
 
 
 def ancestors(starts: Iterable[Node | None], ends: Iterable[Node | None] = (), until: Callable[[Node], bool] | None = None) -> list[Node]:
-    """The nodes that ``starts`` come from, they themselves included, each once: none from ``ends`` on, and none behind those that are
-    ``until``.
-    """
+    """Return the nodes that ``starts`` depend on, with themselves: none from ``ends`` on, and none before those that are ``until``."""
     seen = {id(node) for node in ends}
     waiting = [node for node in starts if node is not None]
     reached = []
@@ -214,7 +214,7 @@ def ancestors(starts: Iterable[Node | None], ends: Iterable[Node | None] = (), u
 
 
 def users_of(nodes: Iterable[Node]) -> dict[int, list[Node]]:
-    """By the id of each node, the nodes that took what it gave."""
+    """Return, by the id of each node, the nodes that use its output."""
     users: dict[int, list[Node]] = {}
     for node in nodes:
         for path in dict.fromkeys(node.paths):

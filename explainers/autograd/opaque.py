@@ -1,4 +1,4 @@
-"""Code that computes where a recording cannot follow it: what it gave is looked into where that is exact, else watched and named.
+"""Code that a recording cannot follow: its torch calls are recorded separately where that is exact, else it is watched and named.
 
 A ``torch.autograd.Function`` runs its ``forward`` without gradient and has a backward of its own, and so does a checkpoint that computes
 its part again. Their torch calls are seen all the same. So while gradients are off, calls on what depends on the input are recorded beside
@@ -32,7 +32,7 @@ _EXACT: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 class Insides:
-    """What one forward pass recorded inside opaque code, until it ends."""
+    """Record of what ran inside opaque code during one forward pass."""
 
     def __init__(self) -> None:
         self._beside = WeakTensorKeyDictionary()  # by plain tensors, what was recorded beside them
@@ -41,30 +41,32 @@ class Insides:
         self._checkpoints: set[int] = set()  # the calls of checkpointed functions in which gradients were switched on
 
     def keep(self, bare: Tensor, inside: Inside) -> Tensor:
-        """Note what was recorded beside a plain tensor; returns that."""
+        """Note what was recorded for a plain tensor, and return that tensor."""
         self._beside[bare] = inside
         return bare
 
     def beside(self, value: Tensor) -> Inside | None:
-        """What was recorded beside a plain tensor, or None."""
+        """Return what was recorded for a plain tensor, or None."""
         known: Inside | None = self._beside.get(value) if len(self._beside) else None
         return known
 
     def replace(self, value: Tensor, inside: Inside) -> Tensor:
-        """What is taken in the place of an opaque ``value``."""
+        """Return the recorded tensor that replaces an opaque ``value``, and note the replacement."""
         self._replaced[id(inside.recorded)] = value
         return inside.recorded
 
     def original(self, origin: Tensor) -> Tensor:
-        """What the model itself passed on where ``origin`` was recorded."""
+        """Return the model's own tensor for which ``origin`` was recorded."""
         return self._replaced.get(id(origin), origin)
 
     def ask_later(self, value: Tensor, inside: Inside) -> None:
-        """A function in a checkpoint, whose own backward cannot be asked before that has ended."""
+        """Note a function inside a checkpoint, whose own backward can only be examined after the checkpoint has ended."""
         self._unasked.append((value, inside))
 
     def begin_checkpoint(self) -> bool:
-        """Whether the code that runs now is a checkpointed function whose gradients torch has switched off, told the first time alone."""
+        """Return whether the code that runs now is a checkpointed function with gradients switched off by torch; True on the first call
+        only.
+        """
         frame: Any = sys._getframe(1)
         while frame is not None:
             if frame.f_code is CheckpointFunction.forward.__code__:
@@ -77,11 +79,11 @@ class Insides:
 
     @property
     def in_checkpoint(self) -> bool:
-        """Whether a checkpointed function was begun."""
+        """Return whether a checkpointed function was begun."""
         return bool(self._checkpoints)
 
     def end(self, rec: Recorder) -> None:
-        """The forward pass is over: hold nothing of it. Raises ExplainerError for a function in a checkpoint with a backward of its own."""
+        """Forget everything about the forward pass. Raises ExplainerError for a function inside a checkpoint with a backward of its own."""
         for value, inside in self._unasked:
             if not _has_its_gradient(rec, value, inside):
                 raise ExplainerError(
@@ -96,7 +98,7 @@ class Insides:
 
 @dataclass(eq=False)
 class Inside:
-    """What was recorded while gradients were off: the same numbers as a plain tensor, as a node of the graph.
+    """A tensor recorded while gradients were off: the same numbers as a plain tensor, as a node of the graph.
 
     origins  the tensors that need a gradient and that it was computed from
     exact    whether what the function gave has the same gradient; None until it is known
@@ -108,7 +110,7 @@ class Inside:
 
 
 def _is_on_list(rec: Recorder, value: Tensor) -> bool:
-    """Whether a node of the list gave ``value``, and no function has written over it since."""
+    """Return whether a node of the list gave ``value``, and no function has written over it since."""
     node = rec.nodes.of(value)
     if node is None:
         return False
@@ -117,7 +119,9 @@ def _is_on_list(rec: Recorder, value: Tensor) -> bool:
 
 
 def on_path(rec: Recorder, value: Any) -> Any:
-    """``value``, which is about to be used, as the recording knows it: constants without gradient, opaque code looked into or watched."""
+    """Return ``value``, which is about to be used, as the recording must see it: parameters without gradient, results of opaque code
+    examined or watched.
+    """
     if isinstance(value, Tensor):
         if isinstance(value, nn.Parameter):
             return value.detach()
@@ -128,18 +132,18 @@ def on_path(rec: Recorder, value: Any) -> Any:
 
 
 def needs_gradient(values: Any) -> bool:
-    """Whether a tensor in ``values`` needs a gradient."""
+    """Return whether a tensor in ``values`` needs a gradient."""
     return any(tensor.requires_grad for tensor in tensors_in(values))
 
 
 def record_of(rec: Recorder, value: Tensor) -> Tensor:
-    """A tensor that a module takes or gives, as a node of the graph, also where gradients are off around it."""
+    """Return the recorded node of a tensor that a module takes or gives, also while gradients are off."""
     inside: Inside | None = rec.insides.beside(value)
     return inside.recorded if inside is not None and not torch.is_grad_enabled() else on_path(rec, value)
 
 
 def keep_beside(rec: Recorder, value: Any) -> Any:
-    """In a checkpointed function, keep what was recorded beside what is passed on: torch gives the last of it a backward of its own."""
+    """Keep the recorded twin of each tensor that a checkpointed function passes on, as torch gives the last of them its own backward."""
     for tensor in tensors_in(value):
         if tensor.requires_grad and tensor.grad_fn is not None and rec.insides.beside(tensor) is None:
             rec.insides.keep(tensor, Inside(rec.nodes.move(tensor.clone(), tensor, role(rec, tensor)), ()))
@@ -147,7 +151,7 @@ def keep_beside(rec: Recorder, value: Any) -> Any:
 
 
 def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool) -> Any:
-    """``call(args, kwargs)`` where gradients are off, recorded beside it if something in its arguments depends on the input.
+    """Run ``call(args, kwargs)`` where gradients are off, and record it too if one of its arguments depends on the input.
 
     ``writes``: whether the call changes its first argument.
     """
@@ -177,7 +181,9 @@ def without_gradient(rec: Recorder, call: Callable[..., Any], args: tuple[Any, .
 
 
 def _look_into(rec: Recorder, value: Tensor) -> Tensor:
-    """What no recorded call made, though it needs a gradient."""
+    """Return the recorded tensor for a value that no recorded call made but that needs a gradient; the value itself if it cannot be
+    followed.
+    """
     inside: Inside | None = rec.insides.beside(value)
     if inside is not None:
         if inside.exact is None:
@@ -185,6 +191,8 @@ def _look_into(rec: Recorder, value: Tensor) -> Tensor:
         if inside.exact:
             recorded: Tensor = rec.insides.replace(value, inside)
             return recorded
+    if value._is_view() and value._base is not None and _is_on_list(rec, value._base):
+        return rec.nodes.move(value, value._base)  # a view that was made before something was written into its base
     if value.grad_fn is None or not depends_on(rec, value):
         return value.detach()  # a weight
     rec.watch(value, title_of(value))
@@ -194,7 +202,7 @@ def _look_into(rec: Recorder, value: Tensor) -> Tensor:
 
 
 def _is_exact(rec: Recorder, value: Tensor, inside: Inside) -> bool:
-    """Whether what a function gave has the gradient of what was recorded inside it, as far as that can be asked now."""
+    """Return whether a function's output has the same gradient as what was recorded inside it, as far as that can be tested now."""
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     if function is CheckpointFunction:
         return True  # it is what it computes, whose backward computes it once more
@@ -207,7 +215,7 @@ def _is_exact(rec: Recorder, value: Tensor, inside: Inside) -> bool:
 
 
 def _has_its_gradient(rec: Recorder, value: Tensor, inside: Inside) -> bool:
-    """Whether what a function gave has the gradient of what was recorded inside it, for a signal drawn at random."""
+    """Return whether a function's output has the same gradient as what was recorded inside it, for a random signal."""
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     generator = torch.Generator().manual_seed(0)
     signal = torch.randn(value.shape, generator=generator, dtype=torch.float32).to(value)
@@ -232,7 +240,7 @@ def _are_alike(ours: Tensor | None, theirs: Tensor | None, tolerance: float) -> 
 
 
 def depends_on(rec: Recorder, value: Tensor) -> bool:
-    """Whether autograd's graph of ``value`` reaches what the list starts from."""
+    """Return whether autograd's graph of ``value`` reaches what the list starts from."""
     nodes = {start.grad_fn for start in rec.starts if start.grad_fn is not None}
     leaves = {id(start) for start in rec.starts if start.grad_fn is None}
     waiting, seen = [value.grad_fn], set()
@@ -247,7 +255,7 @@ def depends_on(rec: Recorder, value: Tensor) -> bool:
 
 
 def title_of(value: Tensor) -> str:
-    """What to call the code that made ``value``: the name of its function, or of its last step."""
+    """Return a title for the code that made ``value``: the name of its function, or of its last step."""
     function = getattr(type(value.grad_fn), "_forward_cls", None)
     if function is not None:
         return f"{function.__name__} (an autograd function whose backward is not the derivative of what could be followed of it)"

@@ -22,9 +22,16 @@ from torch.utils.checkpoint import CheckpointFunction
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from explainers.autograd import handlers  # noqa: F401  registers what dispatch knows
-from explainers.autograd.dispatch import TRANSPARENT, call_through, handler_of, note, role, tensors_in, writes_into_first
+from explainers.autograd.dispatch import (
+    TRANSPARENT,
+    call_through,
+    handler_for,
+    note,
+    role,
+    tensors_in,
+    writes_into_first,
+)
 from explainers.autograd.nodes import Move, Node, Nodes, Role, Start, Unruled, ancestors
-from explainers.autograd.opaque import title_of
 from explainers.autograd.operators import LinearAttention, LinearMap, MatMul, Mul, Normaliser, Softmax
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.replay import ORDINARY, Place, replay
@@ -52,11 +59,20 @@ _OF_DATA = frozenset(
         Tensor.__matmul__,
         torch.bmm,
         torch.mm,
+        torch.linalg.matmul,
+        torch.mv,
+        torch.inner,
+        torch.tensordot,
+        torch.einsum,
+        F.bilinear,
         F.multi_head_attention_forward,
     ]
 )
 #: Those of them whose other tensors are weights, whatever they are.
-_WEIGHING = _OF_DATA - {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.mm, F.multi_head_attention_forward}
+_WEIGHING = _OF_DATA - {
+    *(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.mm, torch.linalg.matmul, torch.mv, torch.inner, torch.tensordot),
+    *(torch.einsum, F.bilinear, F.multi_head_attention_forward),
+}
 _CHECKPOINT = "Gradient checkpointing runs a part of the model again on the way back, out of reach of a rule: switch it off for the block."
 
 
@@ -64,7 +80,7 @@ class _Nodes(Nodes):
     """The nodes of the tensors that are alive: no list, and no node holds the tensor that it gave."""
 
     def add(self, node: Node, tensor: Tensor) -> Node:
-        """From now on ``tensor`` is what the node gave."""
+        """Note the node as the one that made ``tensor``, and return it."""
         by_tensor, key = self._by_tensor, id(tensor)
 
         def forget(dead: ref[Tensor]) -> None:
@@ -94,14 +110,16 @@ class _PlacedNode(Node):
 
 @dataclass
 class RuleBlock:
-    """A block under a rule. ``unruled``: names of functions for which the rule says nothing, that signals passed by ordinary gradient."""
+    """A block of code under a backward rule. ``unruled``: names of functions for which the rule says nothing, that signals passed by
+    ordinary gradient.
+    """
 
     rule: Rule
     unruled: set[str] = field(default_factory=set)
 
 
 class OwnCode:
-    """What operators and handlers ask of a user's own passes in one thread: a :class:`explainers.autograd.recorder.Recorder`."""
+    """Recorder for the forward and backward passes of a user's own code, one a thread: a :class:`explainers.autograd.recorder.Recorder`."""
 
     double = entered = single_head = is_differentiated_again = False
     is_differentiated = is_own_code = True
@@ -123,7 +141,7 @@ class OwnCode:
 
     @contextmanager
     def block(self, rule: Rule) -> Iterator[RuleBlock]:
-        """A block under ``rule``."""
+        """Open a block whose backward passes follow ``rule``."""
         block = RuleBlock(rule)
         with nullcontext() if self.blocks else OwnCodeMode(self):
             self.blocks.append(block)
@@ -135,12 +153,15 @@ class OwnCode:
     # --- what is on the path ------------------------------------------------------------------------------------------
 
     def active(self, value: Any) -> bool:
-        """Whether ``value`` is a tensor on the path of the input; weights and other constants are not."""
+        """Return whether ``value`` is a tensor on the path of the input; weights and other constants are not."""
         return isinstance(value, Tensor) and self.nodes.of(value) is not None
 
     def admit(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
         """Take note of what a call takes. Its arguments where anything among them is on the path, else None."""
-        data, tensors = args[0] if args else None, list(tensors_in((*args, *kwargs.values())))
+        if func is torch.einsum and isinstance(args[-1], list | tuple) and isinstance(args[0], str):
+            args = (args[0], *args[-1])
+        place = int(func is torch.einsum and isinstance(args[0], str))  # its equation stands in front
+        data, tensors = args[place] if len(args) > place else None, list(tensors_in((*args, *kwargs.values())))
         on_path = False
         for tensor in tensors:
             if self.nodes.of(tensor) is not None:
@@ -155,14 +176,20 @@ class OwnCode:
         if on_path or func not in _OF_DATA or not isinstance(data, Tensor) or data.requires_grad or not data.is_floating_point():
             return args if on_path else None
         if any(tensor.requires_grad for tensor in tensors):
-            return self.nodes.start(data.view_as(data)), *args[1:]  # in this call alone: elsewhere it may be a constant
+            return (
+                *args[:place],
+                self.nodes.start(data.view_as(data)),
+                *args[place + 1 :],
+            )  # in this call alone: elsewhere it may be a constant
         return None
 
     def _is_weight(self, tensor: Tensor) -> bool:
         return isinstance(tensor, nn.Parameter) or tensor in self._weights
 
     def made_of_weights(self, func: Any, out: Any) -> None:
-        """What a call gave that took nothing on the path: a weight, or what was looked up for whole numbers, where a path begins."""
+        """Note the output of a call without arguments on the path: a weight, or an embedding looked up by whole numbers, where a path
+        begins.
+        """
         for tensor in tensors_in(out):
             if tensor.requires_grad and self.nodes.of(tensor) is None and not isinstance(tensor, nn.Parameter):
                 if func in (F.embedding, F.embedding_bag):
@@ -171,19 +198,19 @@ class OwnCode:
                     self._weights[tensor] = True
 
     def _watch_opaque(self, tensor: Tensor) -> None:
-        """Note an autograd function, or scripted code, that a signal passes by its own gradient."""
+        """Note an autograd function that a signal passes by its own gradient: what ran in it was not seen. Of what else gave a tensor off
+        the path, such as scripted code of weights, nothing is known: it starts a path.
+        """
         function = getattr(type(tensor.grad_fn), "_forward_cls", None)
         if function is CheckpointFunction:
             raise ExplainerError(_CHECKPOINT)
         if function is not None:
             self.watch(tensor, f"{function.__name__} (an autograd function)")
-        elif tensor.grad_fn is not None and title_of(tensor).startswith("a scripted function"):
-            self.watch(tensor, title_of(tensor))
 
     # --- what runs ----------------------------------------------------------------------------------------------------
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
-        """Apply an operator."""
+        """Apply an operator to its arguments and return its output, as a node on the list."""
         is_path, place = tuple(self.active(a) for a in arguments), Place()
         out = replay(operator, arguments, is_path, place, self)
         tensors = [(a, path) for a, path in zip(arguments, is_path, strict=True) if isinstance(a, Tensor)]
@@ -204,7 +231,7 @@ class OwnCode:
         return out
 
     def _place(self, node: Node) -> None:
-        """What a node says of those before it."""
+        """Mark on earlier nodes what this one says of them, such as that a softmax is of attention."""
         softmaxes = []
         if node.operator in (MatMul, Mul) or (node.operator is LinearMap and node.role != Role.WEIGHTS):
             softmaxes = _reached(Softmax, [each for each in node.paths if each.role == Role.WEIGHTS])
@@ -218,47 +245,51 @@ class OwnCode:
             for attention in _reached(LinearAttention, node.inputs[:1]):
                 attention.mark.is_normalised = True
 
+    def recorded(self) -> OwnCodeMode:
+        """Return a mode in which torch calls are recorded."""
+        return OwnCodeMode(self)
+
     # --- the rest of a recorder ---------------------------------------------------------------------------------------
 
     @property
     def starts(self) -> list[Tensor]:
-        """None is looked for."""
+        """An empty list: these passes look for no start."""
         return []
 
     def before_write(self, tensor: Tensor) -> None:
-        """Something is about to write into ``tensor``."""
+        """Note that ``tensor`` is about to be overwritten, so that a saved copy is kept."""
         self.saved.before_write(tensor)
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
-        """The way here asks :class:`explainers.autograd.replay.OperatorView`."""
+        """Raise NotImplementedError: these passes use :class:`explainers.autograd.replay.OperatorView`."""
         raise NotImplementedError
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
-        """What a user's own pass keeps is kept as it is."""
+        """Do nothing: a user's own pass keeps its values and computes none again."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
-        """Nothing is tried out here."""
+        """Return a context that changes nothing: no gradients are tried out here."""
         return nullcontext()
 
     def accumulated_rounding(self, position: int) -> float:
-        """It is asked for relevance alone, which no block carries."""
+        """Raise NotImplementedError: rounding is needed for relevance alone, which such blocks do not carry."""
         raise NotImplementedError
 
     def is_projection(self, position: int) -> bool:
-        """The way back asks :class:`explainers.autograd.replay.OperatorView`."""
+        """Raise NotImplementedError: these passes use :class:`explainers.autograd.replay.OperatorView`."""
         raise NotImplementedError
 
     is_normalised = is_projection
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Bias terms are not counted."""
+        """Do nothing: bias terms are not counted."""
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name`` in the block in which a signal passes ``tensor`` by ordinary gradient under a rule that it does not fit."""
 
         def passes(signal: Tensor | None) -> None:
             rule = self.rule
-            if self.blocks and signal is not None and not (rule.is_ordinary if fits is None else fits(rule)):
+            if self.blocks and signal is not None and not (rule.is_ordinary if fits is None else fits(rule)) and bool(signal.any()):
                 self.blocks[-1].unruled.add(name)
 
         if tensor.requires_grad:
@@ -266,7 +297,7 @@ class OwnCode:
 
 
 def _reached(operator: type[Operator], starts: Iterable[Node | None], but: Container[int] = ()) -> list[_PlacedNode]:
-    """The nearest nodes of an operator that ``starts`` come from, those left out whose ids are in ``but``."""
+    """List the nearest nodes of an operator among the ancestors of ``starts``, except those whose ids are in ``but``."""
 
     def ends(node: Node) -> bool:
         return node.operator is operator and id(node) not in but
@@ -309,7 +340,7 @@ class OwnCodeMode(TorchFunctionMode):
         return out
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        handler = handler_of(func)
+        handler = handler_for(self._recorder, func, args, kwargs)
         if handler is None or kwargs.get("out") is not None:
             return call_through(self._recorder, func, args, kwargs)
         return handler(self._recorder, func, *args, **{key: value for key, value in kwargs.items() if key != "out"})
@@ -319,7 +350,8 @@ _BACKWARD = (torch.autograd.grad, torch.autograd.backward, Tensor.backward)
 
 
 def _saving(recorder: OwnCode) -> saved_tensors_hooks:
-    """What is saved in this call is kept safe from writes. Raises ExplainerError in a checkpoint, which keeps it in its own way."""
+    """Return hooks that protect tensors saved in this call from writes. Raises ExplainerError in a checkpoint, which saves in its own
+    way."""
     top = torch._C._autograd._top_saved_tensors_default_hooks(False)
     if top is not None and "_checkpoint_hook" in getattr(top[0], "__qualname__", ""):
         raise ExplainerError(_CHECKPOINT)
@@ -330,7 +362,7 @@ _OF_THREAD = threading.local()
 
 
 def own_code() -> OwnCode:
-    """That of this thread."""
+    """Return the recorder of this thread."""
     if not hasattr(_OF_THREAD, "recorder"):
         _OF_THREAD.recorder = OwnCode()
     recorder: OwnCode = _OF_THREAD.recorder

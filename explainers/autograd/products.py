@@ -12,7 +12,7 @@ from explainers.autograd.operators.arithmetic import constant_of
 
 
 def _number(node: Node) -> Any:
-    """The one number, not zero, that a node multiplies by; None where it does something else."""
+    """Return the single number, not zero, by which a node multiplies; None for any other node."""
     if node.operator is not Scale:
         return None
     by = constant_of(node)
@@ -20,7 +20,7 @@ def _number(node: Node) -> Any:
 
 
 def factor(node: Node | None) -> float:
-    """What the tensor of a node was multiplied by after the last function that did more than move its numbers: 1 if by nothing."""
+    """Return the number that a node's tensor was multiplied by since the last function that did more than move numbers; 1 if none."""
     numbers = []
     while node is not None:
         number = _number(node)
@@ -36,7 +36,7 @@ def factor(node: Node | None) -> float:
 
 
 def product_of(node: Node | None) -> tuple[Tensor, Tensor] | None:
-    """The two paths that the tensor of a node is the matrix product of, where it is nothing but that times a number; else None."""
+    """Return the two paths whose matrix product, possibly times a number, is the tensor of a node; else None."""
     while node is not None and _number(node) is not None:
         node = node.inputs[0]
     if node is None or node.operator is not MatMul or node.role != Role.SCORES:

@@ -1,4 +1,4 @@
-"""What an operator is, and what operators and handlers may ask of a recording."""
+"""The base class of operators, and the protocol of a recording as operators and handlers use it."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Operator(Function):
 
     @staticmethod
     def propagate(*args: Any, **kwargs: Any) -> Any:
-        """What each copy gives on, with the constants of the real one."""
+        """Return the output of the operator for each copy, with the constants of the real sample."""
         raise NotImplementedError
 
 
 def saved_of(ctx: Any) -> Sequence[Any]:
-    """What :meth:`Recorder.keep` kept: each tensor is read, or computed again, when it is asked for."""
+    """Return the tensors that :meth:`Recorder.keep` kept; each is read, or computed again, when it is accessed."""
     return SavedTensors(ctx.kept_tensors) if hasattr(ctx, "kept_tensors") else ctx.saved_tensors
 
 
 @cache
 def argument_names(operator: type[Operator]) -> tuple[str, ...]:
-    """What an operator calls its arguments."""
+    """Return the names of an operator's arguments."""
     return tuple(signature(operator.forward).parameters)[1:-1]
 
 
@@ -66,52 +66,55 @@ class Recorder(Protocol):
     nodes: Nodes
 
     def active(self, value: Any) -> bool:
-        """Whether ``value`` is a tensor on the path of the input; weights and other constants are not."""
+        """Return whether ``value`` is a tensor on the path of the input; weights and other constants are not."""
 
     @property
     def entered(self) -> bool:
-        """Whether the forward pass has reached the explained tokens: biases before them are part of them."""
+        """Return whether the forward pass has reached the explained tokens: biases before them are part of them."""
 
     @property
     def position(self) -> int:
-        """How many operators were applied since the explained tokens; before them, less than zero."""
+        """The number of operators applied since the explained tokens; negative before them."""
 
     @property
     def insides(self) -> Any:
-        """What was recorded inside opaque code: :class:`explainers.autograd.opaque.Insides`."""
+        """The record of opaque code: :class:`explainers.autograd.opaque.Insides`."""
 
     @property
     def rule(self) -> Rule:
-        """The rule that the backward pass under way follows; beside one, the ordinary gradient."""
+        """The rule of the current backward pass; outside of one, the ordinary gradient."""
 
     @property
     def starts(self) -> list[Tensor]:
-        """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
+        """The explained tensors reached so far: x^1, and the pixels if the recording started from them."""
 
     def before_write(self, tensor: Tensor) -> None:
-        """Something is about to write into ``tensor``."""
+        """Note that ``tensor`` is about to be overwritten."""
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
         """Keep tensors for the way back, where :func:`saved_of` gives them one by one."""
 
+    def recorded(self) -> AbstractContextManager[Any]:
+        """Return a context in which torch calls are recorded, for a handler that writes a function out as others."""
+
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
-        """Say that ``value`` is ``function`` of the arguments and cheap to compute again: it need not be kept."""
+        """Note that ``value`` is ``function`` of the arguments and cheap to recompute, so that it need not be kept."""
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
         """Follow the ordinary gradient for a while, without accounting for anything."""
 
     def accumulated_rounding(self, position: int) -> float:
-        """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
+        """Return the rounding that the output of the operator at ``position`` has accumulated, in units of the last place."""
 
     def is_projection(self, position: int) -> bool:
-        """Whether the linear map at ``position`` makes queries, keys or values of attention."""
+        """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
 
     def is_normalised(self, position: int) -> bool:
-        """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
+        """Return whether what the linear attention at ``position`` gives is divided by its normaliser."""
 
     @property
     def single_head(self) -> bool:
-        """Whether the attention computed now is to have one head."""
+        """Return whether the attention computed now is to have one head."""
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator; ``role`` is what the result is to attention or to a normalisation."""
@@ -122,7 +125,7 @@ class Recorder(Protocol):
         """
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Account for the bias term signal * bias."""
+        """Add the bias term signal * bias to the account of the backward pass."""
 
 
 class Propagator(Protocol):
@@ -138,16 +141,16 @@ class Propagator(Protocol):
         """The rule whose linear forms are applied."""
 
     def real(self, x: Tensor) -> Tensor:
-        """The real copy of each sample at the place of all its copies."""
+        """Return ``x`` with every copy replaced by the real copy of its sample."""
 
     def where_real(self, y: Tensor) -> Tensor:
-        """bool, to be broadcast with ``y``: which of its rows belong to real copies."""
+        """Return a bool tensor that broadcasts with ``y``, True at the rows that belong to real copies."""
 
     def on_real(self, y: Tensor, constant: Tensor) -> Tensor:
         """Add a constant to the real copies alone."""
 
     def with_rest(self, y: Tensor) -> Tensor:
-        """A sum of two paths, with what its copies lack of the real one where that is shared among them."""
+        """Return a sum of two paths, plus the part of the real copy that the source copies lack, if that is shared among them."""
 
     def with_bias(self, y: Tensor, bias: Tensor, of: BiasOf) -> Tensor:
         """Add a bias where it belongs: see :class:`explainers.autograd.forward_decomposition.ForwardDecomposition`."""

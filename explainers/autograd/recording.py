@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, signals_at
+from explainers.autograd.attention_trial import attention_plan_of
+from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, seconds_on, signals_at
 from explainers.autograd.dispatch import active
 from explainers.autograd.forward_pass import Change, ForwardPass
 from explainers.autograd.mode import RecordingMode, doubled
@@ -26,11 +26,14 @@ from explainers.autograd.own_code import own_code
 from explainers.autograd.recorder import Operator, argument_names
 from explainers.autograd.rounding import ACCUMULATED_ROUNDING, error_of, exact, value_of
 from explainers.autograd.rules import Rule
+from explainers.autograd.rules.without_attention import WITHOUT_ATTENTION
 from explainers.autograd.signals import ACCOUNT, ALL, AttentionParts, Fields, Signals, covers
 from explainers.autograd.structure.attention_kinds import AttentionKind
+from explainers.autograd.structure.attention_maps import softmaxes_behind
 from explainers.autograd.structure.biases import BiasTerms
 from explainers.autograd.structure.class_attention import class_token_first, tokens_among
 from explainers.autograd.structure.model_structure import ModelStructure
+from explainers.autograd.structure.token_codes import Tensors
 from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
@@ -38,6 +41,9 @@ from explainers.models.model import Model
 from explainers.models.structure.hooks import hooked, in_this_thread
 from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
+
+#: The head reads a token whose gradient is more than this share of the largest one.
+_READ_SHARE = 1e-6
 
 
 class Recording:
@@ -91,7 +97,15 @@ class Recording:
         mode = RecordingMode(self, self.forward_pass)
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model.module), self._hooks(), mode:
             tensors = {k: v.clone() if v.is_inference() else v for k, v in tensors.items()}
-            answer = model.forward(tensors)
+            try:
+                answer = model.forward(tensors)
+            except NotImplementedError as problem:
+                if "FlexAttention" not in str(problem):
+                    raise
+                raise ExplainerError(
+                    f"{problem} Or let the model attend in another way: attn_implementation='eager' or 'sdpa' of transformers, or "
+                    "scaled_dot_product_attention in place of flex_attention."
+                ) from problem
             self.logits: Tensor = on_path(self, answer)
         self._head = self.forward_pass.head
         self._head.end(answer)
@@ -106,7 +120,7 @@ class Recording:
         self.class_tokens: Tensor | None = self._class_tokens()
 
     def _end_forward(self) -> None:
-        """The forward pass is over: what is kept belongs to its graph alone."""
+        """End the forward pass: forget everything but its graph."""
         self.forward_pass.insides.end(self)
         self.forward_pass.saved.forget()
         self.forward_pass.detached.forget()
@@ -118,18 +132,18 @@ class Recording:
 
     @property
     def forward_pass(self) -> ForwardPass:
-        """The forward pass that is under way."""
+        """The forward pass that is being recorded now."""
         assert self._forward is not None
         return self._forward
 
     @property
     def insides(self) -> Insides:
-        """What was recorded inside opaque code."""
+        """The record of opaque code."""
         return self.forward_pass.insides
 
     @property
     def entered(self) -> bool:
-        """Whether the forward pass has reached x^1: biases before it are part of x^1."""
+        """Return whether the forward pass has reached x^1: biases before it are part of x^1."""
         return self.nodes.entry is not None
 
     @property
@@ -139,7 +153,7 @@ class Recording:
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
-        """Forward hooks on the entry and on the blocks for the time of the pass; they answer only to this thread."""
+        """Attach forward hooks to the entry and the blocks for the time of the pass; they act only in this thread."""
         handles = [self.model.entry.register_forward_pre_hook(in_this_thread(self._at_entry), with_kwargs=True)]
         of_blocks, of_class_blocks = (self._before_block, self._after_block), (self._before_class_block, self._after_class_block)
         for blocks, (before, after) in ((self.model.blocks, of_blocks), (self.model.class_blocks, of_class_blocks)):
@@ -186,7 +200,7 @@ class Recording:
         if forward_pass.exit_block is not None and len(self.nodes.blocks) == len(self.model.blocks):
             shown = self.block_outputs[forward_pass.exit_block]
             shown = shown if forward_pass.exit_through is None else forward_pass.exit_through(shown)
-        block.passed_on, block.passed_on_by = shown, self.nodes.of(shown)
+        block.made_by, block.passed_on, block.passed_on_by = self.nodes.of(block.output), shown, self.nodes.of(shown)
         if len(self.nodes.blocks) == len(self.model.blocks):
             forward_pass.head.begin(self, shown)
         if block_kind.in_loop and len(self.nodes.blocks) < len(self.model.blocks):
@@ -206,8 +220,9 @@ class Recording:
         block.output = output if isinstance(output, Tensor) else output[0]
 
     def logits_from(self, block: int, through: Change | None = None) -> Tensor | None:
-        """The logits that the head gives where it reads ``through`` of the output of a ``block`` in the place of the last one's, as
-        ``exit_block`` and ``exit_through`` have it, in this recording. None where the calls of its head cannot be made again.
+        """Return the logits of the head when it reads the output of a ``block``, changed by ``through``, instead of the last block's.
+
+        As with ``exit_block`` and ``exit_through``, but in this recording. None where the calls of its head cannot be made again.
         """
         if not self._head.is_whole:
             return None
@@ -225,10 +240,14 @@ class Recording:
 
     @property
     def single_head(self) -> bool:
-        """Whether the attention computed now is to have one head."""
+        """Return whether the attention computed now is to have one head."""
         running = self.nodes.running_class_block if self.model.class_blocks else self.nodes.running
         several = (self.nodes.class_blocks, self.model.class_blocks) if self.model.class_blocks else (self.nodes.blocks, self.model.blocks)
         return self.forward_pass.single_head and running is not None and len(several[0]) == len(several[1])
+
+    def recorded(self) -> RecordingMode:
+        """Return a mode in which torch calls are recorded, as those of the model are."""
+        return RecordingMode(self, self.forward_pass)
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply an operator, whose backward will ask this recording for the rule."""
@@ -241,7 +260,7 @@ class Recording:
         return self._add_node(operator, arguments, out.transpose(0, 1) if turned else out, role)
 
     def _has_tokens_first(self, x: Tensor) -> bool:
-        """Whether the tokens of x lie along its first dimension, its samples along the second."""
+        """Return whether the tokens of x lie along its first dimension, its samples along the second."""
         x1 = self.forward_pass.x1
         return self.model.block_kind.tokens_first and x1 is not None and x.shape[:2] == x1.shape[1::-1]
 
@@ -257,16 +276,21 @@ class Recording:
         node = Node(operator, tuple(inputs), settings, out.shape, position=self.position, role=role)
         if operator.keeps_operands and (operator is not LinearMap or self.nodes.may_enter_attention(arguments[0])):
             node.operands = tuple(argument for argument in arguments if isinstance(argument, Tensor))
-        if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or role == Role.CONTEXT):
+        if operator.keeps_output and (operator is not Add or role not in OF_ATTENTION) and (operator is not MatMul or self._weighs(node)):
             node.output = out
         self.nodes.add(node, out)
         return out
+
+    def _weighs(self, product: Node) -> bool:
+        """Return whether a product may be of attention weights and values, whatever was done to the weights after their softmax."""
+        running = self.nodes.running
+        return product.role == Role.CONTEXT or (running is not None and bool(softmaxes_behind(product.inputs, running)))
 
     # --- what the model is made of ------------------------------------------------------------------------------------
 
     @cached_property
     def structure(self) -> ModelStructure:
-        """What the list of nodes says of the model."""
+        """The model's structure, as the list of nodes shows it."""
         structure = self._structure(None)
         self.nodes.forget_operands(LinearMap, structure.projections)  # of others nobody asks
         return structure
@@ -275,58 +299,61 @@ class Recording:
         recording = weakref.proxy(self)  # no cycle: see run
 
         def gradient(of: Tensor, at: Tensor) -> Tensor | None:
-            signal: Tensor | None = recording.pull(Rule(), of, at, torch.ones_like(of))
-            return signal
+            return Recording.pull(recording, Rule(), of, at, torch.ones_like(of))
 
-        return ModelStructure(self.nodes, self.layout, self.model.block_kind, gradient, self.model.reads_text, attention_kind)
+        pull = partial(Recording.pull_several, recording, WITHOUT_ATTENTION)
+        plan = partial(attention_plan_of, self.model, recording, Recording)
+        return ModelStructure(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, plan)
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """Per block (B, S, D); the first is x^1."""
+        """The input of each block, (B, S, D); the first is x^1."""
         return [block.input for block in self.nodes.blocks]
 
     @property
     def block_outputs(self) -> list[Tensor]:
-        """Per block (B, S, D)."""
+        """The output of each block, (B, S, D)."""
         return [block.output for block in self.nodes.blocks if block.output is not None]
 
     @property
     def attentions(self) -> list[Tensor | None]:
-        """Per block (B, H, S, S), None where it has no attention over its tokens."""
+        """The attention weights (B, H, S, S) of all blocks, one each in most models; None for a block without attention over its tokens."""
         return self.structure.attentions
 
     @property
     def class_attentions(self) -> tuple[Tensor, ...]:
-        """(B, H, 1, 1 + S) each: attention behind the blocks, where a class token joins their S tokens."""
+        """The weights of class attention, (B, H, 1, 1 + S) each: attention after the blocks, where a class token joins their S tokens."""
         return self.structure.class_attention.attentions
 
     @property
     def parts(self) -> list[AttentionParts | None]:
-        """Per block what its attention was made of."""
+        """The tensors of each block's attention; None where they cannot be told."""
         return self.structure.parts
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """Per block (B, S, D): the residual stream after attention, None where there is none."""
+        """The residual stream after the attention of each block, (B, S, D); None for a block without one."""
         return self.structure.mid_residuals
 
     def is_projection(self, position: int) -> bool:
-        """Whether the linear map at ``position`` makes queries, keys or values of attention."""
+        """Return whether the linear map at ``position`` makes queries, keys or values of attention."""
         return position in self.structure.projections
 
     def is_normalised(self, position: int) -> bool:
-        """Whether what the linear attention at ``position`` gives is divided by its normaliser."""
+        """Return whether what the linear attention at ``position`` gives is divided by its normaliser."""
         return position in self.structure.normalised
 
     def accumulated_rounding(self, position: int) -> float:
-        """The rounding that what the operator at ``position`` gives has gathered, in units of the last place."""
+        """Return the rounding error that the output of the operator at ``position`` has accumulated, in units of the last place."""
         known = self.rounding.get(position)
         return known if known is not None else max(self.rounding.values(), default=ACCUMULATED_ROUNDING)
 
     # --- backward -----------------------------------------------------------------------------------------------------
 
     def _class_tokens(self) -> Tensor | None:
-        """Where the head reads one token, and which depends on the text: the one token of the last block that the logits depend on."""
+        """Return the index (B,) of the token that the head reads, None if it reads several. If it depends on the text, it is the one token
+        of the last block with a gradient from the logits.
+        """
         token, x = self.layout.class_token, self.nodes.blocks[-1].passed_on
         assert x is not None
         if token is None or token >= 0:
@@ -336,13 +363,26 @@ class Recording:
         assert signal is not None
         return signal.abs().amax(-1).argmax(-1)
 
+    @cached_property
+    def other_tokens(self) -> frozenset[int]:
+        """The places of tokens that the head reads next to the class token, which always has the same place; none where it pools."""
+        token, x = self.layout.class_token, self.nodes.blocks[-1].passed_on
+        if token is None or token < 0 or x is None or x.dim() != 3:
+            return frozenset()
+        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device)
+        signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
+        if signal is None:
+            return frozenset()
+        sizes = signal.abs().amax((0, 2))
+        return frozenset((sizes > _READ_SHARE * sizes.max()).nonzero()[:, 0].tolist()) - {token}
+
     @property
     def starts(self) -> list[Tensor]:
-        """What is explained, as far as the forward pass has come: x^1, and the pixels where it was recorded from them."""
+        """The explained tensors reached so far: x^1, and the pixels if the recording started from them."""
         return [start for start in (self.pixels, self.forward_pass.x1) if start is not None]
 
     def before_write(self, tensor: Tensor) -> None:
-        """Called by handlers that write into ``tensor``."""
+        """Copy the kept values of ``tensor`` before a handler writes into it."""
         self.forward_pass.saved.before_write(tensor)
 
     def keep(self, ctx: Any, *tensors: Tensor | None) -> None:
@@ -350,7 +390,7 @@ class Recording:
         ctx.kept_tensors = [None if each is None else self.forward_pass.saved.keep(each) for each in tensors]
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
-        """Say that ``value`` is ``function`` of the arguments and cheap to compute again: it need not be kept."""
+        """Note that ``value`` is ``function`` of the arguments and cheap to recompute, so that it need not be kept."""
         self.forward_pass.saved.recompute(value, function, *arguments)
 
     def ordinary_gradient(self) -> AbstractContextManager[None]:
@@ -359,7 +399,7 @@ class Recording:
 
     @property
     def rule(self) -> Rule:
-        """The rule that the backward pass under way follows; beside one, the ordinary gradient."""
+        """The rule of the current backward pass; outside of one, the ordinary gradient."""
         return self.backward_pass.rule
 
     @contextmanager
@@ -371,13 +411,21 @@ class Recording:
             self.backward_pass = before
 
     def pull(self, rule: Rule, output: Tensor, at: Tensor, output_gradient: Tensor, differentiable: bool = False) -> Tensor | None:
-        """What comes back to ``at`` under ``rule`` of a signal at ``output``, tensors of this recording; None where nothing does.
+        """Return the signal that reaches ``at`` under ``rule`` from a signal at ``output``; None where none does. Both are tensors of this
+        recording.
 
-        ``differentiable``: what comes back can itself be differentiated with respect to ``output_gradient``.
+        ``differentiable``: the result can itself be differentiated with respect to ``output_gradient``.
         """
         with self._follow(BackwardPass(rule)):
             start = output_gradient.to(output.dtype)
             return torch.autograd.grad(output, at, start, retain_graph=True, create_graph=differentiable, allow_unused=True)[0]
+
+    def pull_several(self, rule: Rule, outputs: Sequence[Tensor], at: Sequence[Tensor], signals: Sequence[Tensor]) -> Tensors:
+        """Propagate ``signals`` at several ``outputs`` back to the tensors ``at`` in one pass under a rule, see :meth:`pull`; None for a
+        tensor that no signal reaches.
+        """
+        with torch.inference_mode(False), torch.enable_grad(), self._follow(BackwardPass(rule)):
+            return torch.autograd.grad(list(outputs), list(at), list(signals), retain_graph=True, allow_unused=True)
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name`` if a signal passes ``tensor`` by ordinary gradient under a rule that wants something else: one that it does not
@@ -387,18 +435,18 @@ class Recording:
 
         def note(signal: Tensor | None) -> None:
             rule = recording.rule
-            if signal is not None and not (rule.is_ordinary if fits is None else fits(rule)):
+            if signal is not None and not (rule.is_ordinary if fits is None else fits(rule)) and bool(signal.any()):
                 recording.backward_pass.unruled.add(name)
 
         tensor.register_hook(note)
 
     def add_bias(self, signal: Tensor, bias: Tensor) -> None:
-        """Account for the bias term signal * bias in the backward pass that is under way."""
+        """Add the bias term signal * bias to the account of the backward pass that is under way."""
         if self.backward_pass.biases is not None:
             self.backward_pass.biases.add(signal, bias)
 
     def cached_backward(self, rule: Rule, output_gradient: Tensor, fields: Fields = ALL) -> Signals:
-        """:meth:`backward`, and the signals that it brought back are kept: the same question is answered once."""
+        """Return the signals of :meth:`backward`, kept so that the same question is answered once."""
         key = (rule, output_gradient.detach().cpu().to(torch.float64).numpy().tobytes())
         known = self._cache.get(key)
         if known is None or not covers(known.fields, fields):
@@ -416,7 +464,7 @@ class Recording:
         that accounts for the answer, what is missing is said where :data:`~explainers.autograd.signals.ACCOUNT` is among them. ``logits``:
         others than the recording's own, as :meth:`logits_from` gives them.
         """
-        started, logits = self._now(), self.logits if logits is None else logits
+        started, logits = seconds_on(self.logits.device), self.logits if logits is None else logits
         if "bias" in fields:
             fields |= ACCOUNT
         biases = BiasTerms(self.block_inputs[0], self.layout, self.class_tokens, self.model.block_kind) if "bias" in fields else None
@@ -426,19 +474,13 @@ class Recording:
         start = exact(start) if estimated else start
         with self._follow(backward_pass):
             arrived = torch.autograd.grad(logits, ends, start, retain_graph=True, allow_unused=True) if ends else ()
-        seconds = self._now() - started
+        seconds = seconds_on(logits.device) - started
         values = [torch.zeros_like(end) if g is None else value_of(g) for end, g in zip(ends, arrived, strict=True)]
-        signals = signals_at(places, values, fields, backward_pass, seconds)
+        signals = signals_at(places, values, fields, backward_pass, seconds, self.structure)
         if rule.accounts and covers(fields, ACCOUNT):
             begun = (output_gradient * logits.detach()).sum(1)
             signals = replace(signals, missing=missing_of(signals, self.block_inputs[0].detach(), begun))
         if not estimated:
             return signals
         errors = [torch.zeros_like(end) if g is None else error_of(g) for end, g in zip(ends, arrived, strict=True)]
-        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, seconds))
-
-    def _now(self) -> float:
-        """Seconds on a clock, all work on the device done."""
-        if self.logits.is_cuda:
-            torch.cuda.synchronize(self.logits.device)
-        return time.perf_counter()
+        return replace(signals, errors=signals_at(places, errors, fields, backward_pass, seconds, self.structure))

@@ -1,4 +1,4 @@
-"""How relevance is split: the formulas of deep Taylor decomposition and of the LRP baseline, as pure functions.
+"""Pure functions that split relevance: the formulas of deep Taylor decomposition and of the LRP baseline.
 
 Source: Chefer, Gur, Wolf, CVPR 2021, arXiv 2012.09838, eq. 4, 5, 9 and 10, and the behaviour of the authors' published
 code where it differs.
@@ -20,7 +20,7 @@ STABILISER = 1e-9  # added with a plus sign whatever the denominator's, as in th
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """``numerator / (denominator + STABILISER)``, and 0 where the denominator is 0. Shapes broadcast."""
+    """Return ``numerator / (denominator + STABILISER)``, and 0 where the denominator is 0. Shapes broadcast."""
     stable = denominator + STABILISER
     return torch.where(denominator == 0, 0.0, numerator / torch.where(stable == 0, STABILISER, stable))
 
@@ -34,12 +34,12 @@ def split_linear(
     inputs: Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """Relevance of the input of a linear map without its bias (eq. 5; eq. 4 with ``inputs="positive"``).
+    """Distribute the relevance of a linear map's output to its input, without the bias (eq. 5; eq. 4 with ``inputs="positive"``).
 
     ``forward(x, weight)`` applies the map, ``backward(signal, weight)`` its transpose. Only pairs whose product is positive take part:
-    positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises
-    the two separately, each taking all the relevance (so that the total doubles: what the published LRP baseline computes).
-    ``product`` is ``forward(x, weight)``, where it is known: three products of matrices then do in place of four.
+    positive inputs with positive weights, negative with negative. ``inputs`` "positive" leaves the second group out; "each" normalises the
+    two separately, each taking all the relevance (so that the total doubles: what the published LRP baseline computes). ``product`` is
+    ``forward(x, weight)``, if known: three products of matrices then do in place of four.
     """
     if product is not None and inputs == "both" and (out := _split_by_halves(x, weight, relevance, forward, backward, product)) is not None:
         return out
@@ -64,8 +64,8 @@ def _split_by_halves(
     backward: Callable[[Tensor, Tensor], Tensor],
     product: Tensor,
 ) -> Tensor | None:
-    """:func:`split_linear` from xW and |x||W|, of which the positive pairs are half the sum. None where for some output the positive pairs
-    are so small a part that the difference would lose them, or there are none.
+    """Compute :func:`split_linear` from xW and |x||W|, as the sum of the positive pairs is half of their sum. None if for some output the
+    positive pairs are none, or so small a part that the difference would lose them.
     """
     size, absolute = x.abs(), weight.abs()
     whole = forward(size, absolute)
@@ -82,7 +82,8 @@ def split_image_linear(
     forward: Callable[[Tensor, Tensor], Tensor],
     backward: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """Relevance of the pixels under the first linear map: the z^B rule, bounds being the smallest and largest value of each image.
+    """Distribute relevance to the pixels through the first linear map by the z^B rule, with the smallest and largest value of each image as
+    bounds.
 
     ``pixels`` (B, ...). R_j = sum_i (x_j w_ij - l w_ij^+ - h w_ij^-) R_i / sum_j' (the same).
     """
@@ -96,8 +97,8 @@ def split_image_linear(
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple[Tensor, Tensor]:
-    """Relevance of both operands of ``a + b``, of the sum's shape: in proportion to their values, then (eq. 9-10)
-    normalised for each sample.
+    """Distribute the relevance of ``a + b`` to both operands, in the sum's shape: in proportion to their values, then with ``normalise``
+    (eq. 9-10) normalised for each sample.
     """
     s = divide(relevance, a + b)
     r_a, r_b = a * s, b * s
@@ -111,7 +112,7 @@ def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool) -> tuple
 
 
 def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> tuple[Tensor, Tensor]:
-    """Relevance of both factors of the matrix product ``a @ b``: each gets all of it by proportion, then half (eq. 9-10
+    """Distribute the relevance of the matrix product ``a @ b`` to both factors: each gets all of it by proportion, then half (eq. 9-10
     reduce to one half).
     """
     s = divide(relevance, product) / 2
@@ -121,8 +122,8 @@ def split_product(a: Tensor, b: Tensor, product: Tensor, relevance: Tensor) -> t
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Relevance of all three factors of ``product`` = Q (K V), each getting all of it by proportion, as :func:`split_product` twice has it
-    for (Q K) V: the weights Q K cancel out of the second.
+    """Distribute the relevance of ``product`` = Q (K V) to its three factors, each getting all of it by proportion, as
+    :func:`split_product` applied twice to (Q K) V does: the weights Q K cancel out of the second.
     """
     s = divide(relevance, product)
     at_kv = query.mT @ s
@@ -130,7 +131,8 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """Relevance of the terms of sums or means ``forward(x)``, ``backward`` its transpose: the terms of a sum's sign share what it got.
+    """Distribute the relevance of sums or means ``forward(x)`` to their terms, of which those with the sum's sign share it; ``backward`` is
+    the transpose.
 
     All weights being positive, eq. 5 would give everything to the positive terms, and lose the relevance of a sum that has none.
     """

@@ -28,7 +28,7 @@ ORDINARY = Rule(name="gradient")
 
 @dataclass(eq=False)
 class Place:
-    """What is known of an operator only when others have run.
+    """Facts about an operator that are known only after later ones have run.
 
     is_projection  of a linear map: it makes queries, keys or values
     is_normalised  of linear attention: a normaliser divides what it gives
@@ -50,7 +50,7 @@ class RuleSource(Protocol):
 
 @dataclass
 class OperatorView:
-    """What one operator may ask on its way, in the place of a recording."""
+    """Stand-in for a recording that a single replayed operator asks during its passes."""
 
     rule: Rule
     place: Place
@@ -65,19 +65,19 @@ class OperatorView:
         ctx.save_for_backward(*tensors)
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
-        """What a user's own pass keeps is kept as it is."""
+        """Do nothing: a user's own pass keeps its values and computes none again."""
 
     def is_projection(self, position: int) -> bool:
-        """Whether the linear map makes queries, keys or values of attention."""
+        """Return whether the linear map makes queries, keys or values of attention."""
         return self.place.is_projection
 
     def is_normalised(self, position: int) -> bool:
-        """Whether what the linear attention gives is divided by its normaliser."""
+        """Return whether what the linear attention gives is divided by its normaliser."""
         return self.place.is_normalised
 
 
 class Kept:
-    """What an operator keeps of its forward pass, in the place of autograd's context."""
+    """Stand-in for autograd's context: the tensors that an operator saves in its forward pass."""
 
     saved_tensors: tuple[Tensor | None, ...] = ()
 
@@ -85,16 +85,16 @@ class Kept:
         self.needs_input_grad = needs_input_grad
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors."""
+        """Save tensors for the backward pass."""
         self.saved_tensors = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """A signal of None stays None."""
+        """Do nothing: a signal of None stays None here."""
 
 
 @dataclass(eq=False)
 class Call:
-    """One call of an operator: its arguments, and for each whether it is on the path; ``kept`` and ``output`` are what it gave."""
+    """One call of an operator: its arguments, for each whether it is on the path, and the resulting ``kept`` and ``output``."""
 
     operator: type[Operator]
     arguments: tuple[Any, ...]
@@ -110,16 +110,16 @@ class Call:
             self.kept, self.output = self.once(self.arguments, ORDINARY)
 
     def once(self, arguments: tuple[Any, ...], rule: Rule, differentiable: bool = False) -> tuple[Kept, Tensor]:
-        """The forward pass of the operator, and what it kept."""
+        """Run the operator's forward pass; return what it kept, and its output."""
         kept = Kept((*self.is_path, False))
         return kept, self.operator.forward(kept, *arguments, OperatorView(rule, self.place, differentiable))
 
     def rule(self) -> Rule:
-        """What the operator follows now: of a softmax that weighs no values, such as one over classes, the ordinary gradient."""
+        """The rule that the operator follows now; the ordinary gradient for a softmax that weighs no values, such as one over classes."""
         return ORDINARY if self.operator is Softmax and not self.place.is_attention else self.source.rule
 
     def save(self, ctx: Any, tensors: tuple[Tensor | None, ...] = ()) -> None:
-        """Have autograd keep the tensors among the arguments, and others; what is left of the arguments stays here."""
+        """Have autograd keep the tensors among the arguments, and these ``tensors``; the other arguments are kept here."""
         of_arguments = tuple(a for a in self.arguments if isinstance(a, Tensor))
         ctx.save_for_backward(*of_arguments, *tensors)
         ctx.autocast = _autocast_of(next(iter(of_arguments)))
@@ -129,7 +129,7 @@ class Call:
 
 
 def _loaded(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor | None, ...]]:
-    """The arguments that :meth:`Call.save` kept, and the other tensors."""
+    """Return the arguments that :meth:`Call.save` kept, and the other tensors."""
     saved, arguments = ctx.saved_tensors, list(ctx.settings)
     for place, tensor in zip(ctx.places, saved, strict=False):
         arguments[place] = tensor
@@ -143,7 +143,7 @@ def _autocast_of(tensor: Tensor) -> tuple[str, bool, torch.dtype]:
 
 @contextmanager
 def _as_in_forward(ctx: Any) -> Iterator[None]:
-    """Outside of function modes, and under the autocast of the forward pass."""
+    """Leave function modes and restore the autocast of the forward pass inside this context."""
     device, enabled, dtype = ctx.autocast
     with torch._C.DisableTorchFunction():
         if enabled or torch.is_autocast_enabled(device):
@@ -154,7 +154,9 @@ def _as_in_forward(ctx: Any) -> Iterator[None]:
 
 
 def replay(operator: type[Operator], arguments: tuple[Any, ...], is_path: tuple[bool, ...], place: Place, source: RuleSource) -> Tensor:
-    """What ``operator`` gives of its arguments, as a node of autograd's graph whose way back follows the rule that ``source`` has then."""
+    """Return the output of ``operator`` for its arguments, as a node of autograd's graph whose backward follows the current rule of
+    ``source``.
+    """
     call = Call(operator, arguments, is_path, place, source)
     call.run()
     assert call.output is not None
@@ -166,7 +168,7 @@ def replay(operator: type[Operator], arguments: tuple[Any, ...], is_path: tuple[
 
 
 class _Replayed(Function):
-    """An operator; what it gave is known. ``token`` brings its weights their signal."""
+    """Autograd node of an operator whose output is already known. ``token`` brings its weights their signal."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, token: Tensor | None, *paths: Tensor) -> Tensor:
@@ -235,7 +237,9 @@ class _Weights(Function):
 def _at_weights(
     call: Call, arguments: tuple[Any, ...], wanted: tuple[int, ...], signal: Tensor, differentiable: bool
 ) -> tuple[Tensor, ...]:
-    """The derivative of what the operator gives with respect to the arguments at ``wanted``, all others held, times the signal."""
+    """Return the derivatives of the operator's output with respect to the arguments at ``wanted``, all others held constant, times the
+    signal.
+    """
     if (
         call.operator is LinearMap
         and arguments[3] is matrix_products.linear
@@ -253,7 +257,7 @@ def _at_weights(
 
 
 class _First(Function):
-    """Marks a gradient that is a function of the input: its derivative is taken by the ordinary gradient, or not at all."""
+    """Function that marks a gradient as depending on the input: its derivative is the ordinary gradient, or none."""
 
     @staticmethod
     def forward(ctx: Any, signal: Tensor, source: RuleSource) -> Tensor:

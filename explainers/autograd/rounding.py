@@ -46,7 +46,7 @@ class RelevanceWithError(Tensor):
 
     @staticmethod
     def __new__(cls, value: Tensor, error: Tensor) -> RelevanceWithError:
-        """The two as one tensor that has the shape, type and device of the value."""
+        """Join a value and its error into one tensor with the shape, type and device of the value."""
         if value.stride() != error.stride():
             value, error = value.contiguous(), error.contiguous()
         made: RelevanceWithError = Tensor._make_wrapper_subclass(
@@ -57,7 +57,7 @@ class RelevanceWithError(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        """A function that is linear in the relevance: of both, its signs left out."""
+        """Apply a function that is linear in the relevance to both value and error; for the error without signs."""
         kwargs = kwargs or {}
         summed = func.overloadpacket in _SUMS
 
@@ -83,27 +83,29 @@ def _pair(value: Any, error: Any, is_signed: bool) -> Any:
 
 
 def exact(seed: Tensor) -> RelevanceWithError:
-    """A signal that is exact."""
+    """Return the relevance with an error of zero."""
     return RelevanceWithError(seed, torch.zeros_like(seed))
 
 
 def value_of(signal: Tensor) -> Tensor:
-    """The relevance alone."""
+    """Return the relevance of a signal without its error estimate."""
     return signal.value if isinstance(signal, RelevanceWithError) else signal
 
 
 def error_of(signal: Tensor) -> Tensor:
-    """The estimate, zero where none was carried."""
+    """Return the rounding error estimated for a signal, zeros if it carries no estimate."""
     return signal.error if isinstance(signal, RelevanceWithError) else torch.zeros_like(signal)
 
 
 def _unit(x: Tensor, accumulated: float = ACCUMULATED_ROUNDING) -> float:
-    """The rounding of an activation, relative to it."""
+    """Return the relative rounding error of an activation."""
     return accumulated * torch.finfo(x.dtype).eps / 2
 
 
 def scale_of(x: Tensor) -> Tensor:
-    """The size that rounding of each number of an activation is relative to: its row counts too, for it was a sum of such numbers."""
+    """Return the size to which the rounding of each number of an activation is relative; its row counts too, since it was a sum of such
+    numbers.
+    """
     return _scale_of_size(x.abs())
 
 
@@ -112,8 +114,10 @@ def _scale_of_size(size: Tensor) -> Tensor:
 
 
 def _distance(size: Tensor, rounding: Tensor) -> tuple[Tensor, Tensor]:
-    """How far from zero a divisor of that ``size`` is, and how far it is at least once rounding has moved it: that is not known below a
-    tenth of it. Neither is zero; both are next to it where size and rounding are zero, and so is what they divide.
+    """Return how far from zero a divisor of that ``size`` is, and how far at least once rounding has moved it.
+
+    The second is not known below a tenth of the rounding. Neither is zero; both are close to it where size and rounding are zero, and so is
+    what they divide.
     """
     near = torch.maximum(torch.sub(size, rounding, alpha=FARTHEST), rounding / 10)
     least = torch.finfo(size.dtype).tiny
@@ -129,8 +133,9 @@ def split_linear(
     inputs: splits.Inputs = "both",
     product: Tensor | None = None,
 ) -> Tensor:
-    """:func:`explainers.autograd.relevance.split_linear`. Its sums have terms of one sign, so nothing cancels: the errors of a row spread
-    over the inputs as relevance does, and add up as independent ones do.
+    """Distribute relevance through a linear map with its rounding error, see :func:`explainers.autograd.relevance.split_linear`. Its sums
+    have terms of one sign, so nothing cancels: the errors of a row spread over the inputs as relevance does, and add up as independent ones
+    do.
     """
     out = splits.split_linear(x, weight, value_of(relevance), forward, backward, inputs, product)
     if not isinstance(relevance, RelevanceWithError):
@@ -139,7 +144,7 @@ def split_linear(
 
 
 def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forward: BilinearMap, backward: BilinearMap) -> Tensor:
-    """:func:`explainers.autograd.relevance.split_image_linear`."""
+    """Split relevance over the pixels, as :func:`explainers.autograd.relevance.split_image_linear`, with the estimate of rounding."""
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_image_linear(pixels, weight, relevance, forward, backward)
     out = splits.split_image_linear(pixels, weight, relevance.value, forward, backward)
@@ -147,7 +152,9 @@ def split_image_linear(pixels: Tensor, weight: Tensor, relevance: Tensor, forwar
 
 
 def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> Tensor:
-    """The errors of what arrived, spread over what a linear map passes on: by rows where it maps rows to rows, else by samples."""
+    """Return the errors of the relevance ``out`` of a linear map, in proportion to its size: by rows if it maps rows to rows, else by
+    samples.
+    """
     rows = relevance.shape[:-1] == out.shape[:-1]
     dims = (-1,) if rows else tuple(range(1, out.dim()))
     mass = relevance.error.norm(dim=-1, keepdim=True) if rows else _sample_sum(relevance.error, out)
@@ -157,12 +164,14 @@ def _spread(relevance: RelevanceWithError, out: Tensor, times: float = 1.0) -> T
 
 
 def _sample_sum(error: Tensor, like: Tensor) -> Tensor:
-    """(B, 1, ...), or where the samples do not lie along the first dimension one number for all."""
+    """Sum an error over each sample, (B, 1, ...); if the samples do not lie along the first dimension, over everything."""
     return error.flatten(1).sum(1).view(-1, *[1] * (like.dim() - 1)) if len(error) == len(like) else error.sum()
 
 
 def split_sum(a: Tensor, b: Tensor, relevance: Tensor, normalise: bool, accumulated: float = ACCUMULATED_ROUNDING) -> tuple[Tensor, Tensor]:
-    """:func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2."""
+    """Distribute relevance through a sum with its rounding error, see :func:`explainers.autograd.relevance.split_sum`. Rounding by e_a and
+    e_b moves a/(a + b) by (|b| e_a + |a| e_b) / (a + b)^2.
+    """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_sum(a, b, relevance, normalise)
     r, error = relevance.value, relevance.error
@@ -212,7 +221,9 @@ def _normalised(shares: Tensor, r: Tensor, moved: Tensor, error: Tensor) -> Tens
 def split_product(
     a: Tensor, b: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor]:
-    """:func:`explainers.autograd.relevance.split_product`. What is divided by a product that all but cancels is as uncertain as that."""
+    """Distribute relevance through a matrix product with its rounding error, see :func:`explainers.autograd.relevance.split_product`.
+    Dividing by a product that all but cancels is as uncertain as that product.
+    """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_product(a, b, product, relevance)
     r = relevance.value
@@ -223,7 +234,7 @@ def split_product(
 
 
 def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: float) -> Tensor:
-    """The error of relevance / product."""
+    """Return the estimated rounding error of relevance / product."""
     size = product.abs()
     rounding = _scale_of_size(size).mul_(_unit(product, accumulated))
     size, doubt = _distance(size, rounding)
@@ -233,7 +244,9 @@ def _over_product(relevance: RelevanceWithError, product: Tensor, accumulated: f
 def split_linear_attention(
     query: Tensor, key: Tensor, value: Tensor, kv: Tensor, product: Tensor, relevance: Tensor, accumulated: float = ACCUMULATED_ROUNDING
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """:func:`explainers.autograd.relevance.split_linear_attention`. Only what is divided by the product is uncertain."""
+    """Distribute relevance through linear attention with its rounding error, see
+    :func:`explainers.autograd.relevance.split_linear_attention`. Only the division by the product is uncertain.
+    """
     parts = splits.split_linear_attention(query, key, value, kv, product, value_of(relevance))
     if not isinstance(relevance, RelevanceWithError):
         return parts
@@ -245,7 +258,9 @@ def split_linear_attention(
 
 
 def split_pool(x: Tensor, relevance: Tensor, forward: Callable[[Tensor], Tensor], backward: Callable[[Tensor], Tensor]) -> Tensor:
-    """:func:`explainers.autograd.relevance.split_pool`. Its terms are of one sign, unless rounding decides which that is."""
+    """Distribute relevance through pooling with its rounding error, see :func:`explainers.autograd.relevance.split_pool`. Its terms have
+    one sign, unless rounding decides which.
+    """
     if not isinstance(relevance, RelevanceWithError):
         return splits.split_pool(x, relevance, forward, backward)
     out = splits.split_pool(x, relevance.value, forward, backward)

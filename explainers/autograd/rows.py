@@ -11,8 +11,8 @@ from torch import Tensor
 from explainers.autograd import rounding
 
 
-def at_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
-    """``back(signal, *tensors)`` of a map that treats each row alone; where few rows have a signal, of these alone, others getting zeros.
+def backward_on_nonzero_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Tensor:
+    """Run a row-wise backward pass ``back(signal, *tensors)`` only on the rows that have a signal, where these are few; others get zeros.
 
     In the last block it is the classification token alone whose row goes on to the head.
     """
@@ -25,7 +25,7 @@ def at_rows(back: Callable[..., Tensor], signal: Tensor, *tensors: Tensor) -> Te
 
 
 def _few_rows(signal: Tensor) -> Tensor | None:
-    """Indices of the rows of a signal (B, S, N) that are not zero, where they are less than half of all; else None."""
+    """Return the indices of the rows of a signal (B, S, N) that are not zero, if they are less than half of all; else None."""
     if signal.dim() != 3 or signal.shape[1] < 2:
         return None
     arrived = [rounding.value_of(signal), *([signal.error] if isinstance(signal, rounding.RelevanceWithError) else [])]

@@ -1,4 +1,4 @@
-"""What operators keep of the forward pass for the way back, safe from a model that writes over its own tensors.
+"""Values that operators keep from the forward pass for the way back, safe from a model that overwrites its own tensors.
 
 A model may write into a tensor that torch's operators do not need again, and ours keep more than torch's: so a value that is about to be
 overwritten is copied first, once, and only where something kept it.
@@ -32,7 +32,7 @@ class _Kept:
         self.value, self.version = value, value._version
 
     def read(self) -> Tensor:
-        """The value."""
+        """Return the kept value, after a check that nothing has overwritten it."""
         _check(self)
         return self.value
 
@@ -47,7 +47,7 @@ class _Recomputed:
         self._view = None if view is None else (view.size(), view.stride(), view.storage_offset() - known.storage_offset())
 
     def read(self) -> Tensor:
-        """The value."""
+        """Return the value, computed again if it is not at hand."""
         known = self._known()
         whole = self._compute() if known is None or known._version != self._version else known.detach()
         if self._view is None:
@@ -57,7 +57,7 @@ class _Recomputed:
 
 
 class SavedTensors(Sequence[Any]):
-    """What an operator kept, to be read one by one for one backward pass; None stays None."""
+    """The tensors that an operator kept, each read on first access in a backward pass; None stays None."""
 
     def __init__(self, kept: Sequence[_Kept | _Recomputed | None]) -> None:
         self._kept = kept
@@ -103,9 +103,9 @@ class SavedValues:
         return kept
 
     def recompute(self, value: Tensor, function: Callable[..., Tensor], *arguments: Any) -> None:
-        """Have ``value`` computed again where it is kept from now on, as ``function`` of the arguments, whose tensors are kept for it.
+        """Have ``value`` recomputed instead of kept from now on, as ``function`` of the arguments, whose tensors are kept for it.
 
-        Under autocast it is not, which would have to be switched on again.
+        Under autocast the value itself is kept, since autocast would have to be switched on again.
         """
         if torch.is_autocast_enabled(value.device.type):
             return
@@ -127,20 +127,20 @@ class SavedValues:
             kept.version = kept.value._version
 
     def sizes(self) -> dict[int, int]:
-        """Bytes of each piece of memory of which something is kept, by its address."""
+        """Return the bytes of each piece of memory of which something is kept, by its address."""
         kept = [*self._new, *(kept for several in self._by_memory.values() for kept in several)]
         memory = [each.value.untyped_storage() for each in kept]
         return {storage.data_ptr(): storage.nbytes() for storage in memory}
 
     def forget(self) -> None:
-        """The forward pass is over: what is kept belongs to its graph."""
+        """Forget the record of the forward pass: what is kept belongs to its graph from now on."""
         self._new.clear()
         self._by_memory.clear()
         self._recomputed.clear()
 
 
 class LongLivedValues:
-    """The same for passes that have no end of their own: what no graph needs any more is forgotten by itself."""
+    """Saved values for passes without an end of their own: what no graph needs any more is forgotten by itself."""
 
     def __init__(self) -> None:
         self.hooks = saved_tensors_hooks(self._pack, _unpack)

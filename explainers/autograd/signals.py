@@ -1,4 +1,4 @@
-"""What a recording hands out: what one backward pass brought back, and what one attention was made of."""
+"""Records that a recording hands out: the signals of one backward pass, and the parts of one attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACCOUNT: Fields = frozenset(["block_inputs[0]", "bias"])
 
 
 def fields_of(names: Iterable[str]) -> Fields:
-    """``names`` as fields. Raises ValueError for what is none."""
+    """Return ``names`` as a set of fields. Raises ValueError for what is none."""
     fields = frozenset(names)
     for field in fields:
         name, _, block = field.partition("[")
@@ -33,20 +33,20 @@ def fields_of(names: Iterable[str]) -> Fields:
 
 
 def covers(fields: Fields, others: Fields) -> bool:
-    """Whether ``others`` are among the fields."""
+    """Return whether all fields of ``others`` are in ``fields``, where a name covers its single blocks."""
     return all(field in fields or field.partition("[")[0] in fields for field in others)
 
 
 def is_among(fields: Fields, name: str, block: int, blocks: int) -> bool:
-    """Whether a field of a block, of so many, is asked for."""
+    """Return whether ``fields`` asks for the field ``name`` of one block out of ``blocks``."""
     return bool(fields & {name, f"{name}[{block}]", f"{name}[{block - blocks}]"})
 
 
 @dataclass(frozen=True)
 class Signals:
-    """What one backward pass brought back for one target. A signal is a gradient, or under a relevance rule a relevance.
+    """The signals of one backward pass for one target. A signal is a gradient, or under a relevance rule a relevance.
 
-    What was not asked for is None: see ``fields``.
+    Fields that were not asked for are None: see ``fields``.
 
     block_inputs  per block (B, S, D): signal at x^l; the first is x^1, the embedded tokens
     block_outputs per block (B, S, D)
@@ -54,7 +54,7 @@ class Signals:
     attentions    per block (B, H, S, S): signal at the attention weights; None where the block has no attention map
     contexts      per block (B, H, S, d): signal at the output of attention, before its projection; None likewise
     pooling       (B, H, queries, S): signal at the attention with which the head pools the tokens; None where it does not
-    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants beside the tokens got (a class token laid to them)
+    bias          (B, S): FullGrad's bias terms by token; of relevance, what constants next to the tokens got (a class token laid to them)
     unplaced      (B,): the same where it belongs to no token: of a head that pools, or inside windows of a map of tokens
     pixels        (B, C, height, width), or None where the recording did not start at the pixels
     unruled       names of functions without a rule that the signal passed by ordinary gradient
@@ -88,7 +88,7 @@ class Signals:
     fields: Fields = ALL
 
     def moved(self, seed: int) -> Signals:
-        """The relevance moved by its errors, their signs drawn at random, as it is read. Raises ValueError where no errors are known."""
+        """Return signals with relevance moved by its errors, of random signs, when read. Raises ValueError where no errors are known."""
         if self.errors is None:
             raise ValueError("These signals have no errors.")
         return cast(Signals, _Moved(self, self.errors, seed))
@@ -117,7 +117,7 @@ class PerBlock(Sequence[T]):
 
 
 class _Moved:
-    """Signals of which a field is moved when it is read; those of blocks one by one."""
+    """Signals with a random rounding error added to each field when it is read, block by block."""
 
     def __init__(self, signals: Signals, errors: Signals, seed: int) -> None:
         self._signals, self._errors, self._seed = signals, errors, seed
@@ -145,7 +145,7 @@ class _Moved:
 
 @dataclass(frozen=True)
 class AttentionParts:
-    """What one attention was made of: queries, keys, values and outputs (B, H, S, d), and weights (B, H, S, S)."""
+    """The tensors of one attention: queries, keys, values and outputs (B, H, S, d), and weights (B, H, S, S)."""
 
     query: Tensor
     key: Tensor

@@ -1,4 +1,4 @@
-"""What a data set is: inputs with what is known of each, read one at a time."""
+"""Data sets: inputs with what is known of each, read one at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AnnotatedObject:
-    """One object of a picture.
+    """One object of a picture, with its class and its mask.
 
     label  its class, as for :class:`Sample`; None where the data set says only that it is the object
     mask   (height, width), true where it is seen
@@ -36,7 +36,7 @@ class AnnotatedObject:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """One input of a data set.
+    """One input of a data set, with its classes, masks and marked words.
 
     name       unlike that of any other input of the data set
     image      RGB and upright, or None for a text
@@ -74,19 +74,18 @@ class Sample:
 
     @property
     def model_input(self) -> Image.Image | str | TextPair:
-        """What a model is given."""
+        """The input as a model takes it: picture, text, or pair of texts."""
         if self.image is not None:
             return self.image
         assert self.text is not None
         return self.text if self.text_pair is None else TextPair(self.text, self.text_pair)
 
-    given = model_input  # its name in 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Inputs that are read when they are asked for.
+    """A data set: inputs that are read when they are asked for.
 
+    name     what it is called; :func:`open_dataset` fills in the name that it is declared under
     classes  names of its classes, in the order of their indices; empty where they are not numbered
     read     the sample of an index, 0 to ``length`` - 1
     split    which part of it is read, of one that has several
@@ -97,10 +96,10 @@ class Dataset:
     lacks    what others of its form give of their inputs and it does not, as a folder without masks
     """
 
-    name: str
     kind: DatasetKind
     length: int
     read: Callable[[int], Sample] = field(repr=False)
+    name: str = ""
     classes: Sequence[str] = ()
     split: str | None = None
     unread: tuple[str, ...] = ()
@@ -121,20 +120,18 @@ class Dataset:
         return (self.read(index) for index in range(self.length))
 
     def choose(self, limit: int | None, seed: int = 0) -> list[int]:
-        """The indices of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
+        """Return the indices of ``limit`` inputs, drawn with a seed; all of them in their order where there are no more."""
         if limit is None or limit >= self.length:
             return list(range(self.length))
         indices: list[int] = np.random.default_rng(seed).permutation(self.length)[:limit].tolist()
         return indices
 
-    chosen = choose  # its name in 0.1
-
     def at(self, indices: Sequence[int]) -> Dataset:
-        """The data set of the inputs with these indices alone, in this order."""
+        """Return the data set of the inputs with these indices alone, in this order."""
         return replace(self, length=len(indices), read=lambda index: self.read(indices[index]))
 
     def class_of(self, label: str | int, model: Model) -> int | None:
-        """The index of a label among the model's classes; None where the model has no such class.
+        """Return the index of a label among the model's classes; None where the model has no such class.
 
         A label is looked for among the model's names and synonyms, then among its WordNet synsets; a model with as many classes as the
         data set has them in the same order.
@@ -154,7 +151,7 @@ class Dataset:
         return None
 
     def classes_of(self, label: str | int, model: Model) -> frozenset[int]:
-        """The indices of all classes of the model that a label takes in: its own class, and those of the group of that name.
+        """Return the indices of all classes of the model that a label includes: its own class, and those of the group of that name.
 
         Data sets often name wider things than a model does: COCO's "cat" is five of ImageNet's classes.
         """

@@ -43,30 +43,30 @@ class Annotations:
         return len(self._rows)
 
     def name(self, number: int) -> str:
-        """What the benchmark calls the row."""
+        """Return the benchmark's own name of a row."""
         return str(self._field(number, "annotation_id"))
 
     def label(self, number: int, names: Mapping[str, str]) -> str:
-        """The class of a row, as ``names`` has it for what the file writes."""
+        """Return the class of a row, translated from the word in the file by ``names``."""
         written = str(self._field(number, "classification"))
         if written not in names:
             raise self._error(number, f"the classification {written!r} is none of {', '.join(names)}")
         return names[written]
 
     def question(self, number: int) -> str:
-        """What is asked about the document of a row."""
+        """Return the question about the document of a row."""
         return str(self._field(number, "query"))
 
     def document_of(self, number: int) -> str:
-        """The one document that a row is about."""
+        """Return the name of the one document that a row is about."""
         named = self._rows[number].get("docids") or dict.fromkeys(document for document, *_ in self._evidence(number))
         if len(named) != 1:
             raise self._error(number, f"it must be about one document, and names {', '.join(named) or 'none'}")
         return str(next(iter(named)))
 
     def texts(self, number: int, documents: Sequence[str]) -> list[tuple[str, Spans]]:
-        """The documents of a row with single spaces between their tokens, and the characters of each that are marked, of all groups of
-        evidence together.
+        """Return each of the ``documents`` of a row as text with single spaces between its tokens, and the spans of characters that are
+        marked in it, of all groups of evidence together.
         """
         evidence = self._evidence(number)
         if strange := {document for document, *_ in evidence} - set(documents):
@@ -82,7 +82,7 @@ class Annotations:
         return texts
 
     def _evidence(self, number: int) -> list[tuple[str, int, int]]:
-        """Document, first token and the one after the last of every marked passage."""
+        """Return document, first token and the token after the last of every marked passage of a row."""
         try:
             return [
                 (str(span["docid"]), int(span["start_token"]), int(span["end_token"]))
@@ -137,7 +137,7 @@ def eraser_movies(data: Folder) -> Dataset:
         return Sample(name=name, text=text, labels=(label,), rationale=spans)
 
     classes = tuple(_SENTIMENT.values())
-    return Dataset(name="eraser-movies", kind="text", length=len(rows), classes=classes, split=rows.split, read=read)
+    return Dataset(kind="text", length=len(rows), classes=classes, split=rows.split, read=read)
 
 
 @dataset(
@@ -167,7 +167,7 @@ def eraser_esnli(data: Folder) -> Dataset:
         (premise, marked), (hypothesis, marked_too) = rows.texts(number, [f"{name}_premise", f"{name}_hypothesis"])
         return Sample(name=name, text=premise, rationale=marked, text_pair=hypothesis, pair_rationale=marked_too, labels=(label,))
 
-    return Dataset(name="eraser-esnli", kind="text", length=len(rows), split=rows.split, read=read)
+    return Dataset(kind="text", length=len(rows), split=rows.split, read=read)
 
 
 @dataset(
@@ -197,4 +197,4 @@ def eraser_boolq(data: Folder) -> Dataset:
         ((article, marked),) = rows.texts(number, [rows.document_of(number)])
         return Sample(name=rows.name(number), text=rows.question(number), text_pair=article, pair_rationale=marked, labels=(label,))
 
-    return Dataset(name="eraser-boolq", kind="text", length=len(rows), classes=_ANSWERS, split=rows.split, read=read)
+    return Dataset(kind="text", length=len(rows), classes=_ANSWERS, split=rows.split, read=read)

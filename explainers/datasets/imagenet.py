@@ -50,7 +50,7 @@ def imagenet(data: Folder) -> Dataset:
     root = data.need(*_PHOTOS, _PARQUET)
     if root == data.path / _PARQUET:
         synsets = [entry.wnid or "" for entry in imagenet_entries()]
-        return _parquet_photos(data, "imagenet", synsets.__getitem__)
+        return _parquet_photos(data, synsets.__getitem__)
     if wnids := synset_folders(root):
         files, unread = photos_of_synsets(data, root, wnids)
         labels = [path.parent.name for path in files]
@@ -60,7 +60,6 @@ def imagenet(data: Folder) -> Dataset:
         unread = data.relative_names(set(root.iterdir()) - set(files))
     names = file_names(root, files)
     return Dataset(
-        name="imagenet",
         kind="image",
         length=len(files),
         classes=tuple(wnids) if len(wnids) == 1000 else (),
@@ -70,7 +69,9 @@ def imagenet(data: Folder) -> Dataset:
 
 
 def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
-    """The synset of each photo by the photo's name, and all synsets in the order of the classes, of the challenge's development kit."""
+    """Read the challenge's development kit, and return the synset of each photo by the photo's name, and all synsets in the order of the
+    classes.
+    """
     from scipy.io import loadmat
 
     meta = data.need(f"{_DEVKIT}/meta.mat")
@@ -84,7 +85,9 @@ def _devkit(data: Folder) -> tuple[Mapping[str, str], list[str]]:
 
 
 def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
-    """The same of Kaggle's tables. Their rows, which are in no order, are put in that of the photos' numbers."""
+    """Read Kaggle's tables, and return the synset of each photo by its name, in the order of the photos' numbers, and all synsets in the
+    order of the classes.
+    """
     solution, mapping = data.need(_KAGGLE), data.need(_KAGGLE_SYNSETS)
     wnids = [line.split()[0] for line in data.lines(mapping)]
     known, labels = set(wnids), {}
@@ -96,9 +99,9 @@ def _kaggle(data: Folder) -> tuple[Mapping[str, str], list[str]]:
     return dict(sorted(labels.items())), wnids
 
 
-def _parquet_photos(data: Folder, name: str, label_of: Callable[[int], str | int]) -> Dataset:
-    """The photos of ``data/validation-*.parquet``, as Hugging Face's datasets writes pictures, with one class each or several, of which
-    ``label_of`` gives the label by the index.
+def _parquet_photos(data: Folder, label_of: Callable[[int], str | int]) -> Dataset:
+    """Return the data set of the photos of ``data/validation-*.parquet``, as Hugging Face's datasets writes pictures, with one class each
+    or several, of which ``label_of`` gives the label by the index.
     """
     folder = data.need(_PARQUET)
     files = sorted(folder.glob("validation-*.parquet"))
@@ -117,7 +120,7 @@ def _parquet_photos(data: Folder, name: str, label_of: Callable[[int], str | int
 
     synsets = tuple(entry.wnid or "" for entry in imagenet_entries())
     unread = data.relative_names(path for path in folder.glob("*.parquet") if path not in files)
-    return Dataset(name=name, kind="image", length=len(table), classes=synsets, unread=unread, read=read)
+    return Dataset(kind="image", length=len(table), classes=synsets, unread=unread, read=read)
 
 
 @dataset(
@@ -139,4 +142,4 @@ data/validation-00000-of-00019.parquet ...
 )
 def imagenet_hard(data: Folder) -> Dataset:
     """10,980 photos that were hard to classify; any of the classes of a photo (``label``, indices among ImageNet's 1,000) is right."""
-    return _parquet_photos(data, "imagenet-hard", int)
+    return _parquet_photos(data, int)

@@ -11,7 +11,8 @@ from explainers.citation import Citation
 from explainers.datasets.base import AnnotatedObject, Dataset, Sample
 from explainers.datasets.registry import Folder, dataset
 from explainers.datasets.synset_folders import file_names, photos_of_synsets, synset_folders
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError
+from explainers.installation import not_installed
 
 _SMALLEST = 0.05  # of the picture: what LibraGrad asks of an object to be explained
 _OTHER, _IGNORED = 0, 1000  # ids of ImageNet-S that are no class
@@ -64,11 +65,11 @@ def imagenet_segmentation(data: Folder) -> Dataset:
             name=f"{number:05d}", image=Image.fromarray(pixels).convert("RGB"), objects=(AnnotatedObject(label=None, mask=mask > 0),)
         )
 
-    return Dataset(name="imagenet-segmentation", kind="image", length=length, read=read)
+    return Dataset(kind="image", length=length, read=read)
 
 
 def _imagenet_s(data: Folder, size: int) -> Dataset:
-    """The photos of the edition with so many classes."""
+    """Return the data set of the edition of ImageNet-S with ``size`` classes."""
     root = data.path if (data.path / "validation").is_dir() else data.need(f"ImageNetS{size}")
     photos, masks = root / "validation", root / "validation-segmentation"
     for folder in (photos, masks):
@@ -94,7 +95,7 @@ def _imagenet_s(data: Folder, size: int) -> Dataset:
         labels = tuple(obj.label for obj in objects[:1] if obj.label is not None)
         return Sample(name=names[number], image=data.image(file), labels=labels, objects=objects)
 
-    return Dataset(name=data.entry.name, kind="image", length=len(files), classes=tuple(wnids), unread=unread, read=read)
+    return Dataset(kind="image", length=len(files), classes=tuple(wnids), unread=unread, read=read)
 
 
 @dataset(

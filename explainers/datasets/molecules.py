@@ -1,4 +1,4 @@
-"""Molecules with the result of the Ames test: whether they make bacteria mutate."""
+"""Molecules with the result of the Ames test, which says whether they make bacteria mutate."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _COLUMNS = ("cas", "smiles", "mutagenic")
 
 
 def fold_of(cas: str) -> int:
-    """The fifth that a molecule is in, by its CAS number: the same on every machine, and with every version of RDKit."""
+    """Return the fifth, 0 to 4, that a molecule belongs to, by its CAS number: the same on every machine, and with every version of
+    RDKit.
+    """
     return zlib.crc32(cas.encode()) % FOLDS
 
 
 def marked_spans(molecule: Molecule) -> tuple[tuple[int, int], ...]:
-    """The characters of the atoms of its toxicophores: one span for each atom, in their order."""
+    """Return the characters of the atoms of a molecule's toxicophores: one span (start, end) for each atom, in their order."""
     atoms = {atom for group in toxicophores_of(molecule.mol) for atom in group.atoms}
     return tuple(molecule.spans[atom] for atom in sorted(atoms))
 
@@ -45,7 +47,7 @@ ames_hansen.csv or ames_hansen.csv.xz, with the columns cas, smiles and mutageni
     splits=("test", "train"),
 )
 def molecules(data: Folder) -> Dataset:
-    """Molecules, mutagenic or not by the Ames test. Of a mutagenic one the atoms of the toxicophores of Kazius et al. (2005) are marked as
+    """Molecules, mutagenic or not by the Ames test. In a mutagenic one the atoms of the toxicophores of Kazius et al. (2005) are marked as
     reasons. The test split is a fifth, drawn by CAS numbers; what RDKit cannot read, and what has more than 128 atoms, is left out. Needs
     the extra molecules.
     """
@@ -59,11 +61,11 @@ def molecules(data: Folder) -> Dataset:
         spans = marked_spans(read_molecule(smiles)) if mutagenic else ()
         return Sample(name=cas, text=smiles, labels=(MUTAGENICITY[mutagenic],), rationale=spans or None)
 
-    return Dataset(name="molecules", kind="molecule", length=len(rows), classes=MUTAGENICITY, read=read, split=split)
+    return Dataset(kind="molecule", length=len(rows), classes=MUTAGENICITY, read=read, split=split)
 
 
 def _rows(data: Folder, path: Path) -> list[tuple[str, str, int]]:
-    """CAS number, SMILES and result of each molecule that can be read."""
+    """Return CAS number, SMILES and result of each molecule that can be read."""
     rows = []
     for row in data.table(path, _COLUMNS):
         if row["mutagenic"] not in ("0", "1"):

@@ -58,7 +58,7 @@ def pets(data: Folder) -> Dataset:
             name=stem, image=image, labels=(label,), objects=(AnnotatedObject(label=label, mask=trimap == _PET),), labelled=trimap != _EDGE
         )
 
-    return Dataset(name="pets", kind="image", length=len(rows), classes=classes, read=read)
+    return Dataset(kind="image", length=len(rows), classes=classes, read=read)
 
 
 def _breed_of(stem: str) -> str:
@@ -96,7 +96,6 @@ def mura(data: Folder) -> Dataset:
 
     labels = [label(path) for path in paths]
     return Dataset(
-        name="mura",
         kind="image",
         length=len(paths),
         classes=("negative", "positive"),
@@ -142,7 +141,7 @@ def funnybirds(data: Folder) -> Dataset:
         obj = AnnotatedObject(label=label, mask=union([(parts[..., :3] == colour).all(-1) for colour in _BIRD_PARTS]))
         return Sample(name=f"{number:06d}", image=data.image(data.path / "test" / file), labels=(label,), objects=(obj,))
 
-    return Dataset(name="funnybirds", kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)
+    return Dataset(kind="image", length=len(rows), classes=tuple(map(str, range(50))), read=read)
 
 
 @dataset(
@@ -182,4 +181,4 @@ def pictures(data: Folder) -> Dataset:
         return Sample(name=short.as_posix(), image=data.image(file), labels=labels, objects=objects)
 
     lacks = tuple(fact for fact, is_there in (("class", folders), ("mask", read_masks)) if not is_there)
-    return Dataset(name="pictures", kind="image", length=len(files), classes=tuple(folders), unread=unread, lacks=lacks, read=read)
+    return Dataset(kind="image", length=len(files), classes=tuple(folders), unread=unread, lacks=lacks, read=read)

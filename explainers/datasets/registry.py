@@ -1,4 +1,4 @@
-"""The registry of data sets: how each lies in its folder, what it gives, where it comes from."""
+"""The registry of data sets: the files of each, what it gives, and where it comes from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from PIL import Image
 from explainers.citation import Citation
 from explainers.datasets.base import Dataset, DatasetKind, Mask
 from explainers.errors import ExplainerError
-from explainers.models.inputs.images import read_image
+from explainers.models.inputs.images import NOT_READ, read_image
 
 #: What a data set may give besides its inputs.
 GIVES = {
@@ -34,7 +34,7 @@ GIVES = {
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetEntry:
-    """A declared data set.
+    """The declaration of a data set: its files, its source and the function that opens it.
 
     gives    keys of :data:`GIVES`
     splits   the parts of it that can be read, of one that has several; the first that is there is read where none is asked for
@@ -55,8 +55,8 @@ class DatasetEntry:
     opener: Callable[[Folder], Dataset] = field(repr=False)
 
     def open(self, folder: Path | None = None, split: str | None = None) -> Dataset:
-        """The data set in ``folder``, of one that has splits the one asked for. Raises ExplainerError where a folder or a file of it is
-        missing, for a folder that it does not need, and for a split that it does not have.
+        """Open the data set in ``folder``, of one that has splits the one asked for. Raises ExplainerError where a folder or a file of it
+        is missing, for a folder that it does not need, and for a split that it does not have.
         """
         if self.layout and folder is None:
             raise ExplainerError(f"{self.title} is not part of Vitrine: name its folder with --data DIR. {self.where}")
@@ -72,17 +72,18 @@ class DatasetEntry:
         if self.layout and not files.path.exists():
             raise ExplainerError(f"There is no {files.path}, where {self.title} should be. {self.where}")
         opened = self.opener(files)
-        return replace(opened, gives=tuple(fact for fact in self.gives if fact not in opened.lacks), folder=folder)
+        gives = tuple(fact for fact in self.gives if fact not in opened.lacks)
+        return replace(opened, name=self.name, gives=gives, folder=folder)
 
     @property
     def where(self) -> str:
-        """Where to get it."""
+        """A sentence that says where to get the data set; "" where that is not known."""
         return f"Get it from {self.get}." if self.get else ""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The folder (or file) of a data set, which says what is missing or broken in it."""
+    """The folder (or file) of a data set, whose methods read files in it and say what is missing or broken."""
 
     entry: DatasetEntry
     path: Path
@@ -90,15 +91,15 @@ class Folder:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The split that was asked for, else all: the first that is there is read."""
+        """The split that was asked for, else all splits, of which the first that exists is read."""
         return self.entry.splits if self.split is None else (self.split,)
 
     def relative_names(self, paths: Iterable[Path]) -> tuple[str, ...]:
-        """Paths relative to the folder, in order, without hidden files."""
+        """Return paths relative to the folder, in order, without hidden files."""
         return tuple(sorted(path.relative_to(self.path).as_posix() for path in paths if not path.name.startswith(".")))
 
     def need(self, *names: str) -> Path:
-        """The first of these paths that exists, relative to the folder. Raises ExplainerError that names them where none does."""
+        """Return the first of these paths, relative to the folder, that exists. Raises ExplainerError that names them where none does."""
         for name in names:
             if (file := self.path / name).exists():
                 return file
@@ -106,19 +107,21 @@ class Folder:
         raise ExplainerError(f"{self.entry.title} lacks {places}. It should lie as\n{self.entry.layout}\n{self.entry.where}")
 
     def find(self, *patterns: str) -> list[Path]:
-        """The files that match the first of these patterns that any does, relative to the folder, in order; none where nothing does."""
+        """Return the files that match the first of these patterns, relative to the folder, that any file matches, in order; empty where
+        none does.
+        """
         return next((files for pattern in patterns if (files := sorted(self.path.glob(pattern)))), [])
 
     def error_for(self, path: Path, why: object) -> ExplainerError:
-        """The error for a file that is not what it should be. What is published is fetched anew, a person's own file is mended."""
+        """Return the error for a file that cannot be read, with what to do: a published file is fetched again, a person's own file
+        corrected.
+        """
         remedy = f"Fetch that file anew. {self.entry.where}" if self.entry.get else f"It should be:\n{self.entry.layout}"
         return ExplainerError(f"{self.entry.title}: {path} cannot be read: {why}. {remedy}")
 
-    short, broken = relative_names, error_for  # their names in 0.1
-
     def text(self, path: Path) -> str:
-        """A text file, with the ends of its lines as they are, unpacked where it is one of xz. A byte order mark, as spreadsheets write it,
-        is no part of the text.
+        """Read a text file, unpacked where it is one of xz, with the ends of its lines as they are. A byte order mark, as spreadsheets
+        write it, is no part of the text.
         """
         try:
             packed = path.read_bytes()
@@ -132,29 +135,29 @@ class Folder:
         return text
 
     def lines(self, path: Path) -> list[str]:
-        """The lines of a text file that are not empty. Other characters that part lines, such as U+2028, stay where they are."""
+        """Return the lines of a text file that are not empty. Other characters that separate lines, such as U+2028, stay where they are."""
         return [line for line in re.split(r"\r\n|\n|\r", self.text(path)) if line.strip()]
 
     def json(self, path: Path) -> Any:
-        """A JSON file."""
+        """Read a JSON file and return its value."""
         text = self.text(path)
         try:
             return json.loads(text)
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise self.error_for(path, problem) from None
 
     def json_lines(self, path: Path) -> list[dict[str, Any]]:
-        """A file with one JSON object a line."""
+        """Read a file with one JSON object a line and return the objects."""
         try:
             rows = [json.loads(line) for line in self.lines(path)]
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise self.error_for(path, problem) from None
         if not all(isinstance(row, dict) for row in rows):
             raise self.error_for(path, "each line must be an object")
         return rows
 
     def table(self, path: Path, columns: tuple[str, ...], delimiter: str = ",") -> Iterator[dict[str, str]]:
-        """The rows of a table with a heading that has these ``columns``."""
+        """Yield the rows of a table with a heading that has these ``columns``, each as a dict."""
         rest_key = "what is beyond the columns"
         reader = csv.DictReader(
             io.StringIO(self.text(path), newline=""),
@@ -173,22 +176,24 @@ class Folder:
             raise self.error_for(path, f"after line {reader.line_num}: {problem}") from None
 
     def image(self, path: Path) -> Image.Image:
-        """A picture, upright, in RGB."""
+        """Read a picture and return it upright, in RGB."""
         self.need(str(path.relative_to(self.path)))
         return read_image(path)
 
     def plane(self, path: Path) -> Any:
-        """The values (height, width) or (height, width, channels) of a picture that holds classes, not colours."""
+        """Read a picture that holds classes, not colours, and return its values (height, width) or (height, width, channels)."""
         self.need(str(path.relative_to(self.path)))
         try:
             with Image.open(path) as picture:
+                if picture.format in NOT_READ:
+                    raise ValueError(f"it is a file of {picture.format}")
                 return np.array(picture)
         except (OSError, SyntaxError, ValueError) as problem:
             raise self.error_for(path, problem) from None
 
 
 def union(masks: list[Mask]) -> Mask:
-    """Where any of the masks is true."""
+    """Return a mask that is true where any of the masks is."""
     mask: Mask = np.logical_or.reduce(masks)
     return mask
 
@@ -237,7 +242,7 @@ def dataset(
 
 
 def open_dataset(name: str, folder: Path | None = None, split: str | None = None) -> Dataset:
-    """A data set by name, of one that has several parts the ``split`` asked for, else the first that is there.
+    """Open a data set by name; of one that has several parts, the ``split`` asked for, else the first that exists.
 
     Raises ExplainerError, naming near misses, for an unknown one, and where files are missing.
     """

@@ -13,12 +13,14 @@ _WNID = re.compile(r"n\d{8}")
 
 
 def synset_folders(folder: Path) -> list[str]:
-    """The names of the folders in ``folder`` that are synsets, in their order."""
+    """Return the names of the folders in ``folder`` that are synsets, in their order."""
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and _WNID.fullmatch(path.name))
 
 
 def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:
-    """The pictures in the folders of synsets, and what else lies in and beside them. Raises ExplainerError where there is no picture."""
+    """Return the pictures in the folders of synsets, and the names of other files in and next to these folders. Raises ExplainerError where
+    there is no picture.
+    """
     if not wnids:
         raise data.error_for(folder, "it has no folder named as a synset, such as n01440764")
     inside = [path for wnid in wnids for path in sorted((folder / wnid).iterdir())]
@@ -30,6 +32,6 @@ def photos_of_synsets(data: Folder, folder: Path, wnids: Sequence[str]) -> tuple
 
 
 def file_names(folder: Path, files: Sequence[Path]) -> list[str]:
-    """A name for each file, unlike all others: without folder and suffix where these are enough."""
+    """Return a name for each file, unlike all others: without folder and suffix where these are enough."""
     stems = [path.stem for path in files]
     return stems if len(set(stems)) == len(stems) else [path.relative_to(folder).as_posix() for path in files]

@@ -14,8 +14,10 @@ _SENTIMENT = ("negative", "positive")
 _WORDS = {"neg": "negative", "pos": "positive"}
 
 
-def _parquet_texts(data: Folder, name: str, files: list[Path], column: str) -> Dataset:
-    """The texts of Parquet files, as Hugging Face's datasets writes them, with ``label`` 0 (negative) or 1."""
+def _parquet_texts(data: Folder, files: list[Path], column: str) -> Dataset:
+    """Return the data set of the texts of Parquet files, as Hugging Face's datasets writes them: ``column`` has the text, ``label`` is 0
+    (negative) or 1.
+    """
     table = Table(data, files, (column, "label"))
 
     def read(number: int) -> Sample:
@@ -24,11 +26,11 @@ def _parquet_texts(data: Folder, name: str, files: list[Path], column: str) -> D
             raise data.error_for(files[0].parent, f"row {number + 1} must have a text, and a label that is 0 or 1, not {row['label']}")
         return Sample(name=str(number), text=_on_one_line(row[column]), labels=(_SENTIMENT[row["label"]],))
 
-    return Dataset(name=name, kind="text", length=len(table), classes=_SENTIMENT, read=read)
+    return Dataset(kind="text", length=len(table), classes=_SENTIMENT, read=read)
 
 
 def _on_one_line(text: str) -> str:
-    """A review without the line breaks of web pages, with single spaces."""
+    """Return a review without the line breaks of web pages, with single spaces."""
     return " ".join(text.replace("<br />", " ").split())
 
 
@@ -50,7 +52,7 @@ def imdb(data: Folder) -> Dataset:
     """25,000 film reviews, negative or positive. Line breaks, which the files write as in a web page, become spaces."""
     sources = data.find("aclImdb/test", "plain_text/test-*.parquet")
     if sources and sources[0].suffix == ".parquet":
-        return _parquet_texts(data, "imdb", sources, "text")
+        return _parquet_texts(data, sources, "text")
     folders = [data.need(f"aclImdb/test/{kind}") for kind in ("neg", "pos")]
     inside = [path for folder in folders for path in sorted(folder.iterdir())]
     files = [path for path in inside if path.suffix.lower() == ".txt"]
@@ -63,7 +65,7 @@ def imdb(data: Folder) -> Dataset:
         text = _on_one_line(" ".join(data.lines(file)))
         return Sample(name=f"{file.parent.name}/{file.stem}", text=text, labels=(_WORDS[file.parent.name],))
 
-    return Dataset(name="imdb", kind="text", length=len(files), classes=_SENTIMENT, unread=unread, read=read)
+    return Dataset(kind="text", length=len(files), classes=_SENTIMENT, unread=unread, read=read)
 
 
 @dataset(
@@ -88,13 +90,12 @@ def sst2(data: Folder) -> Dataset:
     """872 sentences from film reviews, negative or positive."""
     sources = data.find("SST-2/dev.tsv", "sst2/validation-*.parquet", "data/validation-*.parquet")
     if sources and sources[0].suffix == ".parquet":
-        return _parquet_texts(data, "sst-2", sources, "sentence")
+        return _parquet_texts(data, sources, "sentence")
     path = data.need("SST-2/dev.tsv")
     rows = list(data.table(path, ("sentence", "label"), "\t"))
     if strange := {row["label"] for row in rows} - {"0", "1"}:
         raise data.error_for(path, f"labels must be 0 or 1, not {', '.join(sorted(map(str, strange)))}")
     return Dataset(
-        name="sst-2",
         kind="text",
         length=len(rows),
         classes=_SENTIMENT,
@@ -153,4 +154,4 @@ def texts(data: Folder) -> Dataset:
 
     columns = {"class": ("label",), "rationale": ("rationale", "pair_rationale")}
     lacks = tuple(fact for fact, keys in columns.items() if not any(row.get(key) for row in rows for key in keys))
-    return Dataset(name="texts", kind="text", length=len(rows), lacks=lacks, read=read)
+    return Dataset(kind="text", length=len(rows), lacks=lacks, read=read)

@@ -10,13 +10,13 @@ from typing import Any
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
 
-BROKEN = "broken"  # in a row, why its input cannot be measured; in run.json and reports, the list of such inputs
+BROKEN = "broken"  # the key of a row that says why its input cannot be measured, and of the list of such inputs in run.json and reports
 
 
 class BrokenInput(ExplainerError):
-    """An input that cannot be measured. The other inputs of the run can be.
+    """The error of an input that cannot be measured; the other inputs of the run can be.
 
-    row  what stands in place of its rows: ``index``, ``input`` (its name; None of one that cannot be read) and ``broken`` (why)
+    row     the row that replaces its results: ``index``, ``input`` (its name; None where it cannot be read) and ``broken`` (why)
     """
 
     def __init__(self, data: Dataset, index: int, name: str | None, problem: Exception) -> None:
@@ -29,14 +29,17 @@ class BrokenInput(ExplainerError):
 
 
 def _without_folder(text: str, folder: Path | None) -> str:
-    """A message without the folder of the data: reports are passed on, and say nothing of this machine."""
+    """Remove the folder of the data from a message.
+
+    Reports are passed on, and should say nothing of this machine.
+    """
     if folder is None:
         return text
     return re.sub(rf"(?<![\w/]){re.escape(str(folder if folder.is_dir() else folder.parent))}/", "", text)
 
 
 def read_sample(data: Dataset, index: int) -> Sample:
-    """An input of a data set. Raises BrokenInput where it cannot be read."""
+    """Read one input of a data set. Raises BrokenInput where it cannot be read."""
     try:
         return data[index]
     except (ExplainerError, OSError) as problem:
@@ -44,5 +47,5 @@ def read_sample(data: Dataset, index: int) -> Sample:
 
 
 def sort_rows(rows: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of inputs that were measured, and what stands for the broken ones."""
+    """Split rows into those of measured inputs and those that report a broken input."""
     return [row for row in rows if BROKEN not in row], [row for row in rows if BROKEN in row]

@@ -21,15 +21,17 @@ from explainers.pipeline.precision import has_double
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget, TargetLike
 
-#: The columns of a row that hold what :func:`sums_at_blocks` finds, a number for each block.
+#: The columns of a row that hold the results of :func:`sums_at_blocks`, a number for each block.
 BLOCK_COLUMNS = ("blocks.explained", "blocks.tokens", "blocks.biases")
 
 
 def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tensor:
-    """Of each sample and block (B, 3, L), in float64: the number that the backward pass begins with, what the tokens at the block's input
-    hold of it, and the bias terms behind the block.
+    """Return three sums for each sample and block, (B, 3, L), in float64, that show whether a rule conserves the explained number.
 
-    Tokens hold their product with the signal; under a rule of relevance, which begins with 1 at the class and not with its logit, the
+    They are the number that the backward pass starts with, the part of it that the tokens at the block's input hold, and the bias terms
+    from that block on.
+
+    Tokens hold their product with the signal; under a rule of relevance, which starts with 1 at the class and not with its logit, the
     relevance itself, computed in float64 where the device has it. Bias terms are zero under a rule that leaves them out.
     """
     is_relevance = rule.is_relevance
@@ -56,7 +58,9 @@ def sums_at_blocks(session: Session, target: ResolvedTarget, rule: Rule) -> Tens
 
 
 def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """:func:`sums_at_blocks` (M, 3, L) of one input under the rules of M methods, each rule once; not a number where a method has none."""
+    """Return :func:`sums_at_blocks` of one input under the rules of M methods, (M, 3, L), each rule once; not a number where a method has
+    no rule.
+    """
     with with_gradients():
         session = Session(model, without_prompts(tensors), target, seed=seed)
         chosen = session.targets_and_rows()[0][0]
@@ -67,5 +71,5 @@ def block_sums(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, 
 
 
 def without_prompts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of an input without those of the prompts that a CLIP model compares it with, which are made anew."""
+    """Return the tensors of an input without the prompts that a CLIP model compares it with, which are computed again."""
     return {"pixel_values": tensors["pixel_values"]} if "pixel_values" in tensors else dict(tensors)

@@ -25,11 +25,11 @@ from explainers.records.result import Attribution, Numerics
 
 __all__ = ["CONTROLS", "KNOWN_ORDER", "Control", "KnownInput", "control_map", "find_controls", "for_controls", "known_input"]
 
-TIE = 1e-4  # by how much tokens of equal scores differ at most, where scores go from 0 to 1
-#: What a data set has to give for controls, by the kind of its inputs.
+TIE_BREAK = 1e-4  # largest difference that breaks a tie of equal scores, which go from 0 to 1
+#: The annotation that a data set must give for controls, by the kind of its inputs.
 TRUTH_GIVEN_BY = {"image": "mask", "text": "rationale"}
-#: What metrics may take of a control: everything else asks how a map would be if model, class or input were others, or for a sum.
-_ASKED_OF_CONTROLS = frozenset(
+#: The needs of a metric that a control can meet: all others ask how a map would be if model, class or input were others, or for a sum.
+_NEEDS_OF_CONTROLS = frozenset(
     {"whole", "logits", "target", "gold", "answer", "scores", "leave_one_out", "soft", "shown"}
     | {"maps", "mask", "labelled", "others", "cell", "word_scores", "rationale", "passages"}
 )
@@ -37,12 +37,12 @@ _ASKED_OF_CONTROLS = frozenset(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownInput:
-    """What controls are made of: of each patch in raster order, or of each word piece, (N,).
+    """The known facts about one input that controls are made of, for each patch in raster order or each word piece, (N,).
 
     truth     bool: whether the answer comes from it
-    salience  how much the eye falls on it, whatever a model does: the mean Sobel magnitude of a patch, the letters of a word
+    salience  how much it stands out, whatever a model does: the mean Sobel magnitude of a patch, the letters of a word
     distance  from the middle of the picture, in patches, or of the text, in pieces
-    index     of the input: draws depend on it alone
+    index     of the input: random draws depend on it alone
     """
 
     truth: Tensor
@@ -51,28 +51,28 @@ class KnownInput:
     index: int
 
     def drawn(self, among: Tensor, count: int, draw: np.random.Generator) -> Tensor:
-        """bool (N,): ``count`` of the tokens ``among`` bool (N,), drawn at random."""
+        """Choose ``count`` random tokens out of those where ``among``, bool (N,), is true: bool (N,)."""
         chosen = torch.zeros_like(self.truth)
         chosen[torch.from_numpy(draw.permutation(np.flatnonzero(among.numpy()))[:count])] = True
         return chosen
 
 
-def _half(known: KnownInput, draw: np.random.Generator) -> Tensor | None:
+def _draw_half(known: KnownInput, draw: np.random.Generator) -> Tensor | None:
     count = int(known.truth.sum())
     return known.drawn(known.truth, (count + 1) // 2, draw) if count > 1 else None
 
 
-def _doubled(known: KnownInput, draw: np.random.Generator) -> Tensor:
+def _draw_double(known: KnownInput, draw: np.random.Generator) -> Tensor:
     return known.truth | known.drawn(~known.truth, int(known.truth.sum()), draw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """A map whose place is known.
+    """A map whose place in the order by truth is known.
 
-    line    what it knows, in a sentence
-    scores  from a known input and its draws to a score of each token (N,), or bool; None for an input of which there is no such map
-    kinds   of inputs that have it
+    line    one sentence on what the map knows
+    scores  function from a known input and a random generator to a score of each token (N,), or bool; None where an input has no such map
+    kinds   kinds of inputs that it exists for
     """
 
     name: str
@@ -82,7 +82,7 @@ class Control:
     kinds: tuple[str, ...] = ("image", "text")
 
 
-#: Every control by its name.
+#: All controls by name.
 CONTROLS: dict[str, Control] = {
     control.name: control
     for control in (
@@ -96,13 +96,13 @@ CONTROLS: dict[str, Control] = {
             name="truth_half",
             title="Half of the truth",
             line="1 on half of these tokens, drawn at random; none where there is a single one.",
-            scores=_half,
+            scores=_draw_half,
         ),
         Control(
             name="truth_doubled",
             title="The truth and as many others",
             line="1 on these tokens and on as many others, drawn at random.",
-            scores=_doubled,
+            scores=_draw_double,
         ),
         Control(
             name="truth_inverted",
@@ -133,7 +133,7 @@ CONTROLS: dict[str, Control] = {
     )
 }
 
-#: Pairs whose order is known of every input: the first is the better map. ``random`` is the method.
+#: Pairs of maps whose order is known for every input: the first is better. ``random`` is the method.
 KNOWN_ORDER = (
     ("truth", "truth_half"),
     ("truth", "truth_doubled"),
@@ -144,9 +144,9 @@ KNOWN_ORDER = (
 
 
 def find_controls(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
-    """The controls of these names, each once; ``all``: those for the inputs of the data set.
+    """Return the names of the requested controls, each once; ``all`` stands for those that fit the inputs of the data set.
 
-    Raises ExplainerError for a name that is none, and where the data set does not know what its answers come from.
+    Raises ExplainerError for an unknown name, and where the data set does not know what its answers come from.
     """
     if not names:
         return ()
@@ -163,15 +163,18 @@ def find_controls(names: Sequence[str], data: Dataset) -> tuple[str, ...]:
 
 
 def for_controls(metric: Metric) -> bool:
-    """Whether a metric can be asked of a control: it takes nothing but the map and what the model answers about parts of this input."""
+    """Return whether a metric can be measured on a control: it takes nothing but the map and the model's answers about parts of this
+    input.
+    """
     if metric.direction is None or any(curve.special for curve in metric.curves.values()):
         return False
-    return metric.needs <= _ASKED_OF_CONTROLS
+    return metric.needs <= _NEEDS_OF_CONTROLS
 
 
 def known_input(sample: Sample, of: Attribution, mask: Tensor | None, index: int) -> KnownInput | None:
-    """What is known of an input, of which ``of`` is a map and ``mask`` bool (1, height, width) outlines the explained object; None where no
-    token is true, or all are.
+    """Collect the known facts about an input for controls; None where no token is true, or all are.
+
+    ``of`` is a map of the input, and ``mask`` bool (1, height, width) outlines the explained object.
     """
     if of.patches is not None:
         known = None if mask is None or of.image is None else _known_picture(of, mask, index)
@@ -213,8 +216,9 @@ def _known_text(sample: Sample, text: TextInput, content: Tensor, index: int) ->
 
 
 def control_map(name: str, known: KnownInput, like: Attribution) -> Attribution | None:
-    """The map of a control over the tokens of another map, its scores from 0 to 1; None where this input has none. Of equal scores those
-    come first that a draw says, for the order of tokens may tell something: the things of a data set may lie at the top.
+    """Return the map of a control over the tokens of another map, ``like``, with scores from 0 to 1; None where this input has none.
+
+    Ties are broken at random, for the order of tokens may tell something: the things of a data set may lie at the top.
     """
     control = CONTROLS[name]
     draw = np.random.default_rng([known.index, list(CONTROLS).index(name)])
@@ -223,7 +227,7 @@ def control_map(name: str, known: KnownInput, like: Attribution) -> Attribution 
         return None
     order = torch.from_numpy(draw.permutation(len(scores)) / len(scores))
     whole = torch.zeros(len(like.content))
-    whole[like.content] = (from_zero_to_one(scores.double()) - TIE * order).float()
+    whole[like.content] = (from_zero_to_one(scores.double()) - TIE_BREAK * order).float()
     return replace(
         like,
         method=name,

@@ -12,19 +12,19 @@ from typing import Any
 
 import torch
 
-#: What rows say of costs: seconds, bytes (None: not measured), and where.
+#: The columns of a row on costs: seconds, bytes (None: not measured), and the device.
 COST_COLUMNS = ("seconds", "memory", "device")
-#: Inputs, at most, of which each map is made once more, alone, to see what memory it takes.
+#: The largest number of inputs whose maps are each made once more, alone, to measure their memory.
 INPUTS_FOR_MEMORY = 3
 
 
 def device_name(device: torch.device) -> str:
-    """What people call it: the name of the GPU, or the kind of device."""
+    """Return the name of a device for people: that of the GPU, or the kind of device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def memory_of_maps(device: torch.device, specs: Sequence[str], explain_alone: Callable[[str], Any]) -> dict[str, int]:
-    """Of each spec the most bytes that were allocated while ``explain_alone`` made its map, beyond what lay there before: the weights.
+    """Return for each spec the peak of the bytes allocated while ``explain_alone`` makes its map, beyond what was allocated before.
 
     Empty on a device that keeps no such count: the memory of a process on a CPU says nothing of one map.
     """

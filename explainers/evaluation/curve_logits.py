@@ -19,30 +19,31 @@ from explainers.models.removal.ways import OF_ATOMS, How
 from explainers.models.removal.words import usual_way_of_words, word_removal
 from explainers.records.session import checker
 
-_PICTURES = 16  # whole ones in one forward pass, at most
-_ROUNDING = 1e-9  # 0.3 * 10 tokens are 3, not 2
+_MAX_PICTURES_AT_ONCE = 16  # most whole pictures in one forward pass
+_ROUNDING_TOLERANCE = 1e-9  # tolerance, so that 0.3 * 10 tokens are 3, not 2
 
 
 def counts_of(curve: RemovalCurve, tokens: int, least: int = 0) -> list[int]:
-    """How many of the ``tokens`` come first in the curve's order, at each step, so that at least ``least`` are kept."""
+    """Return how many of the ``tokens`` come first in the curve's order at each step, so that at least ``least`` are kept."""
     number = math.floor if curve.rounding == "down" else math.ceil
     sign = 1 if curve.rounding == "down" else -1
     low, high = (least, tokens) if curve.keeps_first else (0, tokens - least)
-    return [max(low, min(high, number(fraction * tokens + sign * _ROUNDING))) for fraction in curve.fractions]
+    return [max(low, min(high, number(fraction * tokens + sign * _ROUNDING_TOLERANCE))) for fraction in curve.fractions]
 
 
 def keep_of(curve: RemovalCurve, scores: Tensor, least: int = 0) -> Tensor:
-    """What is kept at each step, bool (M, steps, N), of scores (M, N): at least ``least`` tokens. Of equal scores the earlier token comes
-    first.
+    """Return the tokens that are kept at each step of a curve, bool (M, steps, N), from scores (M, N): at least ``least`` tokens.
+
+    Of equal scores the earlier token comes first.
     """
     values = scores.abs() if curve.order == "smallest" else scores
     order = values.argsort(dim=-1, descending=curve.order == "most", stable=True)
-    is_behind_first = keep_masks(order, counts_of(curve, scores.shape[1], least))  # which tokens are not among the first
-    return ~is_behind_first if curve.keeps_first else is_behind_first
+    is_after_first = keep_masks(order, counts_of(curve, scores.shape[1], least))  # the tokens that are not among the first
+    return ~is_after_first if curve.keeps_first else is_after_first
 
 
 def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
-    """In which way tokens of an input, a batch of one, are taken away where nobody says: as suits the model."""
+    """Return the way of removing tokens of an input, a batch of one, that suits the model, for where none is chosen."""
     grid = model.layout_of(tensors).grid
     if grid is not None:
         return patch_removal(model, tensors, grid).how
@@ -52,14 +53,14 @@ def usual_removal(model: Model, tensors: Mapping[str, Tensor]) -> How:
 
 
 class CurveLogits:
-    """The logits of one input with parts of it taken away.
+    """A source of the logits of one input with parts of it removed.
 
-    tensors    the input as the model was given it, a batch of one
-    grid       (rows, columns) of the patches of an image; None for a text
-    content    bool (S,): which tokens are patches or word pieces
-    how        in which way they are taken away where a curve does not say; None: as suits the model
-    at_once    how many tokens may go through one forward pass; None: as suits the device
-    cancelled  asked before each forward pass; when true, :class:`explainers.Cancelled` is raised
+    tensors     the input as the model was given it, a batch of one
+    grid        (rows, columns) of the patches of an image; None for a text
+    content     bool (S,): which tokens are patches or word pieces
+    how         way of removal where a curve names none; None: as suits the model
+    at_once     how many tokens may go through one forward pass; None: as suits the device
+    cancelled   called before each forward pass; when true, :class:`explainers.Cancelled` is raised
     """
 
     def __init__(
@@ -77,7 +78,10 @@ class CurveLogits:
         self._check = checker(cancelled)
 
     def along(self, curves: Sequence[RemovalCurve], scores: Tensor) -> list[Tensor]:
-        """Logits (M, steps, C) along each curve, of scores (M, N). What several curves or methods ask alike is asked once."""
+        """Return the logits (M, steps, C) along each curve, for scores (M, N) of M methods.
+
+        An input that several curves or methods share goes through the model once.
+        """
         logits: dict[int, Tensor] = {}
         numbers_by_way: dict[How | None, list[int]] = {}
         for number, curve in enumerate(curves):
@@ -94,13 +98,13 @@ class CurveLogits:
         return [logits[number] for number in range(len(curves))]
 
     def without_each(self) -> Tensor:
-        """Logits (N + 1, C) of the whole input, and without each of its patches or word pieces alone."""
+        """Return the logits (N + 1, C) of the whole input, followed by those without each of its patches or word pieces alone."""
         tokens = int(self.content.sum())
         _, ask = self._removal(self.how)
         return ask(torch.cat([torch.ones(1, tokens, dtype=torch.bool), ~torch.eye(tokens, dtype=torch.bool)]))
 
     def _removal(self, how: How | None) -> tuple[int, Callable[[Tensor], Tensor]]:
-        """How many tokens must stay, and a function from those that do, bool (K, N), to logits (K, C)."""
+        """Return how many tokens must stay, and a function from masks of the kept tokens, bool (K, N), to logits (K, C)."""
         if self.grid is not None:
             removal = patch_removal(self.model, self.tensors, self.grid, how, self.at_once)
         elif self.model.kind == "molecule":
@@ -111,7 +115,7 @@ class CurveLogits:
         return removal.least, lambda keep: removal.logits(keep, lambda *_: self._check())
 
     def _pixel_logits(self, curve: RemovalCurve, scores: Tensor) -> Tensor:
-        """Logits (M, steps, C) while single pixels turn black, in the order of the maps enlarged bilinearly."""
+        """Return the logits (M, steps, C) while single pixels turn black, in the order of the bilinearly enlarged maps."""
         assert self.grid is not None
         height, width = self.tensors["pixel_values"].shape[-2:]
         large = F.interpolate(scores.double().unflatten(1, self.grid)[:, None], size=(height, width), mode="bilinear", align_corners=False)
@@ -119,11 +123,11 @@ class CurveLogits:
         return torch.stack(steps)
 
     def _pictures(self) -> int:
-        """How many whole pictures go through one forward pass."""
-        return _PICTURES if self.at_once is None else max(1, min(_PICTURES, self.at_once // len(self.content)))
+        """Return how many whole pictures go through one forward pass."""
+        return _MAX_PICTURES_AT_ONCE if self.at_once is None else max(1, min(_MAX_PICTURES_AT_ONCE, self.at_once // len(self.content)))
 
     def _logits_with_black(self, keep: Tensor) -> Tensor:
-        """Logits (K, C) with black where ``keep`` bool (K, rows, columns), of pixels, is False."""
+        """Return the logits (K, C) of the picture with black where ``keep``, bool (K, rows, columns) of pixels, is False."""
         black, answers = black_picture(self.model, self.tensors), []
         for part in keep.split(self._pictures()):
             self._check()

@@ -36,14 +36,15 @@ from explainers.records.session import Cancelled
 
 __all__ = ["Sources", "ray_engine"]
 
-RETRIES = 3  # of a part whose worker died: a part that kills every worker must not go round for ever
-STORE = 200 * 2**20  # bytes for rows on their way, where we begin a cluster on this machine
+MAX_RETRIES = 3  # retries of a part whose worker died: a part that kills every worker must not be retried for ever
+OBJECT_STORE_BYTES = 200 * 2**20  # bytes of the object store for rows, where we start a cluster on this machine
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """What a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split. Folders are looked for in
-    the same place on every machine.
+    """The names that a worker opens: a model as ``explainers.load`` takes it, a data set, its folder and its split.
+
+    Folders must be in the same place on every machine.
     """
 
     model: str
@@ -53,27 +54,34 @@ class Sources:
 
     @classmethod
     def named(cls, model: str, dataset: str, data: Path | None = None, split: str | None = None) -> Sources:
-        """With whole paths: workers do not run in the folder that this process runs in."""
+        """Build sources with absolute paths.
+
+        Workers do not run in the folder that this process runs in.
+        """
         folder = Path(model).expanduser()
         elsewhere = model in embedded_names() or model.startswith(("timm/", "hf/", "openclip/"))
         name = str(folder.resolve()) if folder.is_dir() and not elsewhere else model
         return cls(model=name, dataset=dataset, data=None if data is None else data.expanduser().resolve(), split=split)
 
     def open(self, device: str) -> tuple[Model, Dataset]:
-        """Raises ExplainerError where a machine lacks either."""
+        """Open the model on this device and the data set.
+
+        Raises ExplainerError where a machine lacks either.
+        """
         return load(self.model, device), open_dataset(self.dataset, self.data, self.split)
 
 
 def ray_engine(sources: Sources, *, workers: int | None = None, address: str | None = None, device: str | None = None) -> RunEngine:
-    """Measure on a cluster of Ray: the one at ``address``, else that of ``RAY_ADDRESS``, else one begun on this machine and ended after.
+    """Return an engine that measures on a cluster of Ray: that at ``address``, else that of ``RAY_ADDRESS``, else one started here for the
+    run.
 
     workers  processes that measure at the same time, at most; None: as many as the cluster has room for
     device   None: a GPU for each worker where the cluster has any
 
     On a CPU a worker has as many threads as torch has in this process, so that its rows are those that this process would have computed,
-    bit for bit. A worker that dies is started again, and what it was measuring is measured anew.
-    Raises ExplainerError without Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot
-    open the model or the data set, or whose weights, calibration, inputs or versions are not those of the run.
+    bit for bit. A worker that dies is started again, and the part that it was measuring is measured again. Raises ExplainerError without
+    Ray, and in the run for a cluster that cannot be reached or has no room, and for a worker that cannot open the model or the data set, or
+    whose weights, calibration, inputs or versions are not those of the run.
     """
     ray = load_ray("ray.data", need="The engine ray needs Ray", extras="evaluate,ray")
     if workers is not None and workers < 1:
@@ -83,10 +91,10 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
         tell(0)
         if not parts:
             return
-        with _cluster(ray, address):
-            kind, room = _room(ray, device)
+        with _connect(ray, address):
+            kind, room = _count_workers(ray, device)
             count = min(workers or room, room, len(parts))
-            worker_setup = size(kind, _free(ray, kind, count))
+            worker_setup = size(kind, _free_memory(ray, kind, count))
             order = WorkOrder(
                 sources=sources,
                 plan=setup.plan,
@@ -111,14 +119,14 @@ def ray_engine(sources: Sources, *, workers: int | None = None, address: str | N
 
 
 @contextmanager
-def _cluster(ray: Any, address: str | None) -> Iterator[None]:
-    """Be connected: to the cluster that this process already has, which stays, or to one for the time of a run."""
+def _connect(ray: Any, address: str | None) -> Iterator[None]:
+    """Connect to a cluster inside this context: to the one that this process already has, which stays, or to one for the time of a run."""
     if ray.is_initialized():
         yield
         return
     address = cluster_address(address)
     before = signal.getsignal(signal.SIGTERM)
-    options = {"include_dashboard": False, "object_store_memory": STORE} if address == "local" else {}
+    options = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES} if address == "local" else {}
     try:
         ray.init(address=address, log_to_driver=False, logging_level="warning", **options)
     except (ConnectionError, RuntimeError, ValueError) as problem:
@@ -131,8 +139,11 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _room(ray: Any, device: str | None) -> tuple[str, int]:
-    """The kind of device of the workers, and how many workers the cluster can hold. Raises ExplainerError where it can hold none."""
+def _count_workers(ray: Any, device: str | None) -> tuple[str, int]:
+    """Return the kind of device of the workers, and how many workers the cluster can hold.
+
+    Raises ExplainerError where it can hold none.
+    """
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     kind = str(device).partition(":")[0] if device else "cuda" if any(machine.get("GPU") for machine in machines) else "cpu"
     cpus = _cpus(kind)
@@ -146,12 +157,12 @@ def _room(ray: Any, device: str | None) -> tuple[str, int]:
 
 
 def _cpus(kind: str) -> int:
-    """How many CPUs a worker needs: one for each thread, where it computes on them."""
+    """Return the number of CPUs that a worker needs: one for each thread, where it computes on them."""
     return 1 if kind == "cuda" else torch.get_num_threads()
 
 
-def _free(ray: Any, kind: str, count: int) -> int | None:
-    """The free memory of a worker's device in bytes: of the first GPU that is to be had, or this machine's, shared by ``count`` workers."""
+def _free_memory(ray: Any, kind: str, count: int) -> int | None:
+    """Return the free memory of a worker's device in bytes: of the first available GPU, or of this machine, shared by ``count`` workers."""
     if kind == "cuda":
         ask = ray.remote(num_cpus=1, num_gpus=1)(free_memory)
         memory: int | None = ray.get(ask.remote(torch.device(kind)))
@@ -162,7 +173,7 @@ def _free(ray: Any, kind: str, count: int) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkOrder:
-    """What workers are told: what to open and measure with, and what they must have to get the same rows."""
+    """The instructions for workers: what to open and measure with, and what they must have to get the same rows."""
 
     sources: Sources
     plan: Plan
@@ -176,7 +187,10 @@ class WorkOrder:
     skip_broken: bool = False
 
     def open(self) -> EvaluationSetup:
-        """Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions."""
+        """Open the model and the data set of the run and return its setup.
+
+        Raises ExplainerError for another model or calibration than that of the run, other inputs, or other versions.
+        """
         here = versions()
         if differences := [f"{name} {here.get(name)}, not {number}" for name, number in self.versions.items() if here.get(name) != number]:
             raise ExplainerError(f"it has {'; '.join(differences)}. Install the versions of the run.")
@@ -192,7 +206,7 @@ class WorkOrder:
 
 
 def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iterator[tuple[int, list[EvaluationRow]]]:
-    """The parts as they are measured."""
+    """Yield the number and the rows of each part as workers finish it."""
     items = [{"number": number, "indices": list(indices)} for number, indices in parts.items()]
     with warnings.catch_warnings():
         # Ray has no other way yet to bound retries; the extra stays below the version that drops this one
@@ -206,7 +220,7 @@ def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iter
             num_gpus=1 if order.device == "cuda" else None,
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=count, initial_size=count, max_tasks_in_flight_per_actor=2),
             max_restarts=-1,
-            max_task_retries=RETRIES,
+            max_task_retries=MAX_RETRIES,
         )
     answers.context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # progress is told by whoever began the run
@@ -220,13 +234,15 @@ def _receive_parts(ray: Any, order: WorkOrder, parts: Parts, count: int) -> Iter
         raise  # a mistake in what was measured, with its trace
     except ray.exceptions.RayError as problem:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise ExplainerError(f"The cluster lost a worker {RETRIES + 1} times or more: {lines[0]} What is measured is kept.") from problem
+        raise ExplainerError(
+            f"The cluster lost a worker {MAX_RETRIES + 1} times or more: {lines[0]} What is measured is kept."
+        ) from problem
 
 
 class RayWorker:
-    """What Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
+    """The worker that Ray Data calls in a process of its own: from a table of parts to a table of their rows, or of why there are none.
 
-    The setup is opened for the first part, so that what a person can put right is an answer, not the death of a worker.
+    The setup is opened for the first part, so that an error which a person can put right is an answer, not the death of a worker.
     """
 
     def __init__(self, order: WorkOrder) -> None:

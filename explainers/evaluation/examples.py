@@ -17,14 +17,14 @@ from explainers.metrics import Metric
 from explainers.models.inputs.types import TextInput
 from explainers.rendering.overlays import lay_over
 
-AMONG = 100  # inputs: examples are chosen among the first ones, so that a report stays small
-EACH = 2  # best, and as many worst
+MAX_CANDIDATE_INPUTS = 100  # number of first inputs among which examples are chosen, so that a report stays small
+EXAMPLES_PER_END = 2  # best inputs of each method, and as many worst ones
 EXAMPLE_SIDE = 112  # pixels
 _STEPS = 127
 
 
 def examples_of(setup: EvaluationSetup, rows: list[EvaluationRow]) -> dict[str, Any]:
-    """The examples of a run as plain data.
+    """Choose the examples of a run and return them as plain data.
 
     inputs  number among the explained classes of inputs -> name, class, and the picture as the model saw it (JPEG, base64) or its words
     maps    method -> number -> scores of patches or words, as whole numbers from -127 to 127, base64
@@ -32,7 +32,7 @@ def examples_of(setup: EvaluationSetup, rows: list[EvaluationRow]) -> dict[str, 
     chosen  metric -> method -> best and worst, each a list of [number, value]
     """
     methods = list(setup.plan.methods)
-    among = rows[: AMONG * len(methods)]
+    among = rows[: MAX_CANDIDATE_INPUTS * len(methods)]
     count = len(among) // len(methods)
     cases = {metric.name: _choose_cases(metric, among, methods) for metric in setup.metrics}
     numbers_of_methods: dict[str, set[int]] = {method: set() for method in methods}
@@ -59,13 +59,13 @@ def _choose_cases(metric: Metric, rows: list[EvaluationRow], methods: list[str])
     for number, method in enumerate(methods):
         column = values[:, number]
         order = [i for i in np.argsort(-sign * column, kind="stable").tolist() if np.isfinite(column[i])]
-        best, worst = order[:EACH], order[::-1][: min(EACH, max(0, len(order) - EACH))]
+        best, worst = order[:EXAMPLES_PER_END], order[::-1][: min(EXAMPLES_PER_END, max(0, len(order) - EXAMPLES_PER_END))]
         cases[method] = {end: [[i, float(f"{column[i]:.6g}")] for i in numbers] for end, numbers in (("best", best), ("worst", worst))}
     return cases
 
 
 def pack_scores(scores: Sequence[float]) -> str:
-    """Scores divided by the largest magnitude, in 127 steps, base64."""
+    """Encode scores in base64: each is divided by the largest magnitude and rounded to one of 127 steps."""
     values = np.asarray(scores, np.float64)
     largest = np.abs(values).max(initial=0.0)
     steps = np.round(values / largest * _STEPS) if largest > 0 else np.zeros_like(values)
@@ -73,7 +73,7 @@ def pack_scores(scores: Sequence[float]) -> str:
 
 
 def unpack_scores(text: str) -> NDArray[np.float32]:
-    """The scores that :func:`pack_scores` packed, from -1 to 1."""
+    """Decode scores that :func:`pack_scores` encoded, from -1 to 1."""
     return np.frombuffer(base64.b64decode(text), np.int8).astype(np.float32) / np.float32(_STEPS)
 
 
@@ -97,7 +97,7 @@ def _input(setup: EvaluationSetup, row: EvaluationRow) -> dict[str, Any]:
 
 
 def draw_example(examples: dict[str, Any], method: str, index: int, signed: bool, size: int = 160) -> bytes:
-    """The map of a method on one of the examples, as a PNG. Raises KeyError where there is no such picture."""
+    """Draw the map of a method over one of the example pictures, as a PNG. Raises KeyError where there is no such picture."""
     picture = Image.open(io.BytesIO(base64.b64decode(examples["inputs"][str(index)]["picture"]))).convert("RGB")
     scores = unpack_scores(examples["maps"][method][str(index)]).reshape(examples["grid"])
     data = io.BytesIO()

@@ -24,8 +24,9 @@ _SYNSET = re.compile(r"n\d{8}")
 class ExplainedClass:
     """A class of the model, or a group of its classes that the data set has one name for.
 
-    indices  of its classes; group  its name, None of a single class
-    against  the class whose logit is taken from its own; None where it is explained alone
+    indices  of its classes
+    group    name of the group, None for a single class
+    against  the class whose logit is subtracted from its own; None where it is explained alone
     """
 
     indices: tuple[int, ...]
@@ -33,15 +34,16 @@ class ExplainedClass:
     against: ExplainedClass | None = None
 
     def among(self, classes: int) -> Tensor:
-        """Which of the model's classes it holds, bool (C,)."""
+        """Return which of the model's ``classes`` classes it holds, bool (C,)."""
         return class_mask(self.indices, classes)
 
 
 @dataclass(frozen=True)
 class ClassLookup:
-    """The classes of a model by the labels of a data set; of a CLIP model the prompts, one for each class of the data set.
+    """A lookup from the labels of a data set to the classes of a model; the classes of a CLIP model are prompts, one for each class of the
+    data set.
 
-    prompt_indices  the indices of those that a CLIP model is asked for, in their order; None: all
+    prompt_indices  the indices of the prompts that a CLIP model is asked for, in their order; None: all
     """
 
     model: Model
@@ -51,13 +53,13 @@ class ClassLookup:
 
     @property
     def asked_prompts(self) -> list[str] | None:
-        """What a CLIP model compares pictures with; None of other models."""
+        """The prompts that a CLIP model compares pictures with; None for other models."""
         return (
             self.prompts if self.prompts is None or self.prompt_indices is None else [self.prompts[index] for index in self.prompt_indices]
         )
 
     def class_of(self, label: str | int) -> ExplainedClass | None:
-        """What a label asks for: the class of that name, else the group of that name; None where the model has neither."""
+        """Return the class of this label, else the group of that name; None where the model has neither."""
         if self.prompts is not None:
             index = self._prompt_index(label)
         else:
@@ -67,16 +69,17 @@ class ClassLookup:
         return None if index is None else ExplainedClass((index,))
 
     def classes_of(self, label: str | int) -> frozenset[int]:
-        """All classes of the model that a label means: its own, and those of the group of that name."""
+        """Return the indices of all classes that a label means: its own, and those of the group of that name."""
         if self.prompts is not None:
             index = self._prompt_index(label)
             return frozenset(() if index is None else (index,))
         return self.data.classes_of(label, self.model)
 
     def explained(self, sample: Sample, target: str) -> list[ExplainedClass]:
-        """The classes of an input that are explained where its labels say which: with the target ``gold`` the first that the model knows,
-        with ``each`` and ``together`` all that it knows, with ``contrast`` the first label against the one that it is set against. There
-        may be none.
+        """Return the classes of an input that are explained, where its labels say which; there may be none.
+
+        With the target ``gold`` it is the first label's class that the model knows, with ``each`` and ``together`` all that it knows, with
+        ``contrast`` the first label's against the one that it is set against.
         """
         if target == "contrast":
             if not sample.labels or sample.against is None:
@@ -88,18 +91,21 @@ class ClassLookup:
         return list({entry.indices: entry for entry in known}.values())[: 1 if target == "gold" else None]
 
     def right_classes(self, sample: Sample, first_alone: bool = False) -> frozenset[int]:
-        """The classes of which any is a right answer: those of every label of an input and of every object that it shows, or those of the
-        first label alone.
+        """Return the indices of the classes of which any is a right answer.
+
+        They are those of every label of an input and of every object that it shows, or those of the first label alone.
         """
         labels = labels_of(sample)[: 1 if first_alone else None]
         return frozenset(index for label in labels for index in self.classes_of(label))
 
     def unknown_labels(self, sample: Sample) -> list[str]:
-        """The labels of an input for which the model has neither a class nor a group."""
+        """Return the labels of an input for which the model has neither a class nor a group."""
         return [str(label) for label in labels_of(sample) if self.class_of(label) is None]
 
     def target_of(self, explained: ExplainedClass, reads: str = "logit") -> str | int | Target:
-        """A class as ``explain`` takes it: its logit, or with ``reads="probability"`` its probability; of two, the difference of logits."""
+        """Convert a class to a target of ``explain``: its logit, with ``reads="probability"`` its probability; of two classes, the
+        difference of logits.
+        """
         if explained.against is not None:
             return Contrast(self._name_of(explained), self._name_of(explained.against))
         return Probability(self._name_of(explained)) if reads == "probability" else self._name_of(explained)
@@ -110,7 +116,7 @@ class ClassLookup:
         return explained.indices[0] if self.asked_prompts is None else self.asked_prompts[explained.indices[0]]
 
     def _prompt_index(self, label: str | int) -> int | None:
-        """Among the prompts that are asked for."""
+        """Return the index of a label among the prompts that are asked for; None where it is not asked for."""
         index = label if isinstance(label, int) else list(self.data.classes).index(label) if label in self.data.classes else None
         if index is None or self.prompt_indices is None:
             return index
@@ -118,20 +124,19 @@ class ClassLookup:
 
 
 def labels_of(sample: Sample) -> list[str | int]:
-    """All that a data set says of what an input is or shows, each once: its labels, then those of its objects."""
+    """Return all labels that a data set gives an input, each once: its own, then those of its objects."""
     return list(dict.fromkeys([*sample.labels, *(obj.label for obj in sample.objects if obj.label is not None)]))
 
 
 def class_mask(indices: Iterable[int], classes: int) -> Tensor:
-    """bool (C,), true at the ``indices``."""
+    """Return a mask, bool (C,), that is true at the ``indices``."""
     mask = torch.zeros(classes, dtype=torch.bool)
     mask[list(indices)] = True
     return mask
 
 
 def prompts_of(data: Dataset) -> list[str]:
-    """What a CLIP model compares pictures with: one prompt for each class of a data set, by its name; of an ImageNet synset by what people
-    call it.
+    """Return one prompt for each class of a data set, for a CLIP model: by its name; of an ImageNet synset by its everyday name.
 
     Raises ExplainerError, saying what to send, where the data set has no list of classes or one without a name.
     """

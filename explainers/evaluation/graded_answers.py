@@ -16,37 +16,38 @@ from explainers.models.model import Model
 from explainers.models.removal.patches import first_time
 from explainers.models.removal.token_removal import answer, repeated_to
 
-#: What metrics take for which the model is asked anew beside curves, without an explanation.
-ASKED_ANEW = frozenset({"leave_one_out", "shown", "soft"})
-SOFT_DRAWS = 8  # of which elements are kept: the papers' code draws once
-_AT_ONCE = 16  # inputs in one forward pass
+#: Needs of metrics for which the model is asked again besides curves, without an explanation.
+ASKED_AGAIN = frozenset({"leave_one_out", "shown", "soft"})
+SOFT_DRAWS = 8  # random draws of the kept elements: the papers' code draws once
+_MAX_INPUTS_AT_ONCE = 16  # most inputs in one forward pass
 
 
 def from_zero_to_one(scores: Tensor) -> Tensor:
-    """Scores (..., N), the smallest of each map 0 and the largest 1; all 0 where they are the same."""
+    """Scale the scores of each map (..., N) so that the smallest is 0 and the largest 1; all 0 where they are the same."""
     low, high = scores.double().amin(-1, keepdim=True), scores.double().amax(-1, keepdim=True)
     return torch.where(high > low, (scores - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny), 0.0)
 
 
 def logits_of_shown(model: Model, tensors: Mapping[str, Tensor], maps: Tensor) -> Tensor:
-    """Logits (M, C) of a picture, a batch of one, times each of its maps (M, rows, columns): from 0 to 1, enlarged bilinearly. What is
-    multiplied is the normalised picture, in which 0 is the mean colour.
+    """Return logits (M, C) of a picture, a batch of one, multiplied by each of its maps (M, rows, columns).
+
+    Maps are scaled from 0 to 1 and enlarged bilinearly. The normalised picture is multiplied, in which 0 is the mean colour.
     """
     scaled = from_zero_to_one(maps.flatten(1)).view_as(maps)
     pixels = tensors["pixel_values"]
     large = F.interpolate(scaled[:, None], size=pixels.shape[-2:], mode="bilinear", align_corners=False).to(pixels)
     answers = []
-    for part in large.split(_AT_ONCE):
+    for part in large.split(_MAX_INPUTS_AT_ONCE):
         repeated = repeated_to(model, tensors, len(part))
         answers.append(answer(model, {**repeated, "pixel_values": repeated["pixel_values"] * part}).float().cpu())
     return torch.cat(answers)
 
 
 def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: Tensor, content: Tensor, seed: int) -> Tensor:
-    """Logits (M, 3, draws, C) of an input, a batch of one, of whose embedded tokens elements are left out by chance.
+    """Return logits (M, 3, draws, C) of an input, a batch of one, with random elements of its embedded tokens set to zero.
 
-    Of each map of ``scores`` (M, N), scaled from 0 to 1: each element of a token at x^1 is kept with its score as probability; with 1 less
-    that; and all are zero. Special tokens, which ``content`` bool (S,) leaves out, stay.
+    For each map of ``scores`` (M, N), scaled from 0 to 1, there are three ways: each element of a token at x^1 is kept with its score as
+    probability; with 1 minus that; and all are zero. Special tokens, which ``content`` bool (S,) leaves out, stay.
     """
     draw = torch.Generator().manual_seed(seed)
     width = _width(model, tensors)
@@ -60,7 +61,7 @@ def logits_of_soft_removal(model: Model, tensors: Mapping[str, Tensor], scores: 
 
 
 def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, content: Tensor) -> Tensor:
-    """Logits (K, C) with the elements of ``keep`` bool (K, N, D) at the content tokens, all others zero."""
+    """Return the logits (K, C) with only the elements ``keep``, bool (K, N, D), of the content tokens, all others zero."""
     factor = torch.ones(len(keep), len(content), keep.shape[-1])
     factor[:, content.cpu()] = keep.float()
     return (
@@ -69,7 +70,7 @@ def _with_elements(model: Model, tensors: Mapping[str, Tensor], keep: Tensor, co
 
 
 def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """Of the tokens at x^1."""
+    """Return the width of the tokens at x^1."""
     widths: list[int] = []
 
     def note_width(tokens: Tensor) -> Tensor:
@@ -82,15 +83,15 @@ def _width(model: Model, tensors: Mapping[str, Tensor]) -> int:
 
 @dataclass(frozen=True)
 class GradedAnswers:
-    """The answers about one input and its maps.
+    """The model's answers about one input that metrics of the sizes of scores need.
 
-    curve_logits   knows the model and the input
-    scores         (M, N)
-    indices        the explained classes
-    against        those that they are set against; none where they are explained alone
-    probabilities  of logits (..., C)
+    curve_logits    source of logits, which knows the model and the input
+    scores          (M, N)
+    indices         the explained classes
+    against         classes that they are set against; empty where they are explained alone
+    probabilities   function from logits (..., C) to probabilities
     as_probability  whether maps explain a probability
-    seed           of the elements that are left out
+    seed            of the elements that are left out
     """
 
     curve_logits: CurveLogits
@@ -102,7 +103,7 @@ class GradedAnswers:
     against: Sequence[int] = ()
 
     def of(self, need: str) -> Tensor | None:
-        """One of :data:`ASKED_ANEW`, (M, ...); None where the input has none."""
+        """Return the answer for one of :data:`ASKED_AGAIN`, (M, ...); None where the input has none."""
         source, classes = self.curve_logits, list(self.indices)
         if need == "leave_one_out":
             logits = source.without_each()

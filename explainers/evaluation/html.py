@@ -15,10 +15,10 @@ from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.statistics import rank_methods
 from explainers.methods.registry import is_control
 
-_CASES = 3  # metrics, at most, of which cases are shown, one of each family first
-_BROKEN_NAMED = 5  # inputs, at most; all of them stand in run.json and report.json
-_CURVES_DRAWN = 8  # methods whose curves are drawn
-_CURVES = {
+_MAX_CASE_METRICS = 3  # most metrics with best and worst cases, one of each family first
+_MAX_NAMED_BROKEN = 5  # most broken inputs that are named; run.json and report.json list all
+_MAX_CURVES = 8  # most methods whose curves are drawn
+_CURVE_TITLES = {
     "most": "Probability of the class while the most important tokens are gone",
     "left": "Probability of the class when only the most important tokens are left",
 }
@@ -26,7 +26,7 @@ _HUES = ("#8a3ffc", "#007d79", "#b28600", "#d12771", "#0f62fe", "#6f6f6f", "#24a
 
 
 def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
-    """The page of a report with its examples, where it has any."""
+    """Return the HTML page of a report, with its examples where it has any."""
     plan, metrics = report["plan"], report["metrics"]
     first = rank_methods(report, metrics[0])
     templates = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -37,11 +37,11 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
         title=f"{plan['model']} on {report['dataset']['title']}",
         inputs=inputs_in_words(report),
         protocol=" ".join(protocol_in_words(plan, report["kind"], report.get("removal"))),
-        notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER] if has_counts(report) else [])],
+        notes=[*([NO_VALUE] if lacks_values(report) else []), *([FEWER_INPUTS] if has_counts(report) else [])],
         order=[*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)],
         marked={metric["name"]: best_methods(report, metric) for metric in metrics},
         undecided={metric["name"]: cannot_tell(report, metric) for metric in metrics},
-        about_curves=_CURVES,
+        about_curves=_CURVE_TITLES,
         arrow=lambda metric: {"higher": " ↑", "lower": " ↓"}.get(metric["direction"] or "", ""),
         shown=format_value,
         counted=count_in_words,
@@ -52,8 +52,10 @@ def page_of(report: dict[str, Any], examples: dict[str, Any] | None) -> str:
 
 
 def inputs_in_words(report: dict[str, Any]) -> str:
-    """How many inputs a report is of and of which split, how many were left out, which were broken, which labels of the others have no
-    class, and how many files were not read.
+    """Return a sentence on the inputs of a report.
+
+    It says how many were measured and of which split, how many were left out, which were broken, which labels have no class, and how many
+    files were not read.
     """
     left_out = report.get("left_out", 0)
     without = f", {left_out} more left out: the model knows no class that the data set gives them" if left_out else ""
@@ -68,48 +70,52 @@ def inputs_in_words(report: dict[str, Any]) -> str:
 
 
 def broken_in_words(broken: list[dict[str, Any]]) -> str:
-    """How many inputs could not be read, and which, the first of them with the first line of why."""
-    reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_BROKEN_NAMED]]
+    """Return how many inputs could not be read and which, the first of them with the first line of the reason."""
+    reasons = [row["broken"].partition("\n")[0].rstrip(".") for row in broken[:_MAX_NAMED_BROKEN]]
     named = "; ".join(f"{row['input'] or 'number'} ({row['index']}): {reason}" for row, reason in zip(broken, reasons, strict=False))
-    more = "; ..." if len(broken) > _BROKEN_NAMED else ""
+    more = "; ..." if len(broken) > _MAX_NAMED_BROKEN else ""
     return f"; {len(broken)} broken and left out ({named}{more})"
 
 
-#: Why a method has no value by a metric.
+#: The note on a method without a value by a metric.
 NO_VALUE = (
     "–: no value: the method promises no sum or follows no rule, its maps have no positive score, or no input shows what the metric needs "
     "(an outlined object, a marked word, a known class)"
 )
-#: What a count beside a value says.
-FEWER = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
+#: The note on a count next to a value.
+FEWER_INPUTS = "n of m: so many of the explained inputs have a value by this metric and this method; the others are left out of the mean"
 
 
 def count_in_words(report: dict[str, Any], metric: dict[str, Any], spec: str) -> str:
-    """Of how many inputs a method's value is, where others have more: "48 of 60"; else nothing."""
+    """Return how many inputs a method's value is of, where other methods have more: "48 of 60"; else an empty text."""
     results = report["results"][metric["name"]]
     inputs, most = results[spec].get("inputs", 0), max(figure.get("inputs", 0) for figure in results.values())
     return f"{inputs} of {most}" if results[spec]["value"] is not None and inputs < most else ""
 
 
 def has_counts(report: dict[str, Any]) -> bool:
-    """Whether a method has values of fewer inputs than others."""
+    """Return whether a method has values of fewer inputs than others."""
     return any(count_in_words(report, metric, method["spec"]) for metric in report["metrics"] for method in report["methods"])
 
 
 def lacks_values(report: dict[str, Any]) -> bool:
-    """Whether a method has no value by a metric."""
+    """Return whether a method has no value by some metric."""
     return any(figure["value"] is None for figures in report["results"].values() for figure in figures.values())
 
 
-def format_value(value: float | None, unit: str) -> str:
-    """A value as it is printed: a share in per cent."""
+def format_value(value: float | None, unit: str, decimals: int | None = None) -> str:
+    """Format a value for people: a share in per cent, None as a dash. ``decimals`` None: one of a share, three significant digits of
+    another number.
+    """
     if value is None:
         return "–"
-    return f"{100 * value:.1f}" if unit == "share" else f"{value:.3g}"
+    if unit == "share":
+        return f"{100 * value:.{1 if decimals is None else decimals}f}"
+    return f"{value:.3g}" if decimals is None else f"{value:.{decimals}f}"
 
 
 def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]]:
-    """The interval of each method that has a value, best first: where it begins, has its value and ends, from 230 to 650 pixels."""
+    """Return the interval of each method that has a value, best first: its begin, value and end in pixels, from 230 to 650."""
     results, order = report["results"][metric["name"]], rank_methods(report, metric)
     low = min((results[spec]["low"] for spec in order), default=0)
     high = max((results[spec]["high"] for spec in order), default=0)
@@ -125,10 +131,12 @@ def _bars(report: dict[str, Any], metric: dict[str, Any]) -> list[dict[str, str]
 
 
 def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
-    """The curves that are drawn: of the methods whose curves lie lowest, or highest where few tokens should be enough, and of chance."""
+    """Return the curves to draw: of the methods whose curves are lowest, or highest where few tokens should be enough, and of random
+    scores.
+    """
     curve = report["curves"][name]
     order = sorted(curve["methods"], key=lambda spec: sum(curve["methods"][spec]) * (1 if name == "most" else -1))
-    picked = [*[spec for spec in order if spec != "random"][: _CURVES_DRAWN - 1], *(["random"] if "random" in order else [])]
+    picked = [*[spec for spec in order if spec != "random"][: _MAX_CURVES - 1], *(["random"] if "random" in order else [])]
     return [
         {
             "spec": spec,
@@ -142,12 +150,12 @@ def _lines(report: dict[str, Any], name: str) -> list[dict[str, str]]:
 
 
 def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, list[dict[str, Any]]]]:
-    """Metrics, the best method of each, and the inputs on which it is best and worst by it."""
+    """Yield metrics, the best method of each, and the inputs on which it is best and worst by it."""
     families: dict[str, dict[str, Any]] = {}
     for metric in report["metrics"]:
         families.setdefault(metric["family"], metric)
     signed = {method["spec"]: method["signed"] for method in report["methods"]}
-    for metric in list(families.values())[:_CASES]:
+    for metric in list(families.values())[:_MAX_CASE_METRICS]:
         order = rank_methods(report, metric)
         if not order:
             continue
@@ -165,7 +173,7 @@ def _cases(report: dict[str, Any], examples: dict[str, Any]) -> Iterator[tuple[d
 
 
 def _case(examples: dict[str, Any], spec: str, index: int, signed: bool) -> dict[str, Any]:
-    """An input with its map: its words with their scores, or a picture as base64."""
+    """Return an example input with its map: its words with their scores, or a picture as base64."""
     case = examples["inputs"][str(index)]
     if "words" in case:
         scores = unpack_scores(examples["maps"][spec][str(index)]).tolist()

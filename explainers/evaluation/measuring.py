@@ -18,13 +18,13 @@ from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.controls import control_map, for_controls, known_input
 from explainers.evaluation.costs import INPUTS_FOR_MEMORY, device_name, memory_of_maps
 from explainers.evaluation.curve_logits import CurveLogits
-from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, class_mask, labels_of, prompts_of
-from explainers.evaluation.graded_answers import ASKED_ANEW, GradedAnswers
-from explainers.evaluation.marked_words import marked_words
-from explainers.evaluation.object_masks import explained_mask, other_masks
-from explainers.evaluation.plan import Plan, asks_anew
-from explainers.evaluation.sanity_maps import MAPS_ANEW
+from explainers.evaluation.explained_classes import ClassLookup, ExplainedClass, labels_of, prompts_of
+from explainers.evaluation.graded_answers import GradedAnswers
+from explainers.evaluation.marked_parts import explained_mask, marked_words, other_masks
+from explainers.evaluation.plan import Plan, asks_again
+from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.metrics import Metric, RemovalCurve
+from explainers.metrics.registry import COMPUTED_NEEDS
 from explainers.models.eval_mode import answering
 from explainers.models.inputs.types import ImageInput
 from explainers.models.model import Model
@@ -35,19 +35,19 @@ from explainers.records.result import Attribution, Explanation
 from explainers.records.session import checker
 from explainers.records.targets import TargetLike
 
-#: Curves that reports draw, by the name under which metrics take them.
+#: The names of the curves that reports draw, as metrics take them.
 REPORT_CURVES = ("most", "left")
 EvaluationRow = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class EvaluationSetup:
-    """What all inputs of a run share. ``cancelled`` is asked between forward passes; when true, :class:`explainers.Cancelled` is raised.
+    """The objects and options that all inputs of a run share.
 
-    ``loaded`` is the model as it was loaded; ``model`` the same, shown pictures as the plan says.
-    ``prompt_indices`` are those of the data set's classes that a CLIP model is asked for; None: all.
-    ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device. With ``skip_broken``
-    inputs that cannot be read are left out, and the run goes on.
+    ``cancelled`` is called between forward passes; when true, :class:`explainers.Cancelled` is raised. ``loaded`` is the model as it was
+    loaded; ``model`` the same, shown pictures as the plan says. ``prompt_indices`` are those of the data set's classes that a CLIP model is
+    asked for; None: all. ``at_once`` is how many tokens of inputs that lack some go through one forward pass; None: as suits the device.
+    With ``skip_broken`` inputs that cannot be read are left out, and the run goes on.
     """
 
     loaded: Model
@@ -60,64 +60,65 @@ class EvaluationSetup:
 
     @cached_property
     def model(self) -> Model:
-        """The model, shown pictures as the plan says."""
+        """The model, with pictures resized as the plan says."""
         return self.loaded if self.plan.resize is None else with_resize(self.loaded, self.plan.resize)
 
     @cached_property
     def metrics(self) -> list[Metric]:
-        """The metrics of the plan, their curves in its steps."""
+        """The metrics of the plan, with curves in its number of steps."""
         return [metric.in_steps(self.plan.steps) for metric in self.plan.measured]
 
     @cached_property
     def needs(self) -> set[str]:
-        """What they take besides curves."""
+        """The names of all that the metrics take, except curves."""
         return {need for metric in self.metrics for need in metric.needs}
 
     @cached_property
     def curves(self) -> list[RemovalCurve]:
-        """The curves that they take, each once."""
+        """The curves that the metrics take, each once."""
         return list(dict.fromkeys(curve for metric in self.metrics for curve in metric.curves.values()))
 
     @cached_property
     def classes(self) -> ClassLookup:
-        """The classes of the model by the labels of the data set."""
+        """The lookup from labels of the data set to classes of the model."""
         return ClassLookup(self.model, self.data, prompts_of(self.data) if self.model.kind == "clip" else None, self.prompt_indices)
 
     @cached_property
     def inputs_for_memory(self) -> frozenset[int]:
-        """The inputs of which the memory of each map is measured."""
+        """The indices of the inputs for which the memory of each map is measured."""
         return frozenset(self.data.choose(self.plan.limit, self.plan.seed)[:INPUTS_FOR_MEMORY])
 
     @cached_property
     def of_controls(self) -> EvaluationSetup:
-        """The same with those metrics alone that can be asked of controls."""
+        """The same setup with only the metrics that can be measured on controls."""
         return replace(self, plan=replace(self.plan, metrics=tuple(metric.name for metric in self.metrics if for_controls(metric))))
 
     @property
     def prompts(self) -> list[str] | None:
-        """What a CLIP model compares pictures with."""
+        """The prompts that a CLIP model compares pictures with; None for other models."""
         return self.classes.asked_prompts
 
     def explained_classes(self, sample: Sample) -> list[ExplainedClass] | None:
-        """The classes of an input that are explained; None: one that the model says itself."""
+        """Return the classes of an input that are explained; None where it is one that the model predicts."""
         return None if self.plan.target in ("predicted", "second") else self.classes.explained(sample, self.plan.target)
 
     def at_place_of(self, sample: Sample) -> EvaluationSetup:
-        """The same, with the model asked about the place of its output that the data set names of an input; itself where it names none.
+        """Return the setup with the model asked about the place of its output that the data set names for an input; itself where it names
+        none.
 
         Raises ExplainerError where the model has no such place.
         """
         return self if sample.at is None else replace(self, loaded=self.model.at(sample.at, self.model.prepare(sample.model_input)))
 
     def asking_together(self, sample: Sample) -> EvaluationSetup:
-        """The same, with a CLIP model asked for the classes of an input alone, where the plan says so; else itself."""
+        """Return the setup with a CLIP model asked for the classes of this input alone, where the plan says so; else itself."""
         if self.plan.target != "together":
             return self
         indices = {index for label in labels_of(sample) for index in self.classes.classes_of(label)}
         return replace(self, prompt_indices=tuple(sorted(indices)))
 
     def read(self, index: int) -> Sample:
-        """An input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
+        """Read one input of the data set. Raises BrokenInput for one that cannot be read, by us or by the model."""
         sample = read_sample(self.data, index)
         try:
             self.model.prepare(sample.model_input)
@@ -126,7 +127,7 @@ class EvaluationSetup:
         return sample
 
     def readable(self, indices: Iterable[int]) -> Iterator[Sample]:
-        """The inputs with these indices. Raises BrokenInput for one that cannot be read, unless such are skipped."""
+        """Yield the inputs with these indices. Raises BrokenInput for one that cannot be read, unless such are skipped."""
         for index in indices:
             try:
                 yield self.read(index)
@@ -135,18 +136,18 @@ class EvaluationSetup:
                     raise
 
     def target_of(self, explained_class: ExplainedClass) -> TargetLike:
-        """A class as ``explain`` takes it: its logit, or its probability."""
+        """Convert a class to a target of ``explain``: its logit, or its probability."""
         return self.classes.target_of(explained_class, self.plan.explains)
 
     def tensors(self, sample_input: Any) -> dict[str, Tensor]:
-        """One input as the model takes it, with the prompts that a CLIP model compares it with."""
+        """Return one input as tensors of the model, with the prompts that a CLIP model compares it with."""
         tensors = self.model.tensors(sample_input)
         if self.prompts is not None and self.model.prompt_inputs is not None:
             tensors = {**tensors, **self.model.prompt_inputs(self.prompts).tensors}
         return tensors
 
     def answers(self, sample_input: Any) -> Tensor:
-        """Logits (C,) of one input; of a text that is read in windows the mean of theirs."""
+        """Return the logits (C,) of one input; for a text that is read in windows, the mean over them."""
         windows = self.model.windows(sample_input) if self.plan.long_texts == "windows" else None
         if windows is not None:
             return window_logits(self.model, windows, checker(self.cancelled)).mean(0)
@@ -155,14 +156,15 @@ class EvaluationSetup:
 
 
 def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
-    """The rows of one input, one for each explained class and method, and behind those of a class one for each control: index, name,
-    explained class, values of the metrics, curves, scores, and where each class is explained the labels of which the model has neither a
-    class nor a group (``unknown``).
+    """Measure one input and return its rows: one for each explained class and method, followed for each class by one for each control.
 
-    A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Draws
-    at random depend on ``index`` alone, so rows are the same whichever were computed before, but for what the maps cost
+    A row holds index, name, explained class, values of the metrics, curves, scores, and where each class is explained the labels of which
+    the model has neither a class nor a group (``unknown``).
+
+    A value is None where it has no meaning: where the data set shows nothing of the explained class, or a method promises no sum. Random
+    draws depend on ``index`` alone, so rows are the same whichever were computed before, except for the costs of the maps
     (:data:`~explainers.evaluation.costs.COST_COLUMNS`). There is no row where classes of the data set are explained, and it gives none that
-    the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where metrics ask anew about a text that is read
+    the model knows. Raises BrokenInput where the input cannot be read, and ExplainerError where metrics ask again about a text that is read
     in windows.
     """
     sample = setup.read(index)
@@ -170,7 +172,7 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
     explained_classes = setup.explained_classes(sample)
     if explained_classes is not None and not explained_classes:
         return []
-    if setup.plan.long_texts == "windows" and asks_anew(setup.metrics) and setup.model.windows(sample.model_input) is not None:
+    if setup.plan.long_texts == "windows" and asks_again(setup.metrics) and setup.model.windows(sample.model_input) is not None:
         raise ExplainerError(
             f"{sample.name} is longer than {setup.model.name} takes and is read in windows, and some of the metrics ask the model anew "
             "with a part of its input: choose long_texts=cut (--long-texts cut)."
@@ -214,16 +216,17 @@ def rows_of(setup: EvaluationSetup, index: int) -> list[EvaluationRow]:
 
 
 def _first_outside(target: ExplainedClass, order: Sequence[int]) -> int:
-    """The first class of an order that is not explained; the explained one where there is no other."""
+    """Return the first class of an order that is not explained; the explained one where there is no other."""
     return next((other for other in order if other not in target.indices), target.indices[0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One class of one input, explained; what metrics take is made when it is asked for.
+    """The measurement of one explained class of one input; what metrics take is computed when first needed.
 
     target  the explained class or group
-    maps    of the explained class, one a method; others  of the runner-up, empty where no metric takes them
+    maps    of the explained class, one for each method
+    others  of the runner-up class, empty where no metric takes them
     """
 
     setup: EvaluationSetup
@@ -236,11 +239,11 @@ class Measurement:
 
     @cached_property
     def scores(self) -> Tensor:
-        """Of each method the scores of patches or word pieces, (M, N)."""
+        """The scores of patches or word pieces by method, (M, N)."""
         return _content_scores(self.maps)
 
     def rows(self) -> list[EvaluationRow]:
-        """One row a method."""
+        """Return one row for each method."""
         columns: dict[str, list[float | None]] = {}
         for metric in self.setup.metrics:
             arguments = self._arguments_of(metric)
@@ -266,8 +269,8 @@ class Measurement:
         ]
 
     def control_rows(self) -> list[EvaluationRow]:
-        """One row a control of the plan, without values where this input has no such map."""
-        names, mask = self.setup.plan.controls, None if self._masks is None else self._masks[0]
+        """Return one row for each control of the plan, without values where this input has no such map."""
+        names, mask = self.setup.plan.controls, None if self.masks is None else self.masks[0]
         known = known_input(self.sample, self.maps[0], mask, self.index) if names else None
         maps = [] if known is None else [each for name in names if (each := control_map(name, known, self.maps[0])) is not None]
         measured = replace(self, setup=self.setup.of_controls, maps=maps, others=[]).rows() if maps else []
@@ -276,14 +279,16 @@ class Measurement:
         return [rows.get(name, {**same, "method": name}) for name in names]
 
     def _sums_at_blocks(self, method: int) -> dict[str, list[float] | None]:
-        """What a method's rule passes on at the input of each block; None where it follows none."""
+        """Return the sums that a method's rule passes on at the input of each block, by column; empty where no metric needs them, None
+        where it has no rule.
+        """
         if "block_sums" not in self.setup.needs:
             return {}
-        sums = self._block_sums[method]
+        sums = self.block_sums[method]
         return {column: None if sums.isnan().any() else of.tolist() for column, of in zip(BLOCK_COLUMNS, sums, strict=True)}
 
     def _scores_to_draw(self, attribution: Attribution) -> list[float]:
-        """What a picture of the map is drawn from: the score of each patch, or of each word."""
+        """Return the scores that a picture of the map is drawn from: of each patch, or of each word."""
         return (
             attribution.scores[attribution.content].tolist()
             if attribution.patches is not None
@@ -291,15 +296,15 @@ class Measurement:
         )
 
     def _report_curves(self) -> dict[str, Tensor]:
-        """Of the curves that reports draw the probability of the explained class, (M, steps)."""
+        """Return the probability of the explained class along each curve that reports draw, (M, steps)."""
         curves = {name: curve for metric in self.setup.metrics for name, curve in metric.curves.items() if name in REPORT_CURVES}
         return {name: self._curve_answers[curve][..., list(self.target.indices)].sum(-1) for name, curve in curves.items()}
 
     def _arguments_of(self, metric: Metric) -> dict[str, Tensor] | None:
-        """What a metric takes; None where this input lacks it."""
+        """Return the arguments of a metric; None where this input lacks one of them."""
         arguments: dict[str, Tensor] = {}
         for name, need in metric.takes.items():
-            value = self._curve_answers[need] if isinstance(need, RemovalCurve) else self._argument(need)
+            value = self._curve_answers[need] if isinstance(need, RemovalCurve) else COMPUTED_NEEDS[need](self)
             if value is None:
                 return None
             arguments[name] = value
@@ -317,7 +322,7 @@ class Measurement:
             content = torch.ones_like(first.content) if special else first.content
             scores = torch.stack([attribution.scores for attribution in self.maps]) if special else self.scores
             for curve, logits in zip(curves, self._curve_logits(content).along(curves, scores), strict=True):
-                answers[curve] = logits if curve.of == "logits" else self._probabilities(logits)
+                answers[curve] = logits if curve.of == "logits" else self.probabilities(logits)
         return answers
 
     def _curve_logits(self, content: Tensor) -> CurveLogits:
@@ -327,124 +332,83 @@ class Measurement:
         )
 
     @cached_property
-    def _graded(self) -> GradedAnswers:
+    def graded(self) -> GradedAnswers:
+        """The answers to inputs that are removed by degrees."""
         logits, as_probability = self._curve_logits(self.maps[0].content), self.setup.plan.explains == "probability"
         against = () if self.target.against is None else self.target.against.indices
-        return GradedAnswers(logits, self.scores, self.target.indices, self._probabilities, as_probability, self.index, against)
+        return GradedAnswers(logits, self.scores, self.target.indices, self.probabilities, as_probability, self.index, against)
 
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        """As the model says them, with its calibration."""
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Return calibrated probabilities for logits (..., C), as the model reports them."""
         return self.setup.model.calibration.probabilities(logits, self.explanation.output)
 
-    def _argument(self, need: str) -> Tensor | None:
-        """One of the things that metrics take, (M, ...)."""
-        count = len(self.maps)
-        if need == "whole":
-            return self._probabilities(self.explanation.logits).expand(count, -1)
-        if need == "logits":
-            return self.explanation.logits.expand(count, -1)
-        if need in ("target", "gold", "answer"):
-            classes = self._classes(need)
-            return class_mask(classes, self.explanation.logits.shape[-1]).expand(count, -1) if classes else None
-        if need == "scores":
-            return self.scores
-        if need in ASKED_ANEW:
-            return self._graded.of(need)
-        if need == "maps":
-            return self._maps
-        if need in ("mask", "labelled"):
-            masks = self._masks
-            return None if masks is None else masks[need == "labelled"].expand(count, -1, -1)
-        if need == "others":
-            return None if self._other_masks is None else self._other_masks.expand(count, -1, -1, -1)
-        if need == "cell":
-            return self._cell
-        if need in ("word_scores", "rationale", "passages"):
-            return self._word_argument(need)
-        if need == "error":
-            return torch.tensor(
-                [float("nan") if attribution.completeness_error is None else attribution.completeness_error for attribution in self.maps]
-            )
-        if need == "other":
-            return _content_scores(self.others)
-        return self._maps_anew(need)
-
-    def _classes(self, need: str) -> frozenset[int]:
-        """Classes of the model: those explained (``target``), those that are right (``gold``), those that keep the ``answer``."""
+    def classes_of(self, need: str) -> frozenset[int]:
+        """Return the indices of classes by need: those explained (``target``), those that are right (``gold``), those that keep the
+        ``answer``.
+        """
         takes_labels = need == "gold" or (need == "answer" and self.setup.plan.target in ("gold", "contrast"))
         if not takes_labels:
             return frozenset(self.target.indices)
         return self.setup.classes.right_classes(self.sample, first_alone=self.setup.plan.right == "first")
 
-    def _word_argument(self, need: str) -> Tensor | None:
-        """The scores of words, which are marked, or the passages of them."""
-        if self._words is None:
-            return None
-        scores, passages = self._words
-        if need == "word_scores":
-            return scores
-        masks = passages.any(0) if need == "rationale" else passages
-        return masks.expand(len(self.maps), *masks.shape)
-
-    def _maps_anew(self, need: str) -> Tensor:
-        """What the model must be explained anew for: with random weights, or a changed input."""
-        if need == "randomised":
-            return self._randomised_scores
-        if need == "all_random" and "randomised" in self.setup.needs:
-            return self._randomised_scores[:, -1]  # where its steps end
-        if need == "block_sums":
-            return self._block_sums
-        return self._ask_again(need)
+    @cached_property
+    def block_sums(self) -> Tensor:
+        """The sums that each method's rule passes on at the input of each block, (M, 3, L)."""
+        return self.explain_again("block_sums")
 
     @cached_property
-    def _block_sums(self) -> Tensor:
-        return self._ask_again("block_sums")
+    def randomised_scores(self) -> Tensor:
+        """The scores (M, L, N) of the same methods on models with more and more random weights."""
+        return self.explain_again("randomised")
 
-    @cached_property
-    def _randomised_scores(self) -> Tensor:
-        return self._ask_again("randomised")
-
-    def _ask_again(self, need: str) -> Tensor:
+    def explain_again(self, need: str) -> Tensor:
+        """Explain a changed model or input, as the key ``need`` of `MAPS_OF_CHANGED_INPUTS` says."""
         target = self.setup.target_of(self.target)
-        return MAPS_ANEW[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
+        return MAPS_OF_CHANGED_INPUTS[need](self.setup.model, self.explanation.tensors, target, self.setup.plan.methods, self.index)
 
     @property
-    def _maps(self) -> Tensor | None:
-        grid = self.maps[0].patches
-        return None if grid is None else self.scores.unflatten(1, grid)
+    def other_scores(self) -> Tensor:
+        """The scores (M, N) for the runner-up class."""
+        return _content_scores(self.others)
 
     @cached_property
-    def _masks(self) -> tuple[Tensor, Tensor] | None:
-        """Mask of the explained object and what is labelled, as the model saw the picture; None where nothing of it is seen."""
+    def masks(self) -> tuple[Tensor, Tensor] | None:
+        """The mask of the explained object and that of the labelled area, as the model saw the picture; None where nothing of it is
+        seen.
+        """
         record = self.explanation.input
         return explained_mask(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     @cached_property
-    def _other_masks(self) -> Tensor | None:
-        """Masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is seen."""
+    def other_masks(self) -> Tensor | None:
+        """The masks (1, K, height, width) of the objects of other classes, as the model saw the picture; None where none of them is
+        seen.
+        """
         record = self.explanation.input
         return other_masks(self.sample, self._objects(), record) if isinstance(record, ImageInput) else None
 
     def _objects(self) -> list[AnnotatedObject]:
-        """The objects of the explained class."""
+        """Return the objects of the explained class."""
         indices = set(self.target.indices)
         return [obj for obj in self.sample.objects if obj.label is None or indices & self.setup.classes.classes_of(obj.label)]
 
     @property
-    def _cell(self) -> Tensor | None:
+    def cell(self) -> Tensor | None:
+        """The row and column (M, 2) of the explained class in a mosaic; None for other inputs."""
         cells = [obj.cell for obj in self._objects() if obj.cell is not None]
         return torch.tensor(cells[:1] * len(self.maps)) if cells else None
 
     @cached_property
-    def _words(self) -> tuple[Tensor, Tensor] | None:
+    def words(self) -> tuple[Tensor, Tensor] | None:
+        """The scores (M, W) of words and the words that each passage marks, (P, W); None for a picture."""
         return marked_words(self.setup.model, self.sample, self.maps)
 
 
 def _content_scores(maps: Sequence[Attribution]) -> Tensor:
-    """The scores (M, N) of patches or word pieces."""
+    """Return the scores (M, N) of patches or word pieces."""
     return torch.stack([attribution.scores[attribution.content] for attribution in maps])
 
 
 def _number(value: float) -> float | None:
-    """A value of a row; None for what is not a number."""
+    """Convert a value for a row: None for what is not a number."""
     return None if np.isnan(value) else float(value)

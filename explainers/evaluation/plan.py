@@ -11,9 +11,9 @@ from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
 from explainers.evaluation.controls import find_controls
 from explainers.evaluation.explained_classes import prompts_of
-from explainers.evaluation.graded_answers import ASKED_ANEW
-from explainers.evaluation.rows import RUN, half_of
-from explainers.evaluation.sanity_maps import MAPS_ANEW
+from explainers.evaluation.graded_answers import ASKED_AGAIN
+from explainers.evaluation.rows import RUN, temporary_path
+from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
@@ -30,7 +30,7 @@ __all__ = ["Plan", "make_plan"]
 
 ExplainedTarget = Literal["predicted", "second", "gold", "each", "together", "contrast"]
 RightLabels = Literal["any", "first"]
-#: What each choice of a protocol means, by the option's name: for messages, reports and help.
+#: The meaning of each choice of a protocol, by the option's name: for messages, reports and help.
 CHOICES: dict[str, dict[str, str]] = {
     "target": {
         "predicted": "the predicted class",
@@ -43,8 +43,8 @@ CHOICES: dict[str, dict[str, str]] = {
     "explains": {"logit": "its logit", "probability": "its probability"},
     "right": {"any": "any of the labels of an input", "first": "the first label of an input alone"},
 }
-#: What a data set has to give for a metric that takes this.
-_GIVEN_BY = {
+#: For each need of a metric the annotation that a data set must give.
+_ANNOTATION_OF_NEED = {
     "gold": "class",
     "mask": "mask",
     "labelled": "mask",
@@ -53,29 +53,33 @@ _GIVEN_BY = {
     "rationale": "rationale",
     "passages": "rationale",
 }
-#: What becomes of texts that are longer than the model takes.
+#: For each choice the treatment of texts that are longer than the model takes.
 LONG_TEXTS_IN_WORDS: dict[str, str] = {"windows": "read in windows", "cut": "cut to what it reads"}
-MOST_STEPS = 100
-_SEVERAL = {"agreement"}  # metrics that compare the maps of several methods
+MAX_STEPS = 100
+_METRICS_OF_SEVERAL_METHODS = {"agreement"}  # metrics that compare the maps of several methods
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is measured.
+    """The choices of a run: model, data set, methods, metrics and protocol.
 
-    model    as ``explainers.load`` takes it; dataset  a name of ``explainers.datasets``
-    methods  specs; metrics  names
-    limit    how many inputs, drawn with ``seed``; None: all
-    target   the explained class: the one that the model predicts, the one with the second largest score, the one that the data set gives,
-             or each that it gives, in turn, of a model of prompts with the prompts of all classes or (``together``) of these alone; or the
-             difference of the one that it gives and the one that it sets against it
-    explains which number of it: its logit, or its probability
-    resize   how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
-    how      in which way tokens are taken away; None: as suits the model
-    right    which labels of an input count as right: any, or the first alone
-    steps    in how many equal steps tokens are taken away, where a metric goes by tenths
+    model       as ``explainers.load`` takes it
+    dataset     a name of ``explainers.datasets``
+    methods     specs
+    metrics     names
+    limit       number of inputs, drawn with ``seed``; None: all
+    target      the explained class: the one that the model predicts, the one with the second largest score, the one that the data set
+    gives,
+                or each that it gives, in turn, of a model of prompts with the prompts of all classes or (``together``) of these alone; or
+                the
+                difference of the one that it gives and the one that it sets against it
+    explains    the number of it that is explained: its logit, or its probability
+    resize      how pictures are brought to the model's size (:data:`explainers.models.resizing.RESIZES`); None: as the model was trained
+    how         way of removing tokens; None: as suits the model
+    right       which labels of an input count as right: any, or the first alone
+    steps       number of equal steps in which tokens are removed, where a metric goes by tenths
     long_texts  as ``explainers.explain`` takes it: how a text is read that is longer than the model takes
-    controls names of :data:`explainers.evaluation.controls.CONTROLS`, whose maps are measured beside those of the methods
+    controls    names of :data:`explainers.evaluation.controls.CONTROLS`, whose maps are measured like those of the methods
     """
 
     model: str
@@ -94,17 +98,17 @@ class Plan:
     controls: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the plan as plain data for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @property
     def requests(self) -> list[Request]:
-        """The methods, read."""
+        """The methods as parsed requests."""
         return [parse(spec) for spec in self.methods]
 
     @property
     def measured(self) -> list[Metric]:
-        """The metrics."""
+        """The metrics, looked up by their names."""
         return find_metrics(self.metrics)
 
 
@@ -125,12 +129,12 @@ def make_plan(
     long_texts: LongTexts | None = None,
     controls: Sequence[str] = (),
 ) -> Plan:
-    """The plan of a run. ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run);
-    ``metrics`` are names, or ``all``: those that the data set allows. ``long_texts`` None: ``cut`` where a metric asks the model anew,
-    which windows do not allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set.
+    """Check the choices of a run and return its plan.
 
-    Raises ExplainerError for what cannot be measured: an unknown name, a model of another kind than the data set, a metric that needs what
-    the data set does not give.
+    ``methods`` are specs or names of sets (``default``, ``quick``, ...; ``all``: every listed method that can run); ``metrics`` are names,
+    or ``all``: those that the data set allows. ``long_texts`` None: ``cut`` where a metric asks the model again, which windows do not
+    allow, else ``windows``. ``controls`` are names, or ``all``: those for the inputs of the data set. Raises ExplainerError for what cannot
+    be measured: an unknown name, a model of another kind than the data set, a metric that needs what the data set does not give.
     """
     kind = "molecule" if model.kind == "molecule" else "text" if model.reads_text else "image"
     if data.kind != kind:
@@ -167,13 +171,13 @@ def make_plan(
         right=right,
         steps=steps,
         seed=seed,
-        long_texts=long_texts or ("cut" if kind == "text" and asks_anew(chosen_metrics) else "windows"),
+        long_texts=long_texts or ("cut" if kind == "text" and asks_again(chosen_metrics) else "windows"),
         controls=find_controls(controls, data),
     )
 
 
 def _check_options(model: Model, data: Dataset, **options: Any) -> None:
-    """Raises ExplainerError for an option of a plan that is none, or that the model or the data set does not allow."""
+    """Raise ExplainerError for an option with an unknown value, or one that the model or the data set does not allow."""
     limit, how, long_texts, steps = (options[name] for name in ("limit", "how", "long_texts", "steps"))
     if limit is not None and limit < 1:
         raise ExplainerError("The limit must be at least 1 input.")
@@ -184,8 +188,8 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
     for name, choices in CHOICES.items():
         if options[name] not in choices:
             raise ExplainerError(f"{name}={options[name]!r}: choose one of {', '.join(choices)}.")
-    if not MOST_STEPS >= steps >= 2:
-        raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MOST_STEPS} steps.")
+    if not MAX_STEPS >= steps >= 2:
+        raise ExplainerError(f"steps={steps}: tokens are taken away in 2 to {MAX_STEPS} steps.")
     if (reason := reason_against_target(options["target"], data, model.kind)) is not None:
         raise ExplainerError(f"{reason}: choose target=predicted.")
     if options["resize"] is not None:
@@ -193,14 +197,14 @@ def _check_options(model: Model, data: Dataset, **options: Any) -> None:
 
 
 def reason_against_task(task: str | None, data: Dataset) -> str | None:
-    """Why models of this task, None of those with one answer to an input, cannot be asked about a data set; None where they can."""
+    """Return why models of this task (None: one answer to an input) cannot be asked about a data set; None where they can."""
     if data.task is None or data.task == task:
         return None
     return f"its inputs are asked at a place, which needs a model of the task {data.task}"
 
 
 def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
-    """Why a class cannot be explained on a data set by a model of this ``kind``; None where it can."""
+    """Return why a class cannot be explained on a data set by a model of this ``kind``; None where it can."""
     if target == "together" and kind != "clip":
         return "only models that compare pictures with prompts can be asked for some classes alone"
     if target in ("gold", "each", "together") and "class" not in data.gives:
@@ -210,13 +214,13 @@ def reason_against_target(target: str, data: Dataset, kind: str) -> str | None:
     return None
 
 
-def asks_anew(metrics: Sequence[Metric]) -> bool:
-    """Whether one of the metrics asks the model anew, with a part of its input, other weights or a changed input."""
-    return any(metric.curves or metric.needs & (MAPS_ANEW.keys() | ASKED_ANEW) for metric in metrics)
+def asks_again(metrics: Sequence[Metric]) -> bool:
+    """Return whether one of the metrics asks the model again, with a part of its input, other weights or a changed input."""
+    return any(metric.curves or metric.needs & (MAPS_OF_CHANGED_INPUTS.keys() | ASKED_AGAIN) for metric in metrics)
 
 
 def _specs(name: str, model: Model) -> list[str]:
-    """The specs that a name stands for: its own, or those of a set."""
+    """Return the specs that a name stands for: its own, or those of a set of methods."""
     sets = {preset.name: preset for preset in PRESETS}
     if name == "all":
         return [variant.spec for variant in variants(model) if variant.reason is None]
@@ -224,7 +228,7 @@ def _specs(name: str, model: Model) -> list[str]:
 
 
 def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
-    """The metrics of these names. Raises ExplainerError for one that the data set does not allow."""
+    """Return the metrics of these names. Raises ExplainerError for one that the data set does not allow."""
     possible_names = [metric.name for metric in METRICS.values() if reason_against_metric(metric, data, methods) is None]
     chosen_metrics = find_metrics([each for name in names for each in (possible_names if name == "all" else [name])])
     if not chosen_metrics:
@@ -236,28 +240,31 @@ def _metrics(names: Sequence[str], data: Dataset, methods: int) -> list[Metric]:
 
 
 def facts_needed(metric: Metric) -> list[str]:
-    """What a data set has to give for a metric: keys of ``explainers.datasets.registry.GIVES``."""
-    return sorted({_GIVEN_BY[need] for need in metric.needs if need in _GIVEN_BY})
+    """Return the annotations that a data set must give for a metric: keys of ``explainers.datasets.registry.GIVES``."""
+    return sorted({_ANNOTATION_OF_NEED[need] for need in metric.needs if need in _ANNOTATION_OF_NEED})
 
 
 def reason_against_metric(metric: Metric, data: Dataset, methods: int) -> str | None:
-    """Why a metric cannot be measured on a data set; None where it can."""
+    """Return why a metric cannot be measured on a data set; None where it can."""
     if data.kind not in metric.kinds:
         return f"it is for {' and '.join(f'{kind}s' for kind in metric.kinds)}, and {data.name} holds {data.kind}s"
     for fact in facts_needed(metric):
         if fact not in data.gives:
             return f"{data.name} gives no {fact}"
-    if metric.name in _SEVERAL and methods < 2:
+    if metric.name in _METRICS_OF_SEVERAL_METHODS and methods < 2:
         return "it compares several methods"
     return None
 
 
 def run_folder_of(path: Path) -> Path:
-    """The folder of a run, made if need be. Raises ExplainerError where it is a file, or holds other things."""
+    """Return the folder of a run, created where it does not exist.
+
+    Raises ExplainerError where it is a file, or holds other things.
+    """
     if path.is_file():
         raise ExplainerError(f"{path} is a file: name a folder for the run.")
     run_file = path / RUN
-    if path.is_dir() and not run_file.is_file() and any(other != half_of(run_file) for other in path.iterdir()):
+    if path.is_dir() and not run_file.is_file() and any(other != temporary_path(run_file) for other in path.iterdir()):
         raise ExplainerError(f"{path} holds other things than a run: name an empty folder, or one that a run began.")
     try:
         path.mkdir(parents=True, exist_ok=True)

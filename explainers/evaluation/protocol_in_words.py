@@ -10,27 +10,29 @@ from explainers.metrics import METRICS
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import RESIZES
 
-_BY_LABELS = {"gold", "answer"}  # what metrics take that go by the labels of the data set
-_AS_TRAINED = "as the model was trained"
+_NEEDS_OF_LABELS = {"gold", "answer"}  # needs of metrics that depend on the labels of the data set
+_RESIZE_AS_TRAINED = "as the model was trained"
 
 
 def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = None) -> list[str]:
-    """The sentences of a plan as plain data. ``kind`` is that of its inputs; ``removal`` the way that suited the model, where the plan
-    names none. A plan of an earlier version lacks what had no choice then.
+    """Describe how a run measured, in sentences, from its plan as plain data.
+
+    ``kind`` is that of its inputs; ``removal`` the way of removing tokens that suited the model, where the plan names none. A plan of an
+    earlier version lacks options that did not exist then.
     """
     is_contrast = plan["target"] == "contrast"
     number = "the difference of their logits" if is_contrast else CHOICES["explains"][plan.get("explains") or "logit"]
     sentences = [f"Explained: {CHOICES['target'][plan['target']]}, {number}."]
     if kind == "image":
         resize = plan.get("resize")
-        sentences.append(f"Pictures: {RESIZES[resize] if resize else _AS_TRAINED}.")
+        sentences.append(f"Pictures: {RESIZES[resize] if resize else _RESIZE_AS_TRAINED}.")
     metrics = [METRICS[name] for name in plan.get("metrics", ()) if name in METRICS]
     curves = [curve for metric in metrics for curve in metric.curves.values()]
     if any(not curve.pixels for curve in curves):
         sentences.append(_removal(plan, removal))
     if any(curve.pixels for curve in curves):
         sentences.append(f"Pixels turn black, in steps of 1/{plan.get('steps') or TENTHS_OF_ALL}.")
-    if any(metric.needs & _BY_LABELS for metric in metrics):
+    if any(metric.needs & _NEEDS_OF_LABELS for metric in metrics):
         sentences.append(f"Right: {CHOICES['right'][plan.get('right') or 'any']}.")
     if kind == "text":
         sentences.append(f"Texts longer than the model takes are {LONG_TEXTS_IN_WORDS[plan.get('long_texts') or 'windows']}.")
@@ -39,7 +41,7 @@ def protocol_in_words(plan: Mapping[str, Any], kind: str, removal: str | None = 
 
 
 def _removal(plan: Mapping[str, Any], removal: str | None) -> str:
-    """In which way tokens are taken away, and in how many steps."""
+    """Describe how tokens are removed, and in how many steps."""
     way = plan.get("how") or (f"{removal}, as suits the model" if removal else "as suits the model")
     steps = plan.get("steps") or TENTHS_OF_ALL
     return f"Tokens are taken away: {way}; where a metric goes by equal steps, of 1/{steps} each."

@@ -19,6 +19,7 @@ from explainers.evaluation.measuring import EvaluationSetup
 from explainers.evaluation.rows import write_json, write_whole
 from explainers.evaluation.running import FORMAT, EvaluationRun
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Estimates, columns_of, estimate, weights_of_rows
+from explainers.methods.specs import Spec
 from explainers.metrics import METRICS, Metric
 from explainers.metrics.faithfulness import LEFT, MOST
 from explainers.metrics.registry import TENTHS_OF_ALL
@@ -29,10 +30,10 @@ REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
 def write_reports(
     run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None, with_examples: bool = True
 ) -> dict[str, Any]:
-    """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run; returns the report.
+    """Write ``report.json``, ``examples.json`` and ``report.html`` into the folder of a run, and return the report.
 
-    ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in
-    what is written, so that it may be passed on where the data may not.
+    ``command`` is what was typed; ``seconds`` how long it took where it ran in one go. Without examples no input of the data set is in what
+    is written, so that it may be passed on where the data may not.
     """
     report = report_of(run, setup, command=command, seconds=seconds)
     examples = examples_of(setup, run.rows) if with_examples else None
@@ -51,18 +52,20 @@ def _write(path: Path, text: str) -> None:
 
 
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
-    """The report as plain data.
+    """Return the report of a run as plain data.
 
-    inputs   how many were measured; left_out  how many were not, since the model knows no class that the data set gives them
-    broken   the inputs that were not, since they cannot be read: number, name and why of each; absent where there are none
-    unknown  where each class is explained: label -> of how many measured inputs it was left out, since the model knows nothing of its name
-    results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it cannot
-             be told from the best
+    inputs   how many were measured
+    left_out  how many were not, since the model knows no class that the data set gives them
+    broken   the inputs that could not be read: number, name and reason of each; absent where there are none
+    unknown  where each class is explained: label -> how many measured inputs have it left out, since the model knows nothing of its name
+    results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it is tied
+    with
+             the best
     apart    metric -> p of every pair of methods, in the order of ``methods``
     curves   curve -> method -> mean probability of the explained class at each of ``fractions``
     blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method
              follows no rule; without methods where it was not measured
-    costs    what a map costs: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None
+    costs    cost of a map: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None
              where the device does not count them; ``devices``. None where nothing is known of it
     """
     methods = list(setup.plan.methods)
@@ -94,7 +97,7 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         "methods": [
             {
                 "spec": spec,
-                "title": _title(spec, entry.name.title),
+                "title": Spec.parse(spec).title(entry.name.title),
                 "by": entry.name.source.authors,
                 "year": entry.name.source.year,
                 "signed": entry.method.signed,
@@ -111,21 +114,15 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
     }
 
 
-def _title(spec: str, title: str) -> str:
-    """The title of a method, with the options that its spec has."""
-    options = spec.partition("?")[2].replace("&", ", ")
-    return f"{title} ({options})" if options else title
-
-
 def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
     estimates = estimate(metric, columns_of(metric, run.rows, methods), weights)
     tied = estimates.find_ties(metric.direction)
     results = {
         method: {
-            "value": _number(estimates.values[i]),
-            "error": _number(estimates.errors[i]),
-            "low": _number(estimates.low[i]),
-            "high": _number(estimates.high[i]),
+            "value": _number(estimates.values[i], None),
+            "error": _number(estimates.errors[i], None),
+            "low": _number(estimates.low[i], None),
+            "high": _number(estimates.high[i], None),
             "inputs": int(estimates.counts[i]),
             "tied": tied[i],
         }
@@ -134,9 +131,11 @@ def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: An
     return results, [[_number(value, 4) for value in row] for row in estimates.p_of_pairs]
 
 
-def _number(value: float, digits: int = 6) -> float | None:
-    """A number as it is written down; None for what is none."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+def _number(value: float, digits: int | None = 6) -> float | None:
+    """Round a number for the report; ``digits`` None keeps all digits, and what is not finite becomes None."""
+    if not math.isfinite(value):
+        return None
+    return float(value if digits is None else f"{value:.{digits}g}")
 
 
 def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, Any]:
@@ -200,22 +199,23 @@ def _costs(run: EvaluationRun, methods: list[str]) -> dict[str, Any] | None:
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:
-    """A report as it was read from a file. Raises ExplainerError for what is none, for one of another format, and for one that lacks what
-    pages show.
+    """Return a report that was read from a file, after checks.
+
+    Raises ExplainerError for a file that is no report, for one of another format, and for one that lacks what pages show.
     """
     if not isinstance(report, dict) or not {"format", "plan", "results", "methods", "metrics"} <= set(report):
         raise ExplainerError(f"{path} is no report of vitrine evaluate.")
     if report["format"] != FORMAT:
         raise ExplainerError(f"{path} is a report of format {report['format']}; this version reads format {FORMAT}: run it again.")
     try:
-        _look_through(report)
+        _check_keys(report)
     except (KeyError, TypeError, AttributeError) as problem:
         raise ExplainerError(f"{path} is damaged ({problem!r}): make it anew, with the same vitrine evaluate on its folder.") from None
     return report
 
 
-def _look_through(report: dict[str, Any]) -> None:
-    """Raises KeyError, TypeError or AttributeError where something is missing that pages show, or is not what they take it for."""
+def _check_keys(report: dict[str, Any]) -> None:
+    """Raise KeyError, TypeError or AttributeError where something that pages show is missing or has the wrong type."""
     for name in ("methods", "metrics"):
         if not isinstance(report[name], list) or not report[name]:
             raise TypeError(f"{name} must be a list of one or more")

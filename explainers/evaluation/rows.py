@@ -21,13 +21,13 @@ from explainers.metrics import Metric
 
 RUN, ROWS, COSTS, PARTS = "run.json", "rows.parquet", "costs.parquet", "parts"
 
-_ROWS_AT_ONCE = 4096  # read from a file, at most
-_MOST_PARTS = 500  # files of a run, about, while it runs
+_MAX_ROWS_AT_ONCE = 4096  # most rows read from a file at a time
+_MAX_PARTS = 500  # about the most files of a run while it runs
 
 
 def inputs_in_part(inputs: int) -> int:
-    """How many inputs of a run of so many are in each of its parts but the last."""
-    return max(1, inputs // _MOST_PARTS)
+    """Return how many inputs of a run of this size are in each of its parts but the last."""
+    return max(1, inputs // _MAX_PARTS)
 
 
 def _arrow() -> Any:
@@ -38,7 +38,7 @@ def _arrow() -> Any:
 
 
 def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
-    """The columns of the rows: which input and method, a number for each metric or part of one, curves, sums at blocks, scores."""
+    """Return the columns of the rows: input and method, a number for each metric or part of one, curves, sums at blocks, scores."""
     pa = _arrow()
     columns = [("index", pa.int64()), ("input", pa.string()), ("target", pa.string()), ("method", pa.string())]
     columns.append(("unknown", pa.list_(pa.string())))
@@ -49,20 +49,20 @@ def schema_of(metrics: Sequence[Metric], curve_names: Sequence[str]) -> Any:
 
 
 def _schema_of_costs() -> Any:
-    """The columns of what maps cost: which input and method, and what :data:`COST_COLUMNS` names."""
+    """Return the columns of the costs: input and method, and those of :data:`COST_COLUMNS`."""
     pa = _arrow()
     types = dict(zip(COST_COLUMNS, (pa.float64(), pa.int64(), pa.string()), strict=True))
     return pa.schema([("index", pa.int64()), ("target", pa.string()), ("method", pa.string()), *types.items()])
 
 
-def half_of(path: Path) -> Path:
-    """Where a file is written before it takes its place; what lies there counts for nothing."""
+def temporary_path(path: Path) -> Path:
+    """Return the path that a file is written to before it replaces ``path``; a file left there counts for nothing."""
     return path.with_name(f".{path.name}.half")
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Have ``write`` make a file that takes the place of ``path`` once it is whole and on the disk."""
-    half = half_of(path)
+    """Write a file through ``write``, and let it replace ``path`` once it is whole and on the disk."""
+    half = temporary_path(path)
     write(half)
     with half.open("rb+") as file:
         os.fsync(file.fileno())
@@ -70,7 +70,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """A JSON file, whole or not at all."""
+    """Write a JSON file, whole or not at all."""
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda half: _write_text(half, text))
 
@@ -81,8 +81,9 @@ def _write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Within it, no other process measures in ``folder``: raises ExplainerError where one does. The lock ends with its process, however
-    that dies, and leaves no file.
+    """Lock ``folder`` inside this context, so that no other process measures in it; raises ExplainerError where one does.
+
+    The lock ends with its process, however that dies, and leaves no file.
     """
     if sys.platform == "win32":  # which cannot open a folder
         yield
@@ -104,7 +105,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _report_damage(path: Path) -> Iterator[None]:
-    """Within it, what cannot be read of a file raises ExplainerError, which says how to go on."""
+    """Convert errors of reading a file, inside this context, to an ExplainerError that says how to go on."""
     try:
         yield
     except (_arrow().ArrowException, OSError) as problem:
@@ -113,8 +114,9 @@ def _report_damage(path: Path) -> Iterator[None]:
 
 
 class RowFile:
-    """The rows of a run of ``count`` parts in ``folder``: one file a part while it runs, then all in one file. Raises ExplainerError for
-    a damaged one.
+    """The stored rows of a run of ``count`` parts in ``folder``: one file for each part while it runs, then all in one file.
+
+    Raises ExplainerError for a damaged one.
     """
 
     def __init__(self, folder: Path, schema: Any, count: int) -> None:
@@ -122,14 +124,14 @@ class RowFile:
 
     @property
     def complete(self) -> bool:
-        """Whether all parts are there, in one file."""
+        """True where all parts are there, in one file."""
         return (self.folder / ROWS).is_file()
 
     def _part(self, number: int) -> Path:
         return self.folder / PARTS / f"{number:06d}.parquet"
 
     def missing_parts(self) -> list[int]:
-        """The parts that are not there yet; whether the others are whole is seen from how each ends."""
+        """Return the numbers of the parts that are not there yet, after checking that the others are whole."""
         if self.complete:
             self._check(self.folder / ROWS)
             return []
@@ -148,14 +150,14 @@ class RowFile:
             return _arrow().parquet.read_table(path)
 
     def _tables(self, path: Path) -> Iterator[Any]:
-        """What a file holds, some thousand rows at a time."""
+        """Yield the contents of a file, some thousand rows at a time."""
         pa = _arrow()
         with _report_damage(path), pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
+            for batch in file.iter_batches(_MAX_ROWS_AT_ONCE):
                 yield pa.Table.from_batches([batch])
 
     def add(self, number: int, rows: list[dict[str, Any]]) -> None:
-        """Write one part."""
+        """Write the rows of one part."""
         pa = _arrow()
         self._part(number).parent.mkdir(exist_ok=True)
         costs = _schema_of_costs()
@@ -164,7 +166,7 @@ class RowFile:
         write_whole(self._part(number), lambda half: pa.parquet.write_table(table, half, compression="zstd"))
 
     def finish(self) -> None:
-        """Put all parts into one file of rows, a row group each, and one of what maps cost, and drop them."""
+        """Merge all parts into one file of rows, a row group each, and one of costs, and delete them."""
         parts = [self._part(number) for number in range(self.count)]
         if not self.complete:
             self._gather(parts, COSTS, _schema_of_costs())
@@ -175,7 +177,7 @@ class RowFile:
             (self.folder / PARTS).rmdir()
 
     def _gather(self, parts: Sequence[Path], name: str, schema: Any) -> None:
-        """Write what parts have of the columns of ``schema``; those that an earlier version left out have no value."""
+        """Write the columns of ``schema`` of all parts into one file; columns that an earlier version left out have no value."""
 
         def gather(half: Path) -> None:
             with _arrow().parquet.ParquetWriter(half, schema, compression="zstd") as writer:
@@ -185,13 +187,15 @@ class RowFile:
         write_whole(self.folder / name, gather)
 
     def read(self) -> list[dict[str, Any]]:
-        """All rows that are there, in the order of the inputs. Their ``scores`` are arrays, which take an eighth of the memory of a list:
-        they are most of a run, and few of them are ever looked at.
+        """Read all rows that are there, in the order of the inputs.
+
+        Their ``scores`` are arrays, which take an eighth of the memory of a list: they are most of a run, and few of them are ever looked
+        at.
         """
         return self._read(self.folder / ROWS, self.schema)
 
     def read_costs(self) -> list[dict[str, Any]]:
-        """What the map of each row cost, in the same order; empty where the run is of an earlier version."""
+        """Read the cost of each row's map, in the same order; empty where the run is of an earlier version."""
         path = self.folder / COSTS
         return [] if self.complete and not path.is_file() else self._read(path, _schema_of_costs())
 
@@ -202,14 +206,14 @@ class RowFile:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """All rows of a finished run, in the order of the inputs. Raises ExplainerError for a damaged file."""
+    """Read all rows of a finished run, in the order of the inputs. Raises ExplainerError for a damaged file."""
     path = folder / ROWS
     with _report_damage(path):
         return list(_rows_of(_arrow().parquet.read_table(path)))
 
 
 def _rows_of(table: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a table as dictionaries, the scores of each as an array."""
+    """Yield the rows of a table as dictionaries, the scores of each as an array."""
     scores = table.column("scores") if "scores" in table.column_names else None
     for number, row in enumerate((table if scores is None else table.drop_columns(["scores"])).to_pylist()):
         if scores is not None:
@@ -219,7 +223,7 @@ def _rows_of(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def _with_columns(table: Any, schema: Any) -> Any:
-    """The columns of a schema, those that the table lacks without values."""
+    """Return the table with the columns of a schema; columns that it lacks have no values."""
     pa = _arrow()
     columns = [table.column(field.name) if field.name in table.schema.names else pa.nulls(len(table), field.type) for field in schema]
     return pa.table(columns, schema=schema)

@@ -11,28 +11,30 @@ from explainers.records.session import Cancelled
 
 __all__ = ["Parts", "RunEngine", "Size", "TellInputs", "local", "one_by_one"]
 
-#: The parts of a run that are missing: for the number of each the indices of its inputs.
+#: The missing parts of a run: the number of each, and the indices of its inputs.
 Parts = Mapping[int, Sequence[int]]
-#: Told how many inputs of these parts are measured, each time before more are waited for.
+#: A callback that gets how many inputs of these parts are measured, each time before the engine waits for more.
 TellInputs = Callable[[int], None]
-#: From the kind of the device that is measured on ("cpu", "cuda"), and its free memory in bytes (None: unknown), to the setup with the
-#: size of the forward passes. A run keeps the size that it began with.
+#: A function from the kind of the device ("cpu", "cuda") and its free memory in bytes (None: unknown) to the setup with the
+#: size of the forward passes. A run keeps the size that it started with.
 Size = Callable[[str, int | None], EvaluationSetup]
-#: Measures parts: gives the number and the rows of each, each once, in any order. Raises :class:`explainers.Cancelled` when the setup
+#: A function that measures parts and yields number and rows of each once, in any order. Raises :class:`explainers.Cancelled` when the setup
 #: says so.
 RunEngine = Callable[[EvaluationSetup, Parts, TellInputs, Size], Generator[tuple[int, list[EvaluationRow]]]]
 
 
 def local(setup: EvaluationSetup, parts: Parts, tell: TellInputs, size: Size) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure in this process."""
+    """Measure the missing parts in this process, and yield the number and rows of each."""
     if parts:
         device = setup.model.device
         yield from one_by_one(size(device.type, free_memory(device)), parts, tell)
 
 
 def one_by_one(setup: EvaluationSetup, parts: Parts, tell: TellInputs) -> Generator[tuple[int, list[EvaluationRow]]]:
-    """Measure one input after the other. Raises BrokenInput for one that cannot be read, where the setup does not say to skip such; else
-    one row says why (:data:`explainers.evaluation.broken_inputs.BROKEN`).
+    """Measure one input after the other, and yield the number and rows of each part.
+
+    Raises BrokenInput for one that cannot be read, where the setup does not say to skip such; else one row says why
+    (:data:`explainers.evaluation.broken_inputs.BROKEN`).
     """
     done = 0
     for number, indices in parts.items():

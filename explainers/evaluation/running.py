@@ -29,23 +29,24 @@ from explainers.records.session import Cancelled
 __all__ = ["EvaluationRun", "run"]
 
 FORMAT = 1
-AT_ONCE_FIELD = "tokens_at_once"  # of forward passes, in run.json
-REMOVAL = "removal"  # the way in which tokens were taken away, in run.json, where the plan names none
-DATA = "data_digest"  # of the first inputs, in run.json
-CALIBRATION = "calibration"  # temperature and lapse of the probabilities, in run.json
-DIGESTED = 3
-#: Options of a plan that runs of earlier versions had no choice of, as they were then.
+AT_ONCE_FIELD = "tokens_at_once"  # key in run.json of the tokens in one forward pass
+REMOVAL = "removal"  # key in run.json of the way in which tokens were removed, where the plan names none
+DATA = "data_digest"  # key in run.json of the digest of the first inputs
+CALIBRATION = "calibration"  # key in run.json of the temperature and lapse of the probabilities
+DIGESTED_INPUTS = 3
+#: The options of a plan that earlier versions did not have, with the values that they used.
 EARLIER_OPTIONS = {field.name: field.default for field in fields(Plan) if field.name in ("explains", "resize", "right", "steps")}
 EARLIER_OPTIONS["controls"] = []
-#: Told how many inputs are measured, of how many.
+#: A callback that gets how many inputs are measured, and of how many.
 InputsProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """A finished run: its folder, what it says of itself, and its rows in the order of the inputs, each with all methods in their order.
+    """A finished run: its folder, the contents of ``run.json``, and its rows in the order of the inputs, each with all methods in their
+    order.
 
-    costs  what the map of each row cost, in the same order; empty where nothing is known of it
+    costs   the cost of each row's map, in the same order; empty where nothing is known of it
     """
 
     folder: Path
@@ -65,14 +66,14 @@ def run(
     cancelled: Callable[[], bool] | None = None,
     skip_broken: bool = False,
 ) -> EvaluationRun | None:
-    """Measure what is missing in ``folder``, and read all rows; None where ``cancelled`` said to stop before the end.
+    """Measure all inputs of a plan that are missing in ``folder``, and return the finished run; None where ``cancelled`` said to stop
+    before the end.
 
-    The ``engine`` says where inputs are measured; a run that one began another may finish. With ``skip_broken`` inputs that cannot be read
-    are left out, and named in ``run.json``.
-    Raises BrokenInput, which names it, for an input that cannot be read; the run goes on once it is mended.
-    Raises ExplainerError where the folder holds a run of another plan, of other weights, another calibration, other versions or other
-    inputs, and where a file of it is damaged; where another process measures in it; where the data set's classes are to be explained and
-    the model knows none of them.
+    The ``engine`` decides where inputs are measured; a run that one started another may finish. With ``skip_broken`` unreadable inputs
+    are left out, and named in ``run.json``. Raises BrokenInput, which names it, for an input that cannot be read; the run goes on once it
+    is mended. Raises ExplainerError where the folder holds a run of another plan, of other weights, another calibration, other versions or
+    other inputs, and where a file of it is damaged; where another process measures in it; where the data set's classes are to be explained
+    and the model knows none of them.
     """
     setup = EvaluationSetup(model, data, plan, cancelled, skip_broken=skip_broken)
     indices = data.choose(plan.limit, plan.seed)
@@ -88,7 +89,7 @@ def run(
         DATA: first_inputs(setup),
     }
     with lock_folder(run_folder_of(folder)):
-        record = _begin(folder, about)
+        record = _write_or_check_record(folder, about)
         file = RowFile(folder, schema_of(setup.metrics, _curve_names(setup)), len(parts))
         missing_parts = {number: parts[number] for number in file.missing_parts()}
         count_before = len(indices) - sum(map(len, missing_parts.values()))
@@ -112,7 +113,7 @@ def run(
             with closing(engine(setup, missing_parts, tell, size)) as measured_parts:
                 for number, rows in measured_parts:
                     if number in remaining:  # a part counts once, however often an engine measures it
-                        file.add(number, _set_broken_aside(record, parts[number], rows, folder))
+                        file.add(number, _record_broken(record, parts[number], rows, folder))
                         remaining.remove(number)
         except Cancelled:
             return None
@@ -128,26 +129,30 @@ def run(
                 f"{model.name} knows none of the classes that {data.name} gives these inputs (the first: {label}), so there is nothing to "
                 "explain: choose target=predicted (--target predicted)."
             )
-        return EvaluationRun(folder, record, _of_methods(plan, rows), _of_methods(plan, file.read_costs()))
+        return EvaluationRun(folder, record, _rows_of_methods(plan, rows), _rows_of_methods(plan, file.read_costs()))
 
 
-def _of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of methods, without those of the controls behind them."""
+def _rows_of_methods(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of methods, without those of the controls that follow them."""
     methods, each = len(plan.methods), len(plan.methods) + len(plan.controls)
     return [row for place, row in enumerate(rows) if place % each < methods]
 
 
 def _first_input(setup: EvaluationSetup, indices: Sequence[int]) -> tuple[Model, dict[str, Tensor]]:
-    """The model as it is asked about the first input that can be read, and that input. Raises ExplainerError where there is none."""
+    """Return the model as it is asked about the first readable input, and the tensors of that input.
+
+    Raises ExplainerError where there is none.
+    """
     for sample in setup.readable(indices):
         at_place = setup.at_place_of(sample)
         return at_place.model, at_place.tensors(sample.model_input)
     raise ExplainerError(f"None of the {len(indices)} inputs of {setup.data.name} can be read: run without --skip-broken to see why.")
 
 
-def _set_broken_aside(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
-    """The rows of a part without those that stand for broken inputs, which are written into ``run.json`` first, so that a run that is
-    killed in between measures the part anew.
+def _record_broken(record: dict[str, Any], part: Sequence[int], rows: list[EvaluationRow], folder: Path) -> list[EvaluationRow]:
+    """Return the rows of a part without those that report broken inputs, which are written into ``run.json`` first.
+
+    So a run that is killed in between measures the part again.
     """
     measured_rows, broken = sort_rows(rows)
     others = [row for row in record.get(BROKEN, []) if row["index"] not in set(part)]  # mended since the part was measured before
@@ -162,8 +167,8 @@ def _curve_names(setup: EvaluationSetup) -> Sequence[str]:
     return [name for name in REPORT_CURVES if any(name in metric.curves for metric in setup.metrics)]
 
 
-def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Write down what the run is, or hold it against what is written down; gives what is written down then."""
+def _write_or_check_record(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """Write ``run.json``, or compare it with the one that exists, and return the contents of the file."""
     path = folder / RUN
     if not path.is_file():
         write_json(path, about)
@@ -198,14 +203,15 @@ def _begin(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
 
 
 def first_inputs(setup: EvaluationSetup) -> str:
-    """The digest of the first inputs of a plan: the same plan on other files is another run. Raises BrokenInput for one that cannot be
-    read, unless such are skipped, before anything of the run is written.
+    """Return the digest of the first inputs of a plan: the same plan on other files is another run.
+
+    Raises BrokenInput for one that cannot be read, unless such are skipped, before anything of the run is written.
     """
-    return digest_of(setup.readable(setup.data.choose(setup.plan.limit, setup.plan.seed)[:DIGESTED]))
+    return digest_of(setup.readable(setup.data.choose(setup.plan.limit, setup.plan.seed)[:DIGESTED_INPUTS]))
 
 
 def digest_of(samples: Iterable[Sample]) -> str:
-    """The digest of some inputs with all that a data set gives of them, SHA-256."""
+    """Return the SHA-256 digest of some inputs with all annotations of the data set."""
     digest = hashlib.sha256()
     for sample in samples:
         masks = [obj.mask for obj in sample.objects]

@@ -13,12 +13,13 @@ from explainers.models.model import Model
 from explainers.pipeline.explain import explain
 from explainers.records.targets import TargetLike
 
-RADIUS = 0.02  # of the range of pixel values, as Yeh et al. have it
+DISTURBANCE_SHARE = 0.02  # largest change of a pixel as a share of the range of values, as in Yeh et al.
 DISTURBED_DRAWS = 4
 
 
 def layers_of(model: Model) -> list[list[nn.Parameter]]:
-    """The weights that are randomised together, from the output down: what comes after the blocks, then each block from the last on.
+    """Return the groups of weights that are randomised together, from the output down: what comes after the blocks, then each block from
+    the last.
 
     What comes after is what the module registers after its last block; of a CLIP model that may be the other tower, and is left alone.
     """
@@ -33,7 +34,7 @@ def layers_of(model: Model) -> list[list[nn.Parameter]]:
 
 @contextmanager
 def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
-    """Within it, each step of the iterator puts the weights of one more layer into a random order; afterwards all are as they were."""
+    """Yield an iterator whose every step shuffles the weights of one more layer; all are restored at the end of this context."""
     groups = layers_of(model)
     copies = [(parameter, parameter.detach().clone()) for group in groups for parameter in group]
     draw = torch.Generator().manual_seed(seed)
@@ -55,13 +56,13 @@ def shuffle_layers(model: Model, seed: int) -> Iterator[Iterator[int]]:
 
 
 def randomised_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """The scores (M, L, N) of M methods after the weights of one more layer each time were put into a random order."""
+    """Return the scores (M, L, N) of M methods while the weights of one more layer at a time are shuffled."""
     with shuffle_layers(model, seed) as steps:
         return torch.stack([_scores(model, without_prompts(tensors), target, specs, seed) for _ in steps], 1)
 
 
 def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """The scores (M, N) of M methods after the weights of all layers were put into the order in which the steps above end."""
+    """Return the scores (M, N) of M methods after the weights of all layers were shuffled."""
     with shuffle_layers(model, seed) as steps:
         for _ in steps:
             pass
@@ -69,9 +70,12 @@ def all_random_scores(model: Model, tensors: Mapping[str, Tensor], target: Targe
 
 
 def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """The scores (M, K, N) of M methods for K inputs whose pixels were moved at random, by at most `RADIUS` of their range."""
+    """Return the scores (M, K, N) of M methods for K inputs whose pixels were moved at random.
+
+    They move by at most `DISTURBANCE_SHARE` of the range of the pixels.
+    """
     pixels = tensors["pixel_values"]
-    reach = RADIUS * (pixels.amax() - pixels.amin())
+    reach = DISTURBANCE_SHARE * (pixels.amax() - pixels.amin())
     draw = torch.Generator().manual_seed(seed)
     maps = []
     for _ in range(DISTURBED_DRAWS):
@@ -80,8 +84,8 @@ def disturbed_scores(model: Model, tensors: Mapping[str, Tensor], target: Target
     return torch.stack(maps, 1)
 
 
-#: What metrics take for which the model is explained anew.
-MAPS_ANEW = {
+#: The needs of metrics for which the model is explained again, and the function that computes each.
+MAPS_OF_CHANGED_INPUTS = {
     "randomised": randomised_scores,
     "all_random": all_random_scores,
     "disturbed": disturbed_scores,
@@ -90,7 +94,7 @@ MAPS_ANEW = {
 
 
 def _scores(model: Model, inputs: dict[str, Tensor], target: TargetLike, specs: Sequence[str], seed: int) -> Tensor:
-    """The scores (M, N) of patches or words."""
+    """Explain the inputs and return the scores (M, N) of patches or words."""
     result = explain(model, inputs, target, specs, seed=seed)
     explanation = result[0] if isinstance(result, list) else result
     return torch.stack([explanation[spec].scores[explanation[spec].content] for spec in specs])

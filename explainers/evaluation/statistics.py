@@ -17,15 +17,21 @@ from explainers.metrics import Metric
 BOOTSTRAP_DRAWS = 2000
 LEVEL = 0.95
 ALPHA = 0.05
+COMPARED_BITS = 40
+IDENTIFYING_DRAWS = 64  # number of draws whose counts identify an input
 Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """A metric of M methods.
+    """The estimates of a metric for M methods.
 
-    values  (M,) of all inputs; errors  (M,) standard errors; low, high  (M,) ends of the 95 % interval; counts  (M,) inputs with a value
-    p_of_pairs  (M, M) two-sided p of the paired bootstrap that two methods are alike; not a number where one has no value
+    values      (M,) over all inputs
+    errors      (M,) standard errors
+    low, high   (M,) ends of the 95 % interval
+    counts      (M,) inputs with a value
+    p_of_pairs  (M, M) two-sided p of the paired bootstrap that two methods are alike, no smaller than a sign test of so few inputs could
+                say (:func:`smallest_p`); not a number where one has no value
     """
 
     values: Numbers
@@ -36,51 +42,81 @@ class Estimates:
     p_of_pairs: Numbers
 
     def find_ties(self, direction: str | None) -> list[bool]:
-        """Which methods cannot be told from the best: see :func:`find_ties`."""
+        """Return which methods are tied with the best: see :func:`find_ties`."""
         return find_ties(self.values, self.p_of_pairs, direction)
 
 
 def rank_methods(report: dict[str, Any], metric: dict[str, Any]) -> list[str]:
-    """The methods that have a value, best first; by falling value where neither end is better."""
+    """Return the methods that have a value, best first; by falling value where neither end is better."""
     results = report["results"][metric["name"]]
     sign = 1 if metric["direction"] == "lower" else -1
     return sorted((spec for spec in results if results[spec]["value"] is not None), key=lambda spec: sign * results[spec]["value"])
 
 
 def find_ties(values: Numbers, p_of_pairs: Numbers, direction: str | None) -> list[bool]:
-    """Which of M methods cannot be told from the best: where Holm's correction of the p against it leaves at least 5 %. The best is one
-    of them; none is where neither end of the metric is better.
+    """Return which of M methods are tied with the best: Holm's correction of the p against it is at least 5 %.
+
+    The best is one of them; there are none where neither end of the metric is better.
     """
     measured_methods = np.flatnonzero(np.isfinite(values))
     if direction is None or not len(measured_methods):
         return [False] * len(values)
     sign = 1 if direction == "higher" else -1
-    best = int(measured_methods[np.argmax(sign * values[measured_methods])])
-    other_methods = sorted((i for i in measured_methods.tolist() if i != best), key=lambda i: float(p_of_pairs[best, i]))
-    worse_methods: set[int] = set()
-    for rank, other in enumerate(other_methods):
-        if p_of_pairs[best, other] * (len(other_methods) - rank) >= ALPHA:
-            break
-        worse_methods.add(other)
-    return [i in measured_methods and i not in worse_methods for i in range(len(values))]
+    best = int(measured_methods[np.argmax(sign * without_rounding(values[measured_methods]))])
+    is_tied = np.isfinite(values)
+    other_methods = measured_methods[measured_methods != best]
+    is_tied[other_methods] = holm(p_of_pairs[best, other_methods]) >= ALPHA
+    return [bool(tied) for tied in is_tied]
+
+
+def holm(p_values: Numbers) -> Numbers:
+    """Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
+    adjusted = np.full(p_values.shape, np.nan)
+    tests = np.flatnonzero(np.isfinite(p_values))
+    order = tests[np.argsort(p_values.flat[tests], kind="stable")]
+    steps = p_values.flat[order] * np.arange(len(order), 0, -1)
+    adjusted.flat[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
+
+
+def without_rounding(values: Numbers) -> Numbers:
+    """Round values (any shape) to 40 leading bits, some twelve digits, for comparisons.
+
+    The same mean, summed in two orders, differs in its last bits, and is a tie all the same.
+    """
+    mantissa, exponent = np.frexp(values)
+    rounded: Numbers = np.ldexp(np.round(np.ldexp(mantissa, COMPARED_BITS)), exponent - COMPARED_BITS)
+    return rounded
+
+
+def smallest_p(inputs: Numbers) -> Numbers:
+    """Return the smallest two-sided p that this number of ``inputs`` allows, by a sign test.
+
+    That all speak for the same method happens by chance as often as so many coins fall alike. A bootstrap of three inputs that agree has no
+    draw against them, and would say 0.001 in place of 0.25.
+    """
+    p: Numbers = np.minimum(1.0, 2.0 ** (1.0 - inputs))
+    return p
 
 
 def weights_of(inputs: int, seed: int = 0) -> Numbers:
-    """How often each input is drawn, (draws, inputs)."""
+    """Return how often each input is drawn in every bootstrap draw, (draws, inputs)."""
     draw = np.random.default_rng(seed)
     return draw.multinomial(inputs, np.full(inputs, 1 / inputs), size=BOOTSTRAP_DRAWS).astype(np.float64)
 
 
 def weights_of_rows(rows: list[dict[str, Any]], methods: list[str], seed: int = 0) -> Numbers:
-    """How often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
+    """Return how often each explained class of each input is drawn, (draws, explained): the classes of one input are drawn together."""
     numbers: dict[int, int] = {}
     columns = [numbers.setdefault(row["index"], len(numbers)) for row in rows[:: len(methods)]]
     return weights_of(len(numbers), seed)[:, columns]
 
 
 def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Numbers:
-    """A metric (draws, M) with columns ``values`` (inputs, M, columns), of inputs that are drawn as often as ``weights`` (draws, inputs)
-    says; not a number where no input that is drawn has one.
+    """Return a metric (draws, M) from its columns ``values`` (inputs, M, columns), with inputs drawn as often as ``weights`` (draws,
+    inputs) says.
+
+    Not a number where no drawn input has a value.
     """
     is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
     number = weights @ is_measured
@@ -91,20 +127,36 @@ def weighted_values(metric: Metric, values: Numbers, weights: Numbers) -> Number
 
 
 def estimate(metric: Metric, values: Numbers, weights: Numbers) -> Estimates:
-    """The estimates of a metric whose columns are ``values`` (inputs, M, columns), not a number where an input has none."""
+    """Estimate a metric, with intervals and pairwise p, from its columns ``values`` (inputs, M, columns), not a number where an input has
+    none.
+    """
     value, draws = weighted_values(metric, values, np.ones((1, len(values))))[0], weighted_values(metric, values, weights)
     tail = (1 - LEVEL) / 2
     has_value = np.isfinite(value)
-    is_measured = np.isfinite(values).all(-1)
+    is_measured: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(-1))
     low, high, errors = (np.full(len(value), np.nan) for _ in range(3))
     if has_value.any():
         low[has_value], high[has_value] = np.nanquantile(draws[:, has_value], [tail, 1 - tail], axis=0)
         errors[has_value] = np.nanstd(draws[:, has_value], axis=0)
-    return Estimates(value, errors, low, high, is_measured.sum(0).astype(np.int64), _paired_p(draws, has_value))
+    p_of_pairs = np.maximum(_paired_p(without_rounding(draws), has_value), smallest_p(_inputs_of_pairs(is_measured, weights)))
+    np.fill_diagonal(p_of_pairs, np.where(has_value, 1.0, np.nan))
+    return Estimates(value, errors, low, high, is_measured.sum(0).astype(np.int64), p_of_pairs)
+
+
+def _inputs_of_pairs(is_measured: NDArray[np.bool_], weights: Numbers) -> Numbers:
+    """Return for how many inputs both methods of a pair have a value, (M, M).
+
+    Classes of one input, which are drawn together, count as one.
+    """
+    _, first, of_input = np.unique(weights[:IDENTIFYING_DRAWS], axis=1, return_index=True, return_inverse=True)
+    has_value = np.zeros((len(first), is_measured.shape[1]))
+    np.maximum.at(has_value, of_input.ravel(), is_measured)
+    pairs: Numbers = has_value.T @ has_value
+    return pairs
 
 
 def _paired_p(draws: Numbers, has_value: NDArray[np.bool_]) -> Numbers:
-    """Two-sided p (M, M) that the difference of two methods is zero, of their draws (draws, M)."""
+    """Return the two-sided p (M, M) that the difference of two methods is zero, from their draws (draws, M)."""
     count = draws.shape[1]
     chances = np.full((count, count), np.nan)
     for i in np.flatnonzero(has_value):
@@ -118,8 +170,9 @@ def _paired_p(draws: Numbers, has_value: NDArray[np.bool_]) -> Numbers:
 
 
 def columns_of(metric: Metric, rows: list[dict[str, Any]], methods: list[str]) -> Numbers:
-    """The columns of a metric (inputs, M, columns) of rows in the order of the inputs, each with all methods in their order. An input of
-    which several classes are explained counts as so many.
+    """Return the columns of a metric (inputs, M, columns) from rows in the order of the inputs, each with all methods in their order.
+
+    An input of which several classes are explained counts several times.
     """
     inputs = len(rows) // len(methods)
     numbers = [[np.nan if row[column] is None else row[column] for column in metric.columns] for row in rows]

@@ -13,13 +13,13 @@ from explainers.models.tokens import row_length
 
 __all__ = ["tokens_at_once"]
 
-MEMORY_SHARE = 0.5  # of what is free: kernels need some inside, and later inputs may be longer
+MEMORY_SHARE = 0.5  # share of the free memory that is used: kernels need some, too, and later inputs may be longer
 
 
 def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free: int | None) -> int:
-    """How many tokens may go through one forward pass on a device of this ``kind`` with ``free`` bytes of memory (None: nobody knows).
+    """Return how many tokens may go through one forward pass on a device of this ``kind`` with ``free`` bytes of memory (None: unknown).
 
-    tensors  one whole input, a batch of one
+    tensors     one whole input, a batch of one
 
     The cost of a token is measured: the memory of a pass of that input, over its tokens. Shorter inputs cost less a token, and so do
     several together. A pass has 64 inputs at most, and on a CPU 2,000 tokens, since longer ones are no faster there.
@@ -32,6 +32,6 @@ def tokens_at_once(model: Model, tensors: Mapping[str, Tensor], kind: str, free:
 
 
 def _length(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """The tokens of an input."""
+    """Return the number of tokens of an input."""
     layout = model.layout_of(tensors)
     return row_length(tensors, layout.prefix) if layout.grid is None else layout.image_tokens

@@ -1,11 +1,13 @@
 """The registry of methods, what each needs of a model, and what is written about them.
 
 A method is declared once, with ``@method``, and appears everywhere. Importing this package
-fills :data:`METHODS`, in the order in which the methods are shown everywhere.
+imports all files of ``implementations``, which fill :data:`METHODS`, in the order in which the methods are shown everywhere.
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 
+from explainers.methods import implementations
 from explainers.methods.declaration import Method, Promise
 from explainers.methods.registry import METHOD_NEEDS, METHODS, method
 from explainers.methods.requests import Request, parse
@@ -22,12 +24,14 @@ for _module in (
     "paths",
     "flow",
     "similarity",
+    "second_path",
     "embedding",
     "blackbox",
     "kernel_shap",
     "own_masks",
     "metric_driven",
     "control",
+    *(file.name for file in iter_modules(implementations.__path__)),  # one that the order above does not name comes last
 ):
     import_module(f"explainers.methods.implementations.{_module}")
 
@@ -44,5 +48,3 @@ __all__ = [
     "parse",
     "variants_of",
 ]
-
-NEEDS, counted = METHOD_NEEDS, count_methods  # their names in 0.1

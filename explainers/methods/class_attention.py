@@ -1,4 +1,4 @@
-"""Reading the classification token's row where that token joins the patches behind the blocks, as in CaiT, XCiT and VOLO.
+"""Class attention behind the blocks: the row of a classification token that joins the patches there, as in CaiT, XCiT and VOLO.
 
 The last blocks of such a model, of class attention, have one query: the token itself, over itself and the patches. Together with the blocks
 before them they are attention over S + 1 tokens. A token that attends to nothing in a block, the classification token among the patches'
@@ -38,7 +38,9 @@ NOTE = "The classification token joins the patches behind the blocks: its row is
 
 
 def lacks_behind(recording: Recording) -> dict[str, str]:
-    """What a model without a classification token in its blocks lacks behind them, with the reason."""
+    """Return what the class attention behind a model's blocks lacks, by need, with the reason; for models without a classification token in
+    their blocks.
+    """
     name, behind = recording.model.name, recording.structure.class_attention
     if not behind.attentions:
         return {CLASS_ATTENTION: f"{name} has no class attention behind its blocks."}
@@ -54,12 +56,12 @@ def lacks_behind(recording: Recording) -> dict[str, str]:
 
 
 def needs_behind(use: ClassAttentionUse, needs: frozenset[str]) -> frozenset[str]:
-    """What a method needs of a model with class attention, which it reads in this way, in place of its ``needs``."""
+    """Return ``needs`` as they apply to class attention behind the blocks, for a method that reads it in the way ``use``."""
     return (needs - _SPARED[use]) | {_BEHIND[need] for need in needs if need in _BEHIND}
 
 
 def trace_behind(trace: Trace, use: ClassAttentionUse | None) -> ClassAttentionTrace | None:
-    """What a method that reads class attention in this way is given in place of a trace; None where it is given the trace itself."""
+    """Return the trace that a method with this use of class attention reads in place of ``trace``; None where it reads ``trace`` itself."""
     if use is None or trace.row == "mean" or not trace.recording.class_attentions:
         return None
     return ClassAttentionTrace(trace, use == "last")
@@ -80,124 +82,136 @@ class ClassAttentionTrace(Trace):
 
     @property
     def signals(self) -> Signals:
-        """Those of the trace that this was made of."""
+        """The signals of the trace without class attention from which this one was made."""
         return self._trace.signals
 
     def signals_with(self, field: str) -> Signals:
-        """Likewise."""
+        """Return the signals of the trace from which this one was made, with ``field`` among them."""
         return self._trace.signals_with(field)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block, class attention last."""
+        """Signal at the attention weights of one block (B, H, 1 + S, 1 + S); blocks of class attention are counted last."""
         return self.attention_grads[block]
 
     def under(self, rule: str) -> Trace:
-        """The same pass read under another rule."""
+        """Return a trace of the same forward pass and class attention under the rule named ``rule``."""
         return ClassAttentionTrace(self._trace.under(rule), self._last)
 
     @property
     def layout(self) -> Layout:
-        """The classification token, then the patches."""
+        """The layout of the tokens: the classification token first, then the patches."""
         return replace(self.recording.layout, prefix=1, class_token=0)
 
     @property
     def mask(self) -> Tensor:
-        """(B, 1 + S): all of them."""
+        """The mask of real tokens, bool (B, 1 + S): the classification token is always one."""
         return torch.nn.functional.pad(self._trace.mask, (1, 0), value=True)
 
     @property
     def class_tokens(self) -> Tensor:
-        """(B,): the first."""
+        """Index of the classification token of each sample, (B,): always 0."""
         return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
 
     @property
     def attentions(self) -> list[Tensor]:
-        """Per block, class attention last. Rows sum to 1."""
+        """Attention maps (B, H, 1 + S, 1 + S) of each block, class attention last; rows sum to 1."""
         before = [] if self._last else [add_class_token(a, 1.0) for a in self._trace.attentions]
         behind = (a.detach().to(self.type_of_attention) for a in self.recording.class_attentions)
         return [*before, *(_add_patches(a, 1.0) for a in behind)]
 
     @property
     def attention_grads(self) -> Sequence[Tensor]:
-        """Signal at the attention weights of each block; 0 in rows of tokens that attend to nothing."""
+        """Signal at the attention weights of each block, (B, H, 1 + S, 1 + S), class attention last; 0 in rows of tokens that attend to
+        nothing.
+        """
         before: Sequence[Tensor] = [] if self._last else self._trace.attention_grads
         behind = (a.to(self.type_of_attention) for a in self.signals_with("class_attentions").class_attentions)
         return [*(add_class_token(a, 0.0) for a in before), *(_add_patches(a, 0.0) for a in behind)]
 
     @property
     def class_blocks(self) -> tuple[ClassBlock, ...]:
-        """The blocks of class attention. Raises ExplainerError where their streams are not known."""
+        """The records of the blocks of class attention. Raises ExplainerError where their streams are not known."""
         if not self.recording.structure.class_attention.is_whole:
             raise ExplainerError("This model's class attention is not in blocks that take the class token and add attention to it.")
         return self.recording.structure.class_attention.blocks
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """Per block (B, 1 + S, D). Where the classification token is not yet, its row is zero."""
+        """Tokens (B, 1 + S, D) that each block takes; the classification token's row is zero in blocks that it has not joined yet."""
         return [*(_pad_class_token(x) for x in self._trace.block_inputs), *(block.input.detach() for block in self.class_blocks)]
 
     @property
     def mid_residuals(self) -> list[Tensor]:
-        """Per block (B, 1 + S, D) after attention, likewise; in class attention the patches are what they were, unless they change too."""
+        """Tokens (B, 1 + S, D) after the attention of each block and its residual; zero in the classification token's row before it joins.
+        In class attention patches keep their input, unless the block changes them too.
+        """
         behind = [_join_patches(block.mid_residual, block.input) for block in self.class_blocks]
         return [*(_pad_class_token(x) for x in self._trace.mid_residuals), *behind]
 
     @property
     def block_outputs(self) -> list[Tensor]:
-        """Per block (B, 1 + S, D), likewise."""
+        """Tokens (B, 1 + S, D) that each block gives; the classification token's row is zero in blocks that it has not joined yet."""
         behind = [_join_patches(block.output, block.input) for block in self.class_blocks]
         return [*(_pad_class_token(x) for x in self._trace.block_outputs), *behind]
 
     @property
     def tokens_of_blocks(self) -> list[Tensor]:
-        """Per block (B, 1 + S): the classification token takes part in class attention alone."""
+        """The tokens that take part in each block, bool (B, 1 + S): the classification token in class attention alone."""
         patches = torch.nn.functional.pad(self._trace.mask, (1, 0), value=False)
         return [*(patches for _ in self._trace.tokens_of_blocks), *(self.mask for _ in self.class_blocks)]
 
     @property
     def content(self) -> Tensor:
-        """(B, 1 + S): the patches."""
+        """The tokens that a map shows, bool (B, 1 + S): the patches."""
         return torch.nn.functional.pad(self._trace.content, (1, 0), value=False)
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-        """Those of the last class attention, which has one query."""
+        """Return queries, keys, values, weights and outputs of the last class attention, which has one query, and weight and bias of its
+        output projection.
+        """
         return parts_of_last(recording.structure.class_attention.parts, recording.structure.class_attention.projections)
 
     def last_context(self, signals: Signals) -> Tensor:
-        """(B, H, 1, d)."""
+        """Return the signal at what the heads of the last class attention give, (B, H, 1, d)."""
         context = signals.class_contexts[-1]
         assert context is not None
         return context
 
     def identity(self) -> Tensor:
-        """(1, 1 + S, 1 + S)."""
+        """Return the identity matrix over the classification token and the patches, (1, 1 + S, 1 + S)."""
         x = self.recording.block_inputs[0]
         return torch.eye(1 + x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
     def class_row(self, matrix: Tensor) -> Tensor:
-        """The classification token's row: of (B, ..., 1 + S, N) the (B, ..., N)."""
+        """Return the classification token's row, (B, ..., N), of a matrix (B, ..., 1 + S, N)."""
         return matrix[..., 0, :]
 
 
 def _pad_class_token(patches: Tensor) -> Tensor:
-    """(B, 1 + S, D) from the patches' (B, S, D)."""
+    """Put a classification token of zeros before the patches (B, S, D): (B, 1 + S, D)."""
     return torch.nn.functional.pad(patches, (0, 0, 1, 0))
 
 
 def _join_patches(tokens: Tensor | None, former_tokens: Tensor) -> Tensor:
-    """(B, 1 + S, D) from these, or from the classification token alone (B, 1, D) with the ``former_tokens`` as they were."""
+    """Return ``tokens`` (B, 1 + S, D) as they are; where they are the classification token alone (B, 1, D), join it to the patches of
+    ``former_tokens``.
+    """
     assert tokens is not None
     return (tokens if tokens.shape == former_tokens.shape else torch.cat([tokens, former_tokens[:, 1:]], 1)).detach()
 
 
 def add_class_token(attention: Tensor, itself: float) -> Tensor:
-    """(B, H, 1 + S, 1 + S) from the patches' (B, H, S, S): a first token that has ``itself`` on the diagonal."""
+    """Put a first token before the patches' attention (B, H, S, S), one that has ``itself`` on the diagonal and 0 elsewhere: (B, H, 1 + S,
+    1 + S).
+    """
     padded = torch.nn.functional.pad(attention, (1, 0, 1, 0))
     padded[..., 0, 0] = itself
     return padded
 
 
 def _add_patches(row: Tensor, itself: float) -> Tensor:
-    """(B, H, 1 + S, 1 + S) from the classification token's (B, H, 1, 1 + S): further rows with ``itself`` on the diagonal."""
+    """Add rows for the patches to the classification token's row (B, H, 1, 1 + S), with ``itself`` on the diagonal and 0 elsewhere: (B, H,
+    1 + S, 1 + S).
+    """
     patch_rows = itself * torch.eye(row.shape[-1], dtype=row.dtype, device=row.device)[1:]
     return torch.cat([row, patch_rows.expand(*row.shape[:2], *patch_rows.shape)], -2)

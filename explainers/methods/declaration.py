@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, Fields
 from explainers.citation import Citation
+from explainers.json_records import HIDDEN, Record
+from explainers.methods.about import RULES_IN_A_LINE, About
 from explainers.methods.class_attention import ClassAttentionUse
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace
@@ -21,8 +23,8 @@ Refusal = Callable[[Rule], str | None]
 
 @dataclass(frozen=True)
 class Name:
-    """What a method is called with one of its rules, where that pair has a name of its own; whether the title ``names_rule``, so that
-    nobody need say it beside.
+    """The title and source of a method under one of its rules, where that pair has a name of its own; ``names_rule`` says whether the title
+    already contains the rule.
     """
 
     title: str
@@ -32,8 +34,8 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What the scores of a method add up to, and under which rules they do; under any other they promise nothing.
+class Promise(Record):
+    """The number that the scores of a method add up to, and under which rules; under any other they promise nothing.
 
     not_with  values of its options with which they do not
     unplaced  whether what belongs to no token counts too: see :attr:`explainers.records.trace.Trace.unplaced`
@@ -41,14 +43,15 @@ class Promise:
 
     rules: tuple[str, ...]
     total: str
-    not_with: Mapping[str, Any] = field(default_factory=dict)
-    unplaced: bool = False
+    not_with: Annotated[Mapping[str, Any], HIDDEN] = field(default_factory=dict)
+    unplaced: Annotated[bool, HIDDEN] = False
 
 
 @dataclass(frozen=True)
 class Method:
-    """A declared method. ``rule`` is its default backward rule, None if it reads no backward signal; ``also`` are the
-    others that it is listed with. It goes with every rule that carries what these carry, gradients or relevance.
+    """A declared method: its function, its rules and what it needs of a model. ``rule`` is its default backward rule, None if it reads no
+    backward signal; ``also`` are the others that it is listed with. It can run with every rule that carries the same as these, gradients or
+    relevance.
 
     needs     what the model must have: ``attention`` maps, a ``class_token``, ...: keys of :data:`METHOD_NEEDS`
     passes    what one explanation costs, in words
@@ -62,6 +65,7 @@ class Method:
     reads     the fields of the signals that it reads, such as ``attentions[-1]``, of the last block: the backward pass goes no further.
               At the pixels those of the pixels, and along a path all, are read instead
     reads_under  by the names of other rules, those that it reads of a trace under them
+    about     what its page says of it; None where nobody has written anything
     """
 
     name: str
@@ -88,14 +92,29 @@ class Method:
     class_attention: ClassAttentionUse | None = None
     reads: Fields = ALL
     reads_under: Mapping[str, Fields] = field(default_factory=dict)
+    about: About | None = None
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules it is listed with, the default first. :meth:`refusal` judges all others."""
+        """The rules that the method is listed with, the default first; empty where it reads no signal. :meth:`refusal` judges all
+        others.
+        """
         return () if self.rule is None else (self.rule, *self.also)
 
+    def line_under(self, rule_name: str | None) -> str:
+        """Return one line of plain words for the method under a rule; its own rule adds nothing. Empty where nobody has written
+        about it.
+        """
+        if self.about is None:
+            return ""
+        if rule_name is None or rule_name == self.rule:
+            return self.about.line
+        return f"{self.about.line} {RULES_IN_A_LINE.get(rule_name, f'With the rule {rule_name}.')}"
+
     def adds_up_to(self, rule: Rule | None, options: Mapping[str, Any] | None = None) -> str | None:
-        """What its scores promise to add up to under a rule, with these options; None: nothing."""
+        """Return, in words, the number that the scores promise to add up to under a rule with these options; None where they promise
+        nothing.
+        """
         if self.promise is None or rule is None or rule.name not in self.promise.rules:
             return None
         values = options or {}
@@ -103,12 +122,12 @@ class Method:
         return None if is_broken else self.promise.total
 
     def read(self, trace: Trace, **options: Any) -> MethodOutput:
-        """What the method finds in a trace."""
+        """Run the method on a trace with these options and return its scores (B, S), with notes and errors where it has any."""
         output = self.function(trace, **options)
         return output if isinstance(output, MethodOutput) else MethodOutput(output)
 
     def refusal(self, rule: Rule) -> str | None:
-        """Why this method makes no sense with a rule, or None."""
+        """Return why this method makes no sense with a rule, as a sentence; None where it does."""
         if self.rule is None:
             return f"{self.name} reads no backward signal, so it has no rule: write {self.name} alone."
         relevance_choices = {RULES[name].is_relevance for name in self.rules}
@@ -123,7 +142,9 @@ class Method:
 
 
 def name_of(what: Method, rule: Rule | None) -> Name:
-    """What the pair is called, and whose it is: its own name if it has one, else the method's; under Libra, LibraGrad's authors."""
+    """Return title and source of a method under a rule: the pair's own name if it has one, else made from the method's; the source under
+    another rule is the rule's where it has a paper.
+    """
     if rule is None:
         return Name(what.title, what.source, what.default)
     if rule.name in what.named:

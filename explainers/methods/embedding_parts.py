@@ -32,24 +32,30 @@ SOURCE = Citation(
 )
 #: How far what was read of a model may be from what it computed, relative to its largest number, to be the same.
 CLOSE = 1e-3
+_SAME_COSINE = 1e-4
+_OTHER_HEAD = (
+    "behind its last LayerNorm its embedding is not made by one linear map of the classification token: a curve such as a pooler's tanh, "
+    "or more than one layer, stands between, and no part of what these give is any head's own. Methods that go back, such as "
+    "fullgrad_plus:libra, explain the cosine through them"
+)
 
 
 def text_embeddings(model: Model, prompts: Mapping[str, Tensor], double: bool = False) -> Tensor:
-    """Embeddings of length 1 (prompts, P) of prompts, from their tensors; ``double``: computed in float64."""
+    """Return the embeddings of length 1 (prompts, P) of prompts, from their input tensors; with ``double`` computed in float64."""
     tensors = {name: tensor for name, tensor in prompts.items() if name != "pixel_values"}
     return F.normalize(Recording(encoder(model, "text"), tensors, double=double).logits.detach(), dim=-1)
 
 
 class EmbeddingParts:
-    """Parts of the embeddings of a batch of B images; L blocks, H heads, N tokens, width D, embeddings of P numbers.
+    """The parts that add up to the embeddings of a batch of B images; L blocks, H heads, N tokens, width D, embeddings of P numbers.
 
     embeddings  (B, P), as long as the model makes them
     blocks, heads, tokens  how many there are
     """
 
     def __init__(self, recording: Recording) -> None:
-        """``recording`` is of a model of images and prompts, or of its encoder of images. Raises ExplainerError where its embedding is no
-        such sum.
+        """Read the parts from the ``recording`` of a model of images and prompts, or of its encoder of images. Raises ExplainerError where
+        its embedding is no such sum.
         """
         self._name = recording.model.name
         place = recording.layout.class_token
@@ -72,12 +78,35 @@ class EmbeddingParts:
         # linear with the statistics of the normalisation held; the rest, of its mean and its bias, is shared out evenly among the 2 L + 1
         self._rest = (self.embeddings - (self._head @ outputs[-1][..., None])[..., 0]) / (2 * self.blocks + 1)
         self._length = self.embeddings.norm(dim=-1)
+        if recording.model.kind != "clip":  # an encoder, which gives the embedding itself
+            self._refuse_others(F.normalize(recording.logits.detach(), dim=-1), F.normalize(self.embeddings, dim=-1))
+
+    def cosines(self, texts: Tensor, recording: Recording) -> Tensor:
+        """Return the cosines (B, T) of the images with texts (T, P) of length 1. Raises ExplainerError where the model, of images and
+        prompts, computes others.
+        """
+        details = recording.model.details
+        if "logit_scale" not in details:
+            raise self._refusal("what it multiplies the cosine by is not known")
+        if texts.shape[-1] != self.embeddings.shape[-1]:
+            raise self._refusal(_OTHER_HEAD)
+        ours = F.normalize(self.embeddings, dim=-1) @ texts.to(self.embeddings).mT
+        self._refuse_others((recording.logits.detach() - details.get("logit_bias", 0.0)) / details["logit_scale"], ours)
+        return ours
+
+    def _refuse_others(self, theirs: Tensor, ours: Tensor) -> None:
+        """Raise ExplainerError where the model's own cosines or embeddings (``theirs``) differ from those made of the parts (``ours``)."""
+        tolerance = max(_SAME_COSINE, 8 * torch.finfo(theirs.dtype).eps)
+        if theirs.shape != ours.shape or float((theirs - ours).abs().max()) > tolerance:
+            raise self._refusal(_OTHER_HEAD)
 
     def _refusal(self, reason: str) -> ExplainerError:
         return ExplainerError(f"The similarity of {self._name} is no sum over its heads: {reason}.")
 
     def _read_head(self, recording: Recording, place: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Weight and bias of the projection, and what it is given (B, D)."""
+        """Return weight and bias of the projection behind the blocks, and the normalised classification tokens (B, D) that it takes; keep
+        the whole head as one linear map.
+        """
         nodes = recording.nodes.ran[recording.nodes.blocks[-1].end :]
         norm = next((node for node in nodes if node.operator is Norm), None)
         projection = None if norm is None else _first_linear(norm, nodes)
@@ -98,7 +127,9 @@ class EmbeddingParts:
         return weight, bias, normed
 
     def _read_attention(self, recording: Recording, block: int, place: int, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """What each token sends the class token through each head (B, H, N, d), and the map of it into the stream: (D, H, d) and (D,)."""
+        """Return what each token sends the classification token through each head of a block (B, H, N, d), and the linear map of it into
+        the residual stream: weight (D, H, d) and bias (D,).
+        """
         parts, projection = recording.parts[block], recording.structure.output_projections[block]
         mid = recording.mid_residuals[block]
         if parts is None or projection is None or mid is None or projection[0] is None:
@@ -115,7 +146,7 @@ class EmbeddingParts:
         return token_values, ((weight * scale[:, None]).unflatten(1, (heads, depth)), bias * scale)
 
     def of_heads(self, tokens: slice = slice(None)) -> Tensor:
-        """What each head adds to the embedding of length 1, over some of the tokens: (B, L, H, P)."""
+        """Return what each head adds to the embeddings of length 1, over some of the tokens: (B, L, H, P)."""
         parts = []
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             share = len(range(self.tokens)[tokens]) / self.tokens / self.heads
@@ -125,7 +156,7 @@ class EmbeddingParts:
         return whole
 
     def of_tokens(self, sample: int) -> Tensor:
-        """The same of one image by token, (L, H, N, P)."""
+        """Return what each head adds to the embedding of length 1 of one image, by token: (L, H, N, P)."""
         parts, share = [], 1 / (self.heads * self.tokens)
         for weighted, (weight, bias) in zip(self._weighted, self._projections, strict=True):
             stream = torch.einsum("hnd,whd->hnw", weighted[sample], weight) + bias * share
@@ -134,13 +165,15 @@ class EmbeddingParts:
         return whole
 
     def of_mlps(self) -> Tensor:
-        """What the class token is at first, and what the MLP of each block adds to it, (B, 1 + L, P)."""
+        """Return what the classification token's start and each block's MLP add to the embeddings of length 1: (B, 1 + L, P), the start
+        first.
+        """
         whole: Tensor = (torch.einsum("bpw,bkw->bkp", self._head, self._mlps) + self._rest[:, None]) / self._length[:, None, None]
         return whole
 
     def similarity_of_heads(self, texts: Tensor) -> Tensor:
-        """What each token adds through each head to the product with texts (T, P), or (B, T, P) of each image its own: (B, T, L, H, N). Of
-        texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
+        """Return what each token adds through each head to the product with texts (T, P), or (B, T, P) of each image its own: (B, T, L, H,
+        N). With texts of length 1 that is the cosine: these parts, and those of :meth:`of_mlps` times the texts, add up to it.
         """
         share = 1 / (self.heads * self.tokens)
         wanted = texts @ self._head  # (B, T, D)
@@ -154,7 +187,7 @@ class EmbeddingParts:
 
 
 def _into_first_block(recording: Recording) -> Tensor:
-    """The tokens (B, N, D) that the first block is given: where a LayerNorm stands before it, what that gives of x^1."""
+    """Return the tokens (B, N, D) that the first block takes, after the LayerNorm before it where there is one."""
     x, nodes = recording.block_inputs[0].detach(), recording.nodes
     for node in nodes.ran[nodes.entry : nodes.blocks[0].first]:
         if node.operator is Norm:
@@ -163,7 +196,9 @@ def _into_first_block(recording: Recording) -> Tensor:
 
 
 def _first_linear(norm: Node, nodes: list[Node]) -> Node | None:
-    """The linear map that takes what a normalisation gave, with nothing between but numbers that are moved."""
+    """Return the first linear map that takes the output of the node ``norm``, directly or after operators that only move numbers; None
+    where there is none.
+    """
     users, waiting = users_of(nodes), [norm]
     while waiting:
         for user in users.get(id(waiting.pop(0)), ()):

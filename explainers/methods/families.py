@@ -1,4 +1,4 @@
-"""What kinds of methods there are, in one line each. A method names its family where it is declared."""
+"""The kinds of methods, in one line each. A method names its family where it is declared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MethodFamily:
-    """A kind of method: its ``title``, and in one ``line`` what its maps show."""
+    """A kind of method: its ``title``, and one ``line`` on what its maps show."""
 
     title: str
     line: str

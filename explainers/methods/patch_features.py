@@ -28,13 +28,13 @@ _MODULES: WeakKeyDictionary[Recording, dict[int, list[tuple[nn.Module, Tensor]]]
 
 
 class PatchFeatures:
-    """One sample of a recorded pass of a model of images and prompts, asked again with other tokens.
+    """One sample of a recorded pass of a model of images and prompts, which can be asked again with other tokens.
 
     parts  per block, queries, keys, values and weights of its attention, (1, H, S, d) and (1, H, S, S)
     """
 
     def __init__(self, trace: Trace, sample: int, prompts: Mapping[str, Tensor] | None = None) -> None:
-        """``prompts`` are tensors of prompts in place of those of the pass."""
+        """Take one sample of ``trace``; ``prompts`` are input tensors of prompts to use in place of those of the pass."""
         recording = trace.recording
         self.model, self._trace, self._sample, self._prompts = recording.model, trace, sample, prompts or {}
         row = slice(sample, sample + 1)
@@ -42,7 +42,7 @@ class PatchFeatures:
         self._parts, self._projections = recording.parts, recording.structure.output_projections
 
     def part(self, block: int) -> AttentionParts:
-        """Queries, keys, values, weights and outputs of a block's attention, of this sample."""
+        """Return queries, keys, values, weights and outputs of a block's attention, for this sample."""
         parts = self._parts[block]
         if parts is None or self._projections[block] is None:
             raise ExplainerError(f"The queries, keys, values and output projection of block {block + 1} of this model cannot be read.")
@@ -50,11 +50,11 @@ class PatchFeatures:
         return AttentionParts(*(getattr(parts, name)[row].detach() for name in ("query", "key", "value", "weights", "output")))
 
     def attention_output(self, block: int, weights: Tensor) -> Tensor:
-        """What a block's attention gives with other ``weights`` (1, H, S, S), through its output projection: (1, S, D)."""
+        """Return what a block's attention gives with other ``weights`` (1, H, S, S), after its output projection: (1, S, D)."""
         return self.project(block, weights @ self.part(block).value)
 
     def project(self, block: int, context: Tensor) -> Tensor:
-        """The output projection of a block's attention, of what its heads give (1, H, S, d): (1, S, D)."""
+        """Apply the output projection of a block's attention to what its heads give (1, H, S, d), and return (1, S, D)."""
         projection = self._projections[block]
         assert projection is not None
         weight, bias = (None if tensor is None else tensor.detach() for tensor in projection)
@@ -62,11 +62,13 @@ class PatchFeatures:
         return F.linear(context.transpose(1, 2).flatten(2), weight, bias)
 
     def attention_input(self, block: int) -> Tensor:
-        """What the attention of a block is given, z = LN(x): (1, S, D)."""
+        """Return the tokens that the attention of a block takes, z = LN(x): (1, S, D)."""
         return self._attention(block)[1]
 
     def after_block(self, attention_output: Tensor) -> Tensor:
-        """The tokens (1, S, D) that the last block gives where its attention gives this: residual and MLP stay as they are."""
+        """Return the tokens (1, S, D) that the last block gives if its attention gives ``attention_output``; residual and MLP stay as they
+        are.
+        """
         module, _ = self._attention(len(self.inputs) - 1)
         outputs: list[Tensor] = []
 
@@ -85,7 +87,7 @@ class PatchFeatures:
         return outputs[-1]
 
     def logits(self, tokens: Tensor) -> Tensor:
-        """What the model says of every prompt where the last block gives each of the ``tokens`` (N, D) as the only one: (N, prompts)."""
+        """Return the logits (N, prompts) of the model if the last block gives each of the ``tokens`` (N, D) as its only one."""
 
         def replace_output(child: nn.Module, args: Any, output: Any) -> Any:
             first = output if isinstance(output, Tensor) else output[0]
@@ -96,7 +98,7 @@ class PatchFeatures:
             return self._pass()
 
     def logits_without_head(self, block: int, head: int) -> Tensor:
-        """What the model says of every prompt where one head of a block gives nothing to any token: (1, prompts)."""
+        """Return the logits (1, prompts) of the model if one head of a block gives nothing to any token."""
         module, _ = self._attention(block)
         context = torch.zeros_like(self.part(block).output)
         context[:, head] = self.part(block).output[:, head]
@@ -115,14 +117,16 @@ class PatchFeatures:
             return self._trace.answer(self._sample, 1, self._prompts.get)
 
     def _attention(self, block: int) -> tuple[nn.Module, Tensor]:
-        """The module that computes the attention of a block, and the tokens (1, S, D) that it is given."""
+        """Return the module that computes the attention of a block, and the tokens (1, S, D) that it takes."""
         modules_of_samples = _MODULES.setdefault(self._trace.recording, {})
         if self._sample not in modules_of_samples:
             modules_of_samples[self._sample] = self._find_modules()
         return modules_of_samples[self._sample][block]
 
     def _find_modules(self) -> list[tuple[nn.Module, Tensor]]:
-        """In each block the outermost module that gives what the attention's heads give together, projected."""
+        """Return for each block the outermost module that computes its attention, output projection included, and the tokens that
+        it takes.
+        """
         expected_outputs = [self.project(block, self.part(block).output) for block in range(len(self.inputs))]
         modules: dict[int, tuple[int, nn.Module, Tensor]] = {}  # with the place in the order in which modules begin
         start_order: dict[nn.Module, int] = {}
@@ -165,5 +169,7 @@ class PatchFeatures:
 
 
 def after(hooks: Iterable[tuple[nn.Module, Hook]], with_kwargs: bool = False) -> AbstractContextManager[None]:
-    """Hooks on what modules give."""
+    """Return a context in which forward hooks run after these modules, in this thread alone; ``with_kwargs`` passes them keyword arguments
+    too.
+    """
     return hooked(module.register_forward_hook(in_this_thread(hook), with_kwargs=with_kwargs) for module, hook in hooks)

@@ -11,8 +11,8 @@ from explainers.methods.variants import Variant
 
 @dataclass(frozen=True)
 class Preset:
-    """A set of methods, by a name that no method has, for ``--methods`` takes both. ``has`` says whether a variant that can run belongs
-    to it.
+    """A named set of methods; the name is one that no method has, as ``--methods`` takes both. ``has`` says whether a variant belongs to
+    the set.
     """
 
     name: str
@@ -21,7 +21,7 @@ class Preset:
     has: Callable[[Variant], bool]
 
     def specs(self, variants: Iterable[Variant]) -> list[str]:
-        """Those of ``variants`` that belong to it and can run, in their order."""
+        """Return the specs of the ``variants`` that belong to this preset and can run, in their order."""
         return [variant.spec for variant in variants if variant.reason is None and self.has(variant)]
 
 

@@ -1,8 +1,7 @@
-"""The registry of methods: each is declared beside its function, with what the model must have and what its scores promise."""
+"""The registry of methods: each is declared at its function, with what the model must have and what its scores promise."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -10,11 +9,11 @@ from explainers.autograd.rules import RULES
 from explainers.autograd.signals import ALL, fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
-from explainers.methods.about import ABOUT, About
+from explainers.methods.about import About
 from explainers.methods.class_attention import ClassAttentionUse
 from explainers.methods.declaration import Method, MethodFunction, Name, Promise, Refusal
 from explainers.methods.families import METHOD_FAMILIES, OTHER
-from explainers.methods.specs import Option
+from explainers.methods.specs import Option, Spec
 
 #: The rules a method of gradients takes beside the ordinary one.
 GRADIENT_ALSO = ("libra", "conservative", "attnlrp")
@@ -38,6 +37,8 @@ TOKEN_ROW = replace(ROW, help="where the head pools all tokens: start from the c
 #: What a method may need of a model, in words.
 METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
+    "one_attention": "one attention in each block",
+    "token_order": "tokens that keep their places from block to block",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
@@ -47,6 +48,9 @@ METHOD_NEEDS = {
     "patch_features": "patches that its head can read in place of a classification token, to compare them with prompts",
     "mask_token": "for texts, a mask token to hide words with",
 }
+#: Which of these are read of tokens of later blocks than the first, and the fields of signals that are not.
+_OF_LATER_BLOCKS = {"attention", "one_attention", "residual", "parts", "attention_input", "patch_features"}
+_OF_FIRST_TOKENS = {"block_inputs[0]", "placed", "pixels"}
 
 
 def method(
@@ -104,6 +108,10 @@ def method(
                 f"Method {name} names the family {family!r}, which does not exist; there are {', '.join(METHOD_FAMILIES)}."
             )
         description = (function.__doc__ or "").strip().split("\n\n")[0]
+        fields = fields_of(reads)
+        needed = frozenset(needs)
+        if summed or needed & _OF_LATER_BLOCKS or (fields != ALL and not fields <= _OF_FIRST_TOKENS):
+            needed |= {"token_order"}
         METHODS[name] = Method(
             name=name,
             function=function,
@@ -116,7 +124,7 @@ def method(
             signed=signed,
             class_specific=class_specific,
             description=" ".join(description.split()),
-            needs=frozenset(needs),
+            needs=needed,
             passes=passes,
             slow=slow,
             default=default,
@@ -127,17 +135,19 @@ def method(
             options={**(options or {}), **({"row": ROW} if "class_token" in needs and "row" not in (options or {}) else {})},
             refuses=refuses,
             class_attention=class_attention,
-            reads=fields_of(reads),
+            reads=fields,
             reads_under={rule_name: fields_of(names) for rule_name, names in (reads_under or {}).items()},
+            about=about,
         )
-        if about is not None:
-            ABOUT[name] = about
         return function
 
     return declare
 
 
 def is_control(spec: str) -> bool:
-    """Whether a spec is that of a control, which knows nothing of the input; one that a package brought which is gone is none."""
-    method_name = re.split("[:?]", spec, maxsplit=1)[0]
+    """Return whether a spec names a control, a method that knows nothing of the input; False for what is no spec, or an unknown method."""
+    try:
+        method_name = Spec.parse(spec).method
+    except ExplainerError:
+        return False
     return method_name in METHODS and METHODS[method_name].family == "control"

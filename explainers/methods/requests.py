@@ -1,4 +1,4 @@
-"""What an explanation is asked for: specs read against the registry, each once, however it is spelt."""
+"""Requests for methods: specs read against the registry, each once, however it is spelt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explainers.errors import ExplainerError
 from explainers.methods.class_attention import trace_behind
 from explainers.methods.declaration import Method, Name, name_of
 from explainers.methods.registry import METHODS
-from explainers.methods.specs import split_spec
+from explainers.methods.specs import Spec
 from explainers.records.trace import MethodOutput, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
@@ -22,7 +22,7 @@ LARGER_PATCHES = "What larger patches of the same image were given is shared amo
 
 @dataclass(frozen=True)
 class Request:
-    """A spec that was read: a method, a rule, options."""
+    """A spec that was read: a method, the rule that it runs under (None where it reads no signal) and its options."""
 
     spec: str
     method: Method
@@ -36,22 +36,22 @@ class Request:
 
     @property
     def computes(self) -> tuple[str, Rule | None, dict[str, Any]]:
-        """Method, rule and the value of every option: equal for all spellings of a spec."""
+        """Method, rule and the value of every option: equal for two spellings that ask for the same map."""
         return self.method.name, self.rule, {name: self.options.get(name, option.default) for name, option in self.method.options.items()}
 
     @property
     def adds_up_to(self) -> str | None:
-        """What its scores promise to add up to; None: nothing."""
+        """The number, in words, that the scores promise to add up to; None where they promise nothing."""
         return self.method.adds_up_to(self.rule, self.options)
 
     @property
     def pixels(self) -> bool:
-        """Whether it goes back to the pixels of an image."""
+        """True if the backward pass goes down to the pixels of an image."""
         return self.method.pixels or self.options.get("at") == "pixels"
 
     @property
     def fields(self) -> dict[Rule, Fields]:
-        """What it reads of the signals under each rule."""
+        """The fields of the signals that the method reads, by the rule under which it reads them; empty for a method without a rule."""
         if self.rule is None:
             return {}
         fields = self.method.reads | (frozenset(["pixels"]) if self.pixels else frozenset())
@@ -60,7 +60,9 @@ class Request:
         return {self.rule: fields} | {RULES[name]: others for name, others in self.method.reads_under.items()}
 
     def read(self, trace: Trace) -> MethodOutput:
-        """What the method finds in a trace; for a target of two halves the positive part of its map of the one less that of the other."""
+        """Run the method on a trace and return its scores (B, S); for a target of two halves, the positive part of the map of one half
+        minus that of the other.
+        """
         halves = trace.chosen.halves
         if halves is None:
             return self._read(trace)
@@ -72,16 +74,55 @@ class Request:
     def _read(self, trace: Trace) -> MethodOutput:
         options = dict(self.options)
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
-        if "attention" in self.method.needs and (note := trace.recording.model.block_kind.attention_note) is not None:
-            trace.note(note)
+        if "attention" in self.method.needs:
+            _note_attention(trace)
+        if self.method.rule is not None and "class_token" in self.method.needs and trace.row != "mean":  # others run before any way back
+            _note_other_tokens(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
             return _move_to_grid(self.method.read(trace, **options), trace)
         return MethodOutput(self.method.read(behind, **options).scores[:, 1:])
 
 
+def _note_attention(trace: Trace) -> None:
+    """Add notes to a trace on the attention that a method leaves out, or reads in a way of its own."""
+    if (note := trace.recording.model.block_kind.attention_note) is not None:
+        trace.note(note)
+    plan = trace.recording.structure.plan
+    if plan is None:
+        return
+    if plan.has_parallel:
+        trace.note("Several products of attention and values in a block of this model are read as heads of one attention.")
+    if plan.outside:
+        where = " and ".join(plan.outside)
+        trace.note(f"This model also has attention {where} the blocks that are read here, which this map leaves out.")
+    if plan.has_earlier_values:
+        trace.note(
+            "In some blocks of this model attention weighs values that an earlier block made, alone or mixed with their own: what "
+            "multiplies or adds maps from block to block takes them for values of the tokens that enter the block."
+        )
+    if plan.has_shortcuts:
+        trace.note(
+            "In this model a later block or the head also takes what an earlier block took or gave, by a way around the blocks between: "
+            "attention that is read block by block leaves that way out."
+        )
+
+
+def _note_other_tokens(trace: Trace) -> None:
+    """Say where the head reads more than the token whose row is read."""
+    layout, others = trace.layout, trace.recording.other_tokens
+    in_front = sum(place < layout.prefix for place in others)
+    names = [f"{in_front} other token{'s' if in_front > 1 else ''} in front"] if in_front else []
+    names += [f"{len(others) - in_front} of the other tokens"] if len(others) > in_front else []
+    if names:
+        trace.note(
+            f"Read at the class token (token {layout.class_token}) alone. The head of this model also reads {' and '.join(names)}, whose "
+            "rows this map leaves out."
+        )
+
+
 def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
-    """With several sizes of patches, a map of the smallest."""
+    """Return the output on the grid of the smallest patches, where there are patches of several sizes; otherwise unchanged."""
     if not trace.layout.coarser:
         return output
     if bool(output.scores[:, trace.layout.coarser_tokens].any()):
@@ -90,12 +131,13 @@ def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:
 
 
 def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> Request:
-    """Read ``method[:rule][?option=value]`` against the registry. Raises ExplainerError that says what exists.
+    """Read the spec ``method[:rule][?option=value]`` and return the request. Raises ExplainerError that says what exists.
 
     ``custom`` is a rule made in Python, in place of one with a name; the spec then names none. ``blocks`` is how many the model
     has, where it is known: some options name one of them.
     """
-    method_name, rule_name, texts = split_spec(spec)
+    parts = Spec.parse(spec)
+    method_name, rule_name, texts = parts.method, parts.rule, parts.options
     _check_known("method", method_name, METHODS)
     _check_known("rule", rule_name, RULES)
     method = METHODS[method_name]
@@ -117,7 +159,9 @@ def parse(spec: str, custom: Rule | None = None, blocks: int | None = None) -> R
 
 
 def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> None:
-    """Raise ExplainerError, naming near misses, for a name that is not ``known``."""
+    """Raise ExplainerError, naming near misses, if ``name`` is not among the ``known``; ``what`` is the word for such names, None is no
+    name.
+    """
     if name is not None and name not in known:
         near = difflib.get_close_matches(name, known, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(known)}."
@@ -125,7 +169,8 @@ def _check_known(what: str, name: str | None, known: Mapping[str, object]) -> No
 
 
 def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[list[Request], dict[str, str]]:
-    """What ``methods`` ask for, each once under its first spelling; and for every spelling of them the spec that it is found by.
+    """Parse ``methods`` and return the distinct requests, each under its first spelling, and a mapping from every spelling to the spec
+    under which its result is found.
 
     A text may name several with commas between, as on the command line. Of different rules of one's own with the same name, the second is
     called ``custom-2`` (and so on), in its spec too. ``blocks`` is how many the model has, where it is known. Raises ExplainerError for an
@@ -149,12 +194,12 @@ def read_methods(methods: Methods | str, blocks: int | None = None) -> tuple[lis
 
 
 def distinct_specs(specs: Sequence[str], blocks: int | None = None) -> list[str]:
-    """``specs`` without those that ask for the same as one before them."""
+    """Return ``specs`` without those that ask for the same as an earlier one; ``blocks`` is how many the model has, where that is known."""
     return [request.spec for request in read_methods(specs, blocks)[0]] if specs else []
 
 
 def _number_rule(rule: Rule, rules: dict[str, Rule]) -> Rule:
-    """``rule``, with a number behind its name where another one in ``rules`` is called so; it is added there."""
+    """Return ``rule``, with a number after its name if another rule in ``rules`` already has that name, and add it to ``rules``."""
     result, number = rule, 1
     while rules.setdefault(result.name, result) != result:
         number += 1

@@ -1,4 +1,4 @@
-"""What a model can be asked: which methods run for it, and why the others do not."""
+"""The methods that can run for a model, and the reasons why the others cannot."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
 from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, needs_behind
 from explainers.methods.declaration import Method
@@ -20,42 +18,46 @@ from explainers.models.model import Model
 
 
 def missing_requirements(model: Model) -> dict[str, str]:
-    """What the model lacks that a method may need, with the reason: keys as in ``needs`` of a method. Found
-    once, by one forward pass.
+    """Return what the model lacks that a method may need, with the reason; keys as in ``needs`` of a method. Found once, by one forward
+    pass.
     """
     # Copies of a model share its details, and the reasons name the model: each name has its own.
     by_name: dict[str, dict[str, str]] = model.details.setdefault("missing_requirements", {})
     if model.name not in by_name:
-        with torch.no_grad():
-            by_name[model.name] = lacks_of(Recording(model, _plain_tensors(model), pixels=True))
+        by_name[model.name] = lacks_of(trial(model, Recording))
     return by_name[model.name]
 
 
-def _plain_tensors(model: Model) -> dict[str, Tensor]:
-    """The smallest input the model takes, made without its preprocessing, which a wrapped module may lack."""
-    tensors: dict[str, Tensor] = {}
-    if model.kind == "molecule":
-        return model.prepare("CCO").tensors
-    if model.kind == "text":
-        ids = torch.tensor([[1, 2, 3]], device=model.device)
-        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    tensors["pixel_values"] = torch.zeros(1, model.details["channels"], *model.details["input"], device=model.device, dtype=model.dtype)
-    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
-
-
 def lacks_of(recording: Recording) -> dict[str, str]:
-    """What the recorded model lacks, with the reason."""
+    """Return what the recorded model lacks that a method may need, with the reason; keys as in :data:`METHOD_NEEDS`."""
     lacks = lacks_behind(recording) if recording.layout.class_token is None else {}
     name, kind = recording.model.name, recording.model.block_kind
     units = "atoms" if recording.model.kind == "molecule" else "words"
+    plan = recording.structure.plan
     if any(a is None for a in recording.attentions):
-        why = recording.structure.attention_kind.no_map or kind.no_attention
-        lacks["attention"] = f"{name} has blocks without an attention map over all its tokens" + ("." if why is None else f": {why}.")
+        why = recording.structure.attention_kind.no_map or kind.no_attention or (None if plan is None else plan.reason)
+        because = "." if why is None else f": {why}."
+        lacks["attention"] = (
+            f"{name} has blocks without an attention map over all its tokens{because} What reads none runs: input_x_gradient, also under "
+            "libra, and integrated_gradients."
+        )
     if recording.layout.class_token is None and "class_token" not in lacks:
         lacks["class_token"] = (
             f"{name} has no classification token in its blocks whose attention could be read: its head pools all tokens, "
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
+        )
+    if plan is not None and plan.has_several:
+        lacks["one_attention"] = (
+            f"{name} has blocks that attend several times, one after the other, so that no single map of a block goes with what it gives. "
+            "rollout and generic_attention multiply all of them."
+        )
+    if plan is not None and not plan.keeps_order:
+        mixed = ", or are mixed there by numbers that it takes out of the gradient (detach)" if recording.nodes.detached else ""
+        lacks["token_order"] = (
+            f"Tokens of {name} change places between its blocks or inside them{mixed}, so that token i of one block is not token i of the "
+            "next. "
+            "What reads the tokens that enter the first block runs: input_x_gradient, integrated_gradients, occlusion."
         )
     if any(m is None for m in recording.mid_residuals):
         why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream."
@@ -88,7 +90,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
 
 
 def _no_patch_features(recording: Recording) -> str | None:
-    """Why patches cannot be compared with a prompt in the place of a classification token; None where they can."""
+    """Return why patches cannot be compared with a prompt in place of a classification token; None where they can."""
     model = recording.model
     if model.kind != "clip" or model.reads_text or "logit_scale" not in model.details:
         return f"{model.name} does not compare an image with prompts here: this is for the image's side of models such as CLIP."
@@ -105,7 +107,9 @@ def _no_patch_features(recording: Recording) -> str | None:
 
 
 def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, Any] = MappingProxyType({})) -> str | None:
-    """Why a method with these options cannot run for a model, or None."""
+    """Return why a method with these options cannot run for a model that ``lacks`` these needs (by name, with the reason); None where it
+    can.
+    """
     needs = method.needs
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
         needs = needs_behind(method.class_attention, needs)
@@ -115,7 +119,9 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
 
 
 def remedies(model: Model, method: Method) -> tuple[str, ...]:
-    """The options, as a spec spells them, with one of which a method runs for a model that it is refused for; none where none helps."""
+    """Return options, as a spec spells them, any of which lets a method run for a model that cannot run it as it is; empty where it runs or
+    none helps.
+    """
     lacks = missing_requirements(model)
     options_of_rows = {f"row={row}": {"row": row} for row in method.options["row"].choices} if "row" in method.options else {}
     if reason_against(method, lacks) is None:
@@ -126,12 +132,12 @@ def remedies(model: Model, method: Method) -> tuple[str, ...]:
 
 
 def variants(model: Model | None = None) -> list[Variant]:
-    """All methods with all their rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
+    """Return all methods, each with its own rules, in the fixed order of the pages; with a model, each says why it cannot run for it."""
     return _judge([v for m in METHODS.values() for v in variants_of(m)], model)
 
 
 def all_variants(model: Model | None = None) -> list[Variant]:
-    """All methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
+    """Return all methods with every rule there is; each says why it makes no sense or, with a model, why it cannot run for it."""
     return _judge([v for m in METHODS.values() for v in all_variants_of(m)], model)
 
 
@@ -152,17 +158,19 @@ def _judge(candidates: list[Variant], model: Model | None) -> list[Variant]:
 
 
 def default_methods(model: Model) -> list[str]:
-    """The specs that a page shows at first for this model."""
+    """Return the specs that a page shows first for this model."""
     return defaults_of(missing_requirements(model))
 
 
 def defaults_of(lacks: dict[str, str]) -> list[str]:
-    """The specs that are shown at first for a model that lacks this."""
+    """Return the specs that are shown first for a model that ``lacks`` these needs (by name, with the reason)."""
     return [v.spec for v in variants() if v.default and reason_against(METHODS[v.method_name], lacks) is None]
 
 
 def for_probability(specs: Sequence[str]) -> tuple[list[str], str | None]:
-    """Those of the specs that can explain a probability, and a note that names the others and says why; None where there are none."""
+    """Return the ``specs`` that can explain a probability, and a note that names the others and says why; the note is None where there are
+    no others.
+    """
     rules = {spec: parse(spec).rule for spec in specs}
     left_out = [spec for spec, rule in rules.items() if rule is not None and rule.is_relevance]
     note = f"Left out, because their rule starts from the score of one class and not from a probability: {', '.join(left_out)}."

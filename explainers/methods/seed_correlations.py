@@ -30,12 +30,12 @@ _LEAST = 0.02  # what is taken for a correlation that cannot be told from none, 
 
 
 def group_of(samples: int, together: int = 1) -> Tensor:
-    """(samples,): the group of each sample. So many neighbours stay ``together``."""
+    """Return the number of the group, 0 to 9, of each of so many samples: (samples,). Runs of ``together`` neighbours share a group."""
     return torch.arange(samples) // together % SAMPLE_GROUPS
 
 
 def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
-    """The correlation of the map (N,) with that of another seed, estimated from the maps (groups, N) made without each group of samples.
+    """Estimate how a map (N,) correlates with that of another seed, from the maps (groups, N) made without each group of samples.
 
     Between 0 and 1; None where the map has no variance, or where there are not two groups.
     """
@@ -50,7 +50,8 @@ def seed_correlation(scores: Tensor, without: Tensor) -> float | None:
 
 
 def samples_for(correlation: float, samples: int) -> int:
-    """How many samples two seeds need to correlate by ``WANTED``, where they do by ``correlation`` with so many; to two digits.
+    """Estimate how many samples two seeds need for their maps to correlate by ``WANTED``, if they correlate by ``correlation`` with
+    ``samples`` now; rounded up to two digits.
 
     The noise has a variance that falls with the number of samples.
     """
@@ -63,10 +64,10 @@ def samples_for(correlation: float, samples: int) -> int:
 def add_seed_correlations(
     output: MethodOutput, trace: Trace, without: Sequence[Tensor], name: str, option: Option, samples: int
 ) -> MethodOutput:
-    """The output with the correlation of two seeds, from the scores (groups, N) of the content of each sample ``without`` each group; and a
-    note where it is low.
+    """Return the output with the estimated correlation of two seeds for each sample, and with a note where it is low.
 
-    ``name`` and ``option`` are those of the number of ``samples``.
+    ``without`` holds, for each sample, the scores (groups, N) of its content made without each group of draws. ``name`` and ``option`` are
+    those of the number of ``samples``.
     """
     correlations, notes = [], []
     for scores, content, scores_without in zip(output.scores, trace.content, without, strict=True):
@@ -78,7 +79,7 @@ def add_seed_correlations(
 
 
 def _notes_on_noise(correlation: float, name: str, option: Option, samples: int) -> tuple[Note, ...]:
-    """A note where more of a map is noise than is not."""
+    """Return a note on a map of which more is noise than is not, by its correlation with another seed; empty for any other."""
     if correlation >= NOISE:
         return ()
     count, most = samples_for(correlation, samples), option.maximum

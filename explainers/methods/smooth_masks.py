@@ -15,7 +15,7 @@ MASKS_AT_ONCE = 32
 
 
 def pixel_size(trace: Trace) -> tuple[int, int]:
-    """Height and width of the pixels that the model is given."""
+    """Return height and width of the pictures that the model takes, in pixels."""
     sizes: list[tuple[int, int]] = []
 
     def look(name: str, tensor: Tensor) -> Tensor:
@@ -28,8 +28,8 @@ def pixel_size(trace: Trace) -> tuple[int, int]:
 
 
 def smooth_masks(coarse: Tensor, shifts: Tensor, size: tuple[int, int]) -> Tensor:
-    """Masks (K, height, width): ``coarse`` (K, cells, cells) stretched bilinearly over cells + 1 cells of pixels, and of that the part of
-    this ``size`` that begins at ``shifts`` (K, 2).
+    """Return masks (K, height, width): ``coarse`` (K, cells, cells) stretched bilinearly over cells + 1 cells of pixels, and cut to
+    ``size`` from the corner at ``shifts`` (K, 2).
     """
     cells = coarse.shape[-1]
     large = [(cells + 1) * -(-side // cells) for side in size]
@@ -40,7 +40,11 @@ def smooth_masks(coarse: Tensor, shifts: Tensor, size: tuple[int, int]) -> Tenso
 def map_of_pixel_masks(
     f: Callable[[Tensor], Tensor], grid: tuple[int, int], size: tuple[int, int], samples: int, keep: float, cells: int
 ) -> list[Tensor]:
-    """RISE's map by patch of masks of pixels, then those without each group of samples. Masks are made a few at a time."""
+    """Return RISE's scores of the patches, from smooth random masks of pixels, then those without each group of samples.
+
+    ``f`` gives the explained number under masks; ``keep`` is the share that a mask shows, ``cells`` the side of its coarse grid. Masks are
+    made a few at a time.
+    """
     groups = group_of(samples)
     count = int(groups.max()) + 1
     weighted, kept, total = torch.zeros(count, *size), torch.zeros(count, *size), torch.zeros(count)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -15,6 +16,7 @@ class Option:
     """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
     ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
+    ``several``: whether values with commas between them are taken too, which give a tuple.
     """
 
     kind: type[int] | type[float] | type[bool] | type[str]
@@ -24,16 +26,19 @@ class Option:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     blocks: Literal["index", "count"] | None = None
+    several: bool = False
 
     def within(self, blocks: int | None) -> Option:
-        """The option for a model of so many blocks; None where the model is not known."""
+        """Return the option with its bounds for a model of so many blocks; unchanged where the number is None or the option names
+        no block.
+        """
         if self.blocks is None or blocks is None:
             return self
         return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)
 
     @property
     def allowed(self) -> str:
-        """What it may be, in plain words."""
+        """The values that the option can have, in plain words."""
         if self.kind is bool:
             return "true or false"
         if self.choices:
@@ -44,10 +49,10 @@ class Option:
         if self.blocks == "count" and self.maximum is None:
             return f"{kind} from {self.minimum:g} to how many blocks the model has"
         ends = [f"{word} {end:g}" for word, end in (("from", self.minimum), ("to", self.maximum)) if end is not None]
-        return " ".join((kind, *ends))
+        return " ".join((kind, *ends)) + (", or several with commas between them" if self.several else "")
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as plain data."""
+        """Return the declaration as plain data for JSON."""
         return {
             "kind": self.kind.__name__,
             "default": self.default,
@@ -58,8 +63,10 @@ class Option:
             "allowed": self.allowed,
         }
 
-    def parse(self, name: str, text: str) -> int | float | bool | str:
-        """The value spelt by ``text``; raises ExplainerError that says what is allowed."""
+    def parse(self, name: str, text: str) -> Any:
+        """Return the value that ``text`` spells; ``name`` is the option's. Raises ExplainerError that says what is allowed."""
+        if self.several and "," in text:
+            return tuple(self.parse(name, part.strip()) for part in text.split(","))
         wrong = ExplainerError(f"Option {name}={text!r} is not {self.allowed}.")
         try:
             if self.kind is bool:
@@ -77,17 +84,45 @@ class Option:
         return value
 
 
-def split_spec(text: str) -> tuple[str, str | None, dict[str, str]]:
-    """The three parts of a spec as text: method, rule or None, options. Raises ExplainerError where it is not spelt as one."""
-    head, _, query = text.strip().partition("?")
-    method_name, colon, rule = head.partition(":")
-    if not method_name or (colon and not rule):
-        raise ExplainerError(f"{text!r} is no method: write method[:rule][?option=value], such as fullgrad_plus:libra.")
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
-    except ValueError:
-        raise ExplainerError(f"{text!r}: write options as ?name=value&name=value.") from None
-    options = dict(pairs)
-    if len(options) != len(pairs):
-        raise ExplainerError(f"{text!r} gives an option twice.")
-    return method_name, rule or None, options
+@dataclass(frozen=True)
+class Spec:
+    """A spec split into its parts, as text: nothing is looked up in a registry.
+
+    method   the name of the method
+    rule     the name of the backward rule; None where the spec names none
+    options  the values of the options by name, in order
+    """
+
+    method: str
+    rule: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """Split ``method[:rule][?option=value]`` into a spec. Raises ExplainerError where the text is not spelt as one."""
+        head, _, query = text.strip().partition("?")
+        method_name, colon, rule = head.partition(":")
+        if not method_name or (colon and not rule):
+            raise ExplainerError(f"{text!r} is no method: write method[:rule][?option=value], such as fullgrad_plus:libra.")
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError:
+            raise ExplainerError(f"{text!r}: write options as ?name=value&name=value.") from None
+        options = dict(pairs)
+        if len(options) != len(pairs):
+            raise ExplainerError(f"{text!r} gives an option twice.")
+        return cls(method_name, rule or None, options)
+
+    @property
+    def variant(self) -> str:
+        """The spec without options: ``method`` or ``method:rule``."""
+        return self.method if self.rule is None else f"{self.method}:{self.rule}"
+
+    @property
+    def settings(self) -> list[str]:
+        """The options as texts ``name=value``, in order."""
+        return [f"{name}={value}" for name, value in self.options.items()]
+
+    def title(self, of_method: str) -> str:
+        """Return the title ``of_method``, followed by the options in brackets where there are any."""
+        return f"{of_method} ({', '.join(self.settings)})" if self.options else of_method

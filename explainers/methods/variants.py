@@ -3,69 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
+from explainers.json_records import INLINE, Record, describe, written_fields
 from explainers.methods.declaration import Method, name_of
 from explainers.methods.registry import METHODS
 
 
 @dataclass(frozen=True)
-class Variant:
-    """A method with a rule, as the pages list it. ``adds_up_to``: what its scores promise to add up to, if anything. ``reason``: why the
-    pair makes no sense, or cannot run for the model asked about; None if it can. ``remedies``: options, as a spec spells them, with one of
-    which it runs for that model all the same. ``names_rule``: whether the title says the rule.
-    """
+class Variant(Record):
+    """A method with a rule, as the pages list it."""
 
     spec: str
-    method_name: str
+    method_name: Annotated[str, describe(key="readout")]
     rule: str | None
     title: str
-    source: Citation
+    source: Annotated[Citation, INLINE]
     signed: bool
     class_specific: bool
     slow: bool
     default: bool
     description: str
     passes: str
-    names_rule: bool = False
-    adds_up_to: str | None = None
-    reason: str | None = None
-    remedies: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, with the source as ``by``, ``year`` and ``paper``."""
-        document: dict[str, Any] = {}
-        for declared in fields(self):
-            key = _JSON_KEYS.get(declared.name, declared.name)
-            document |= self.source.to_json() if declared.name == "source" else {key: getattr(self, declared.name)}
-        return document
+    names_rule: Annotated[bool, describe("Whether the title says the rule.")] = False
+    adds_up_to: Annotated[str | None, describe("The number that its scores promise to add up to; null where they promise nothing.")] = None
+    reason: Annotated[str | None, describe("Why it makes no sense, or cannot run for the model asked about; null where it can.")] = None
+    remedies: Annotated[tuple[str, ...], describe("Options with one of which it can run for that model, as a spec spells them.")] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Variant:
-        """The variant of a ``document`` of :meth:`to_json`."""
-        keys = {declared.name: _JSON_KEYS.get(declared.name, declared.name) for declared in fields(cls) if declared.name != "source"}
-        return cls(**{name: document[key] for name, key in keys.items()}, source=Citation.from_json(document))
-
-    @property
-    def readout(self) -> str:
-        """What ``method_name`` was called in 0.1."""
-        return self.method_name
-
-
-#: Fields of a :class:`Variant` whose keys in JSON are the names of 0.1.
-_JSON_KEYS = {"method_name": "readout"}
+        """Return the variant from a ``document`` of :meth:`to_json`."""
+        record: Any = cls
+        values = {name: document[key] for name, key, mark in written_fields(record) if not mark.is_inline}
+        return cls(**{**values, "remedies": tuple(values["remedies"])}, source=Citation.from_json(document))
 
 
 def all_variants_of(method: Method) -> list[Variant]:
-    """A method with every rule there is, its own first; one without a rule first stands alone."""
+    """Return a method with every rule there is, its own first; a method without a rule comes first without one."""
     return variants_of(method) + [_variant(method, name) for name in RULES if name not in method.rules]
 
 
 def variants_of(method: Method) -> list[Variant]:
-    """A method with each of its own rules."""
+    """Return a method with each of its own rules; without a rule, it alone."""
     return [_variant(method, name) for name in method.rules or (None,)]
 
 
@@ -91,9 +73,9 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
 
 
 def count_methods(variants: Iterable[Variant]) -> dict[str, int]:
-    """How many methods these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each with
-    every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra less
-    one of its parts.
+    """Count the methods that these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each
+    with every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra
+    less one of its parts.
     """
     possible = [variant for variant in variants if variant.reason is None]
     listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)

@@ -1,17 +1,18 @@
-"""Figures of merit of maps as pure functions: one module for each family, what they share, and one registry.
+"""Metrics of maps as pure functions: one module for each family, what they share, and one registry.
 
-Importing this package fills :data:`METRICS`, in the order in which metrics are shown everywhere. Installed packages add theirs
-with an entry point ``vitrine.metrics``: see ``explainers.plugins``.
+Importing this package imports all of its files, which fill :data:`METRICS`, in the order in which metrics are shown everywhere.
+Installed packages add theirs with an entry point ``vitrine.metrics``: see ``explainers.plugins``.
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 
-from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Metric, RemovalCurve, find_metrics, metric
+from explainers.metrics.registry import METRIC_FAMILIES, METRIC_NEEDS, METRICS, Metric, RemovalCurve, find_metrics, metric, need
 
-for _module in ("faithfulness", "graded", "completeness", "sanity", "localisation", "rationales"):
+for _module in (
+    *("needs", "faithfulness", "graded", "completeness", "sanity", "localisation", "rationales"),  # the order of every list
+    *(file.name for file in iter_modules(__path__)),
+):
     import_module(f"explainers.metrics.{_module}")
 
-__all__ = ["METRICS", "METRIC_FAMILIES", "METRIC_NEEDS", "Metric", "RemovalCurve", "find_metrics", "metric"]
-
-FAMILIES, NEEDS = METRIC_FAMILIES, METRIC_NEEDS  # their names in 0.1
-Curve, metrics_named = RemovalCurve, find_metrics  # likewise
+__all__ = ["METRICS", "METRIC_FAMILIES", "METRIC_NEEDS", "Metric", "RemovalCurve", "find_metrics", "metric", "need"]

@@ -23,12 +23,15 @@ from explainers.papers import ALI, FULLGRAD
     unit="number",
 )
 def completeness(error: Tensor) -> Tensor:
-    """How far the sum of all scores, with the terms that belong to no token, misses the explained number."""
+    """Distance of the sum of all scores, with the terms that belong to no token, from the explained number.
+
+    ``error`` (B,): these distances, as the methods report them. Returns (B,).
+    """
     return error.double()
 
 
 def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
-    """What is missed over the size of what is explained, both summed over inputs."""
+    """Return what is missed over the size of what is explained; ``sums`` (..., 2) holds both, summed over inputs."""
     share: NDArray[Any] = sums[..., 0] / sums[..., 1]
     return share
 
@@ -46,8 +49,11 @@ def missed_share(sums: NDArray[Any]) -> NDArray[Any]:
     combine=missed_share,
 )
 def conservation(block_sums: Tensor) -> Tensor:
-    """How far what arrives at the inputs of the blocks under a method's rule, bias terms behind them included, misses the explained number:
-    the mean over blocks, summed over inputs, over the sizes of the explained numbers.
+    """Distance of what arrives at the inputs of the blocks under a method's rule, bias terms behind them included, from the explained
+    number: the mean over blocks, summed over inputs, over the sizes of the explained numbers.
+
+    ``block_sums`` (B, 3, L): at the input of each block the explained number, the tokens' sum and the bias terms. Returns (B, 2): what is
+    missed, and the size of the explained number.
     """
     explained, tokens, biases = block_sums.double().unbind(1)
     return torch.stack([(tokens + biases - explained).abs().mean(1), explained[:, 0].abs()], 1)

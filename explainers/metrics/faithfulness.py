@@ -1,4 +1,4 @@
-"""Faithfulness read from curves: what the model answers while tokens are taken away in the order of a map.
+"""Faithfulness read from curves: the model's answers while tokens are removed in the order of a map.
 
 Every function takes B maps at once. The answers of a curve are (B, steps, C); how tokens are taken away is a matter of the run.
 """
@@ -22,33 +22,36 @@ FEW_TOKENS_REMOVED = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 MOST = RemovalCurve(fractions=TENTHS)
 LEFT = RemovalCurve(fractions=TENTHS, keeps_first=True)
+FILLED = RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown")
 PRUNED = RemovalCurve(fractions=ALL_TENTHS, order="smallest", rounding="up", how="unknown", of="logits")
 SMALLEST = 1e-12  # probability whose logarithm is taken in place of that of zero
 
 
 def class_answers(answers: Tensor, classes: Tensor) -> Tensor:
-    """The answers for the classes of each map together: (B, ..., C) and bool (B, C) -> (B, ...), of probabilities their sum."""
+    """Return the answers (B, ...) for the classes of each map together: from answers (B, ..., C), and bool (B, C), which classes count;
+    probabilities are summed.
+    """
     spread = classes.view(len(classes), *[1] * (answers.dim() - 2), classes.shape[-1])
     return torch.where(spread, answers.double(), 0.0).sum(-1)
 
 
 def _is_top(answers: Tensor, classes: Tensor) -> Tensor:
-    """Whether the top class is one of the classes of each map, as 0 or 1: (B, steps, C) and bool (B, C) -> (B, steps)."""
+    """Return 1 where the top class is one of the classes of each map, else 0: (B, steps, C) and bool (B, C) -> (B, steps)."""
     return classes.gather(1, answers.argmax(-1)).double()
 
 
 def _change(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """How much less probable the class is than in the whole input, (B, steps)."""
+    """Return the fall of the class's probability from that in the whole input, (B, steps)."""
     return class_answers(whole, target)[:, None] - class_answers(answers, target)
 
 
 def mean_height(curves: Tensor) -> Tensor:
-    """The area (B,) under curves (B, steps) over even steps from 0 to 1, by the trapezoid rule."""
+    """Return the area (B,) under curves (B, steps) over even steps from 0 to 1, by the trapezoid rule."""
     return torch.trapezoid(curves, dx=1 / (curves.shape[1] - 1), dim=1)
 
 
 def _log_odds(answers: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """The mean logarithm of the class's probability over that in the whole input, (B,)."""
+    """Return the mean over steps of the logarithm of the class's probability over that in the whole input, (B,)."""
     before, after = class_answers(whole, target).clamp(min=SMALLEST), class_answers(answers, target).clamp(min=SMALLEST)
     return (after.log() - before.log()[:, None]).mean(1)
 
@@ -66,9 +69,11 @@ _LIF: Takes = {"left": LEFT, "target": "target"}
     source=LIBRAGRAD,
 )
 def mif(most: Tensor, answer: Tensor) -> Tensor:
-    """Most important first: how often the class is lost when 10 to 90 % of the tokens are gone, those with the largest scores. Where the
-    data set's class is explained and it gives several, any of them keeps the answer. LibraGrad's code gives the accuracy that
-    is left, which is 1 minus this; its tables, where higher is better, print this.
+    """Most important first: how often the class is no longer on top when the 10 to 90 % of the tokens with the largest scores are removed.
+    Where the data set's class is explained and it gives several, any of them keeps the answer. LibraGrad's code gives the accuracy that is
+    left, which is 1 minus this; its tables, where higher is better, print this.
+
+    ``most`` (B, steps, C): answers with the largest scores removed; ``answer`` bool (B, C): the classes that keep the answer. Returns (B,).
     """
     return 1 - _is_top(most, answer).mean(1)
 
@@ -77,7 +82,11 @@ def mif(most: Tensor, answer: Tensor) -> Tensor:
     "mif_aopc", title="MIF AOPC", family="faithfulness", takes={**_MIF, "whole": "whole"}, direction="higher", source=LIBRAGRAD, lowest=-1.0
 )
 def mif_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Most important first: how much the probability of the class falls, on average over the steps."""
+    """Most important first: how much the probability of the class falls, on average over the steps.
+
+    ``most`` (B, steps, C): answers with the largest scores removed; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C).
+    Returns (B,).
+    """
     return _change(most, whole, target).mean(1)
 
 
@@ -95,6 +104,9 @@ def mif_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
 def mif_log_odds(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Most important first: the mean logarithm of the class's probability over that in the whole input. LibraGrad's code gives it with
     the other sign.
+
+    ``most`` (B, steps, C): answers with the largest scores removed; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C).
+    Returns (B,).
     """
     return _log_odds(most, whole, target)
 
@@ -108,8 +120,11 @@ def mif_log_odds(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     source=LIBRAGRAD,
 )
 def lif(left: Tensor, answer: Tensor) -> Tensor:
-    """Least important first: how often the class stays on top when only 10 to 90 % of the tokens are left, those with the largest
-    scores. Where the data set's class is explained and it gives several, any of them keeps the answer.
+    """Least important first: how often the class stays on top when only the 10 to 90 % of the tokens with the largest scores are left.
+    Where the data set's class is explained and it gives several, any of them keeps the answer.
+
+    ``left`` (B, steps, C): answers with only the largest scores left; ``answer`` bool (B, C): the classes that keep the answer. Returns
+    (B,).
     """
     return _is_top(left, answer).mean(1)
 
@@ -118,7 +133,11 @@ def lif(left: Tensor, answer: Tensor) -> Tensor:
     "lif_aopc", title="LIF AOPC", family="faithfulness", takes={**_LIF, "whole": "whole"}, direction="lower", source=LIBRAGRAD, lowest=-1.0
 )
 def lif_aopc(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Least important first: how much the probability of the class falls, on average over the steps."""
+    """Least important first: how much the probability of the class falls, on average over the steps.
+
+    ``left`` (B, steps, C): answers with only the largest scores left; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C).
+    Returns (B,).
+    """
     return _change(left, whole, target).mean(1)
 
 
@@ -136,12 +155,15 @@ def lif_aopc(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
 def lif_log_odds(left: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Least important first: the mean logarithm of the class's probability over that in the whole input. LibraGrad's code gives it with
     the other sign.
+
+    ``left`` (B, steps, C): answers with only the largest scores left; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C).
+    Returns (B,).
     """
     return _log_odds(left, whole, target)
 
 
 def _area_between(upper: Tensor, lower: Tensor) -> Tensor:
-    """The area (B,) between two curves (B, steps) that meet at both ends, which are not among the steps."""
+    """Return the area (B,) between two curves (B, steps) that meet at both ends, which are not among the steps."""
     return (upper - lower).sum(1) / (upper.shape[1] + 1)
 
 
@@ -152,8 +174,11 @@ _BOTH: Takes = {"most": MOST, "left": LEFT, "target": "target"}
     "srg", title="Symmetric relevance gain", family="faithfulness", takes=_BOTH, direction="higher", source=SRG, lowest=-0.9, highest=0.9
 )
 def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
-    """The area under the class's probability over the share of the tokens that is gone, least important first, minus that most important
-    first. A random order has 0.
+    """The area under the class's probability while the least important tokens are removed first, minus that while the most important are
+    removed first. A random order has 0.
+
+    ``most`` and ``left`` (B, steps, C): answers with the largest scores removed, and with only these left; ``target`` bool (B, C). Returns
+    (B,).
 
     Both curves begin with the whole input and end with nothing, so they differ in between alone: the trapezoids come to a tenth of the
     sum of the nine differences.
@@ -172,14 +197,17 @@ def srg(most: Tensor, left: Tensor, target: Tensor) -> Tensor:
     highest=0.9,
 )
 def srg_accuracy(most: Tensor, left: Tensor, answer: Tensor) -> Tensor:
-    """As the symmetric relevance gain, of how often the class is on top in place of its probability. Where the data set's class is
-    explained and it gives several, any of them keeps the answer.
+    """The symmetric relevance gain of accuracy: how often the class is on top takes the place of its probability. Where the data set's
+    class is explained and it gives several, any of them keeps the answer.
+
+    ``most`` and ``left`` (B, steps, C): answers with the largest scores removed, and with only these left; ``answer`` bool (B, C). Returns
+    (B,).
     """
     return _area_between(_is_top(left, answer), _is_top(most, answer))
 
 
 def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
-    """The area under accuracy over the share that is gone, from 0 to 0.9 and not divided by it, as Chefer et al. count it."""
+    """Return the area (B,) under accuracy over the removed share, from 0 to 0.9 and not divided by it, as Chefer et al. count it."""
     return torch.trapezoid(_is_top(answers, gold), dx=1 / answers.shape[1], dim=1)
 
 
@@ -196,6 +224,8 @@ def _perturbation(answers: Tensor, gold: Tensor) -> Tensor:
 def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
     """The area under the accuracy against the data set while pixels turn black, the most relevant first, 0 to 90 %. Any of the classes that
     it gives an input is right, also where another one is explained.
+
+    ``black`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
     """
     return _perturbation(black, gold)
 
@@ -213,6 +243,8 @@ def positive_auc(black: Tensor, gold: Tensor) -> Tensor:
 def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     """The area under the accuracy against the data set while pixels turn black, the least relevant first, 0 to 90 %. Any of the classes
     that it gives an input is right, also where another one is explained.
+
+    ``black`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
     """
     return _perturbation(black, gold)
 
@@ -221,7 +253,7 @@ def negative_auc(black: Tensor, gold: Tensor) -> Tensor:
     "auac",
     title="AUAC",
     family="faithfulness",
-    takes={"inserted": RemovalCurve(fractions=ALL_TENTHS, keeps_first=True, rounding="up", how="unknown"), "gold": "gold"},
+    takes={"inserted": FILLED, "gold": "gold"},
     direction="higher",
     source=ALI,
     kinds=("text", "molecule"),
@@ -230,9 +262,28 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
     """The area under the probability of the data set's class (of several, all together) while a text of unknown words is filled in, the
     most relevant words first; of a molecule, while atoms come back to which no attention was paid.
 
-    The published code also replaces special tokens; here they stay.
+    ``inserted`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
+
+    The published code also replaces special tokens; here they stay: ``auac_special`` is as that code has it.
     """
     return mean_height(class_answers(inserted, gold))
+
+
+@metric(
+    "auac_special",
+    title="AUAC, special tokens too",
+    family="faithfulness",
+    takes={"inserted": replace(FILLED, special=True), "gold": "gold"},
+    direction="higher",
+    source=ALI.noted("special tokens are replaced as in its code"),
+    kinds=("text",),
+)
+def auac_special(inserted: Tensor, gold: Tensor) -> Tensor:
+    """AUAC as the published code has it: special tokens are unknown at first as well, and come in by their scores like words.
+
+    ``inserted`` (B, steps, C): the answers; ``gold`` bool (B, C): the right classes. Returns (B,).
+    """
+    return auac(inserted, gold)
 
 
 @metric(
@@ -249,6 +300,8 @@ def auac(inserted: Tensor, gold: Tensor) -> Tensor:
 def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
     """The area under the squared change of all logits while words become unknown, those of the smallest relevance first, whatever its
     sign; of a molecule, while no attention is paid to more and more atoms.
+
+    ``pruned`` (B, steps, C): logits along the curve; ``logits`` (B, C): those of the whole input. Returns (B,).
 
     The published code also replaces special tokens; here they stay: ``au_mse_special`` is as that code has it.
     """
@@ -270,6 +323,8 @@ def au_mse(pruned: Tensor, logits: Tensor) -> Tensor:
 def au_mse_special(pruned: Tensor, logits: Tensor) -> Tensor:
     """AU-MSE as the published code has it: special tokens have scores like words, and become unknown in their turn. Most of the change
     comes from them, so it says less of the words.
+
+    ``pruned`` (B, steps, C): logits along the curve; ``logits`` (B, C): those of the whole input. Returns (B,).
     """
     return au_mse(pruned, logits)
 
@@ -287,7 +342,11 @@ _FEW: Takes = {"target": "target", "whole": "whole"}
     lowest=-1.0,
 )
 def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """How much less probable the class is without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average."""
+    """Fall of the class's probability without the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average.
+
+    ``removed`` (B, steps, C): answers without these tokens; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C). Returns
+    (B,).
+    """
     return _change(removed, whole, target).mean(1)
 
 
@@ -301,7 +360,11 @@ def comprehensiveness(removed: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     lowest=-1.0,
 )
 def sufficiency(alone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """How much less probable the class is with the 1, 5, 10, 20 and 50 % of the tokens with the largest scores alone, on average."""
+    """Fall of the class's probability with only the 1, 5, 10, 20 and 50 % of the tokens with the largest scores, on average.
+
+    ``alone`` (B, steps, C): answers with these tokens alone; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C). Returns
+    (B,).
+    """
     return _change(alone, whole, target).mean(1)
 
 
@@ -315,7 +378,11 @@ def sufficiency(alone: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     kinds=("text",),
 )
 def attcat_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Most important first: how much the probability of the class changes, up or down, on average over the steps."""
+    """Most important first: how much the probability of the class changes, up or down, on average over the steps.
+
+    ``most`` (B, steps, C): answers with the largest scores removed; ``whole`` (B, C): those for the whole input; ``target`` bool (B, C).
+    Returns (B,).
+    """
     return _change(most, whole, target).abs().mean(1)
 
 
@@ -332,7 +399,10 @@ def attcat_aopc(most: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     kinds=("text",),
 )
 def attcat_log_odds(masked: Tensor, whole: Tensor, target: Tensor) -> Tensor:
-    """Most important first, with the mask token in the place of words: the mean logarithm of the class's probability over that in the
-    whole text.
+    """Most important first, with the mask token in place of words: the mean logarithm of the class's probability over that in the whole
+    text.
+
+    ``masked`` (B, steps, C): answers with the largest scores masked; ``whole`` (B, C): those for the whole text; ``target`` bool (B, C).
+    Returns (B,).
     """
     return _log_odds(masked, whole, target)

@@ -1,4 +1,4 @@
-"""Faithfulness that asks about the sizes of scores, and not only about their order.
+"""Faithfulness that depends on the sizes of scores, and not only on their order.
 
 Every function takes B maps at once. Sizes of scores are read from their positive part where a metric needs shares.
 """
@@ -20,7 +20,9 @@ SMALL = 1e-7  # added to what the fall is a share of, as torch-cam does
 
 
 def _spearman(rows: Tensor, others: Tensor) -> Tensor:
-    """Spearman's correlation of each row of (B, N) with that of another; not a number where one of them is constant."""
+    """Return Spearman's correlation (B,) of each row of (B, N) with the same row of the other; not a number where one of them is
+    constant.
+    """
     pairs = np.stack([rows.double().numpy(), others.double().numpy()], 1)
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
@@ -36,7 +38,10 @@ def _spearman(rows: Tensor, others: Tensor) -> Tensor:
     unit="number",
 )
 def leave_one_out_agreement(scores: Tensor, leave_one_out: Tensor) -> Tensor:
-    """Spearman's correlation of the scores with how much the explained number falls without each patch or word piece alone."""
+    """Spearman's correlation of the scores with how much the explained number falls without each patch or word piece alone.
+
+    ``scores`` and ``leave_one_out`` (B, N): the scores, and the falls of the explained number. Returns (B,).
+    """
     return _spearman(scores, leave_one_out)
 
 
@@ -50,8 +55,10 @@ def leave_one_out_agreement(scores: Tensor, leave_one_out: Tensor) -> Tensor:
     kinds=("image",),
 )
 def average_drop(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
-    """Which share of the class's probability is lost when the picture is multiplied by the map, scaled from 0 to 1 and enlarged bilinearly;
-    none where it rises.
+    """The share of the class's probability that is lost when the picture is multiplied by the map, scaled from 0 to 1 and enlarged
+    bilinearly; none where it rises.
+
+    ``whole`` and ``shown`` (B, C): answers for the whole picture, and for its product with the map; ``target`` bool (B, C). Returns (B,).
     """
     before, after = class_answers(whole, target), class_answers(shown, target)
     return (before - after).clamp(min=0) / (before + SMALL)
@@ -67,13 +74,18 @@ def average_drop(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
     kinds=("image",),
 )
 def confidence_increase(whole: Tensor, shown: Tensor, target: Tensor) -> Tensor:
-    """How often the class is more probable for the picture multiplied by the map, scaled from 0 to 1 and enlarged bilinearly."""
+    """The share of inputs whose class is more probable for the picture multiplied by the map, scaled from 0 to 1 and enlarged
+    bilinearly.
+
+    ``whole`` and ``shown`` (B, C): answers for the whole picture, and for its product with the map; ``target`` bool (B, C). Returns (B,), 0
+    or 1.
+    """
     return (class_answers(whole, target) < class_answers(shown, target)).double()
 
 
 def used_shares(scores: Tensor, steps: int) -> Tensor:
-    """Which share of the positive scores (B, N) the first tokens hold, most important first, at so many even steps from none to all:
-    (B, steps). Where no score is positive, the share of the tokens.
+    """Return the share (B, steps) of the positive scores (B, N) that the first tokens hold, most important first, at even steps from no
+    token to all. Where no score is positive, it is the share of the tokens.
     """
     count = scores.shape[-1]
     ordered = scores.double().clamp(min=0).sort(-1, descending=True).values
@@ -84,7 +96,7 @@ def used_shares(scores: Tensor, steps: int) -> Tensor:
 
 
 def responses(values: Tensor, *, rises: bool) -> Tensor:
-    """Answers (B, steps) along insertion (``rises``) or deletion, scaled to the way between their ends, 0 to 1, and made monotone."""
+    """Scale answers (B, steps) along insertion (``rises``) or deletion to run from 0 to 1 between their ends, and make them monotone."""
     values = values.double() if rises else values.double().flip(1)
     low, high = values[:, :1], values[:, -1:]
     shares = ((values - low) / (high - low).abs().clamp(min=torch.finfo(torch.float64).tiny)).clamp(0, 1)
@@ -92,8 +104,8 @@ def responses(values: Tensor, *, rises: bool) -> Tensor:
 
 
 def alignment_scores(response: Tensor, density: Tensor, *, rises: bool) -> Tensor:
-    """The curve of MAS (B, steps): the response less (insertion) or plus (deletion) its distance to the density, cut to 0 to 1 and scaled
-    from 0 to 1.
+    """Return the curve of MAS (B, steps): the response minus (insertion, ``rises``) or plus (deletion) its distance to the density, clipped
+    to 0 to 1 and scaled to that range.
     """
     penalty = (response - density).abs()
     curve = (response - penalty if rises else response + penalty).clamp(0, 1)
@@ -110,8 +122,10 @@ def alignment_scores(response: Tensor, density: Tensor, *, rises: bool) -> Tenso
     source=MDA,
 )
 def mas_insertion(inserted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
-    """Magnitude aligned score: the area under the class's probability while the most important tokens are given back, less how far it is
-    from the share of the scores that is used. A map does well whose scores are as large as what their tokens do.
+    """Magnitude aligned score: the area under the class's probability while the most important tokens are put back, minus its distance from
+    the share of the scores that is used. A map does well if its scores are as large as the effect of their tokens.
+
+    ``inserted`` (B, steps, C): the answers; ``scores`` (B, N); ``target`` bool (B, C). Returns (B,).
     """
     response = responses(class_answers(inserted, target), rises=True)
     return mean_height(alignment_scores(response, used_shares(scores, response.shape[1]), rises=True))
@@ -126,8 +140,10 @@ def mas_insertion(inserted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
     source=MDA,
 )
 def mas_deletion(deleted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
-    """Magnitude aligned score: the area under the class's probability while the most important tokens are taken away, plus how far it is
-    from the share of the scores that is not used yet.
+    """Magnitude aligned score: the area under the class's probability while the most important tokens are removed, plus its distance from
+    the share of the scores that is not used yet.
+
+    ``deleted`` (B, steps, C): the answers; ``scores`` (B, N); ``target`` bool (B, C). Returns (B,).
     """
     response = responses(class_answers(deleted, target), rises=False)
     return mean_height(alignment_scores(response, 1 - used_shares(scores, response.shape[1]), rises=False))
@@ -144,7 +160,10 @@ def mas_deletion(deleted: Tensor, scores: Tensor, target: Tensor) -> Tensor:
     unit="number",
 )
 def monotonicity_insertion(inserted: Tensor, target: Tensor) -> Tensor:
-    """Spearman's correlation of the class's probability with the number of tokens that are given back, the most important first."""
+    """Spearman's correlation of the class's probability with the number of tokens that are put back, the most important first.
+
+    ``inserted`` (B, steps, C): the answers; ``target`` bool (B, C). Returns (B,).
+    """
     values = class_answers(inserted, target)
     return _spearman(values, torch.arange(values.shape[1]).expand_as(values))
 
@@ -160,20 +179,23 @@ def monotonicity_insertion(inserted: Tensor, target: Tensor) -> Tensor:
     unit="number",
 )
 def monotonicity_deletion(deleted: Tensor, target: Tensor) -> Tensor:
-    """Spearman's correlation of the class's probability with the number of tokens that are still there, the most important going first."""
+    """Spearman's correlation of the class's probability with the number of tokens that are left, the most important removed first.
+
+    ``deleted`` (B, steps, C): the answers; ``target`` bool (B, C). Returns (B,).
+    """
     values = class_answers(deleted, target)
     return _spearman(values, -torch.arange(values.shape[1]).expand_as(values))
 
 
 def _soft(soft: Tensor, whole: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What is lost (B,) with elements kept by the map, with elements removed by it, and with none: S is 1 minus the loss."""
+    """Return what the class's probability loses (B,) with elements kept by the map, with elements removed by it, and with none left."""
     before = class_answers(whole, target)[:, None]
     kept, removed, nothing = (before - soft.double()).clamp(min=0).unbind(1)
     return kept, removed, nothing
 
 
 def _over_nothing(values: Tensor, lost_by_nothing: Tensor) -> Tensor:
-    """Shares of what is lost when there is nothing, 0 to 1; not a number where nothing is lost then."""
+    """Divide losses (B,) by what is lost with no elements left, clipped to 0 to 1; not a number where nothing is lost then."""
     return torch.where(lost_by_nothing > 0, values / lost_by_nothing, torch.nan).clamp(0, 1)
 
 
@@ -188,6 +210,9 @@ def _over_nothing(values: Tensor, lost_by_nothing: Tensor) -> Tensor:
 def soft_sufficiency(soft: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Soft normalised sufficiency: of what is lost when all embedded tokens are zero, the share that is saved when each of their elements
     is kept with a probability of the token's score, scaled from 0 to 1. A map of ones saves all.
+
+    ``soft`` (B, 3): probabilities with elements kept by the map, removed by it, and all zero; ``whole`` (B, C): answers for the whole
+    input; ``target`` bool (B, C). Returns (B,).
     """
     kept, _, nothing = _soft(soft, whole, target)
     return _over_nothing(nothing - kept, nothing)
@@ -204,6 +229,9 @@ def soft_sufficiency(soft: Tensor, whole: Tensor, target: Tensor) -> Tensor:
 def soft_comprehensiveness(soft: Tensor, whole: Tensor, target: Tensor) -> Tensor:
     """Soft normalised comprehensiveness: of what is lost when all embedded tokens are zero, the share that is lost when each of their
     elements is removed with a probability of the token's score, scaled from 0 to 1. A map of ones loses all.
+
+    ``soft`` (B, 3): probabilities with elements kept by the map, removed by it, and all zero; ``whole`` (B, C): answers for the whole
+    input; ``target`` bool (B, C). Returns (B,).
     """
     _, removed, nothing = _soft(soft, whole, target)
     return _over_nothing(removed, nothing)

@@ -1,4 +1,4 @@
-"""Does a map lie on the object it is about? Maps are (rows, columns) of patches, larger for more evidence."""
+"""Localisation: whether a map lies on the object it is about. Maps are (rows, columns) of patches, larger for more evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explainers.papers import CHEFER, ENERGY, GRID, LIBRAGRAD, POINTING, ROC
 
 
 def energy(scores: Tensor, cover: Tensor) -> float:
-    """The share of a map's positive scores that lies on an object; not a number where no score is positive.
+    """Return the share of a map's positive scores that lies on an object; not a number where no score is positive.
 
     scores  (rows, columns)
     cover   (rows, columns): the share of each patch that the object covers, 0 to 1
@@ -29,7 +29,9 @@ def energy(scores: Tensor, cover: Tensor) -> float:
 
 
 def density(scores: Tensor, cover: Tensor) -> float:
-    """The positive scores on an object per patch that it covers (arguments as for `energy`). Raises ExplainerError for an empty object."""
+    """Return the positive scores on an object per patch that it covers (arguments as for `energy`). Raises ExplainerError for an empty
+    object.
+    """
     area = float(cover.sum())
     if area <= 0:
         raise ExplainerError("the object covers no part of the image; give a mask that is true somewhere")
@@ -37,7 +39,7 @@ def density(scores: Tensor, cover: Tensor) -> float:
 
 
 def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] = (2, 2)) -> float:
-    """The share of a map's positive scores that lies in one cell of a mosaic of pictures; not a number where no score is positive.
+    """Return the share of a map's positive scores that lies in one cell of a mosaic of pictures; not a number where no score is positive.
 
     scores  (rows, columns), explaining what only the picture in that cell shows
     cell    its row and column
@@ -57,7 +59,8 @@ def grid_pointing(scores: Tensor, cell: tuple[int, int], cells: tuple[int, int] 
 
 
 def average_precision(scores: Tensor, mask: Tensor) -> float:
-    """The average precision of a map as a segmentation of an object's mask, 0 to 1; noise scores about the share that the mask covers.
+    """Return the average precision of a map as a segmentation of an object's mask, 0 to 1; noise scores about the share that the mask
+    covers.
 
     scores  (rows, columns), enlarged bicubically to the size of the mask; no threshold
     mask    bool (height, width), true on the object
@@ -79,7 +82,10 @@ def average_precision(scores: Tensor, mask: Tensor) -> float:
     "ap", title="Segmentation AP", family="localisation", takes=["maps", "mask"], direction="higher", source=LIBRAGRAD, kinds=("image",)
 )
 def segmentation_ap(maps: Tensor, mask: Tensor) -> Tensor:
-    """Average precision of the map, enlarged bicubically and without a threshold, against the object's mask."""
+    """Average precision of the map, enlarged bicubically and without a threshold, against the object's mask.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
+    """
     return torch.tensor(
         [average_precision(scores, object_mask) for scores, object_mask in zip(maps, mask, strict=True)], dtype=torch.float64
     )
@@ -89,13 +95,15 @@ COVERED = 0.5  # of a patch that counts as one of the object's
 
 
 def covered_patches(mask: Tensor, grid: tuple[int, int]) -> Tensor:
-    """Which patches of a grid (rows, columns) an object covers by half or more, bool (B, rows, columns): of masks (B, height, width)."""
+    """Return which patches of a grid (rows, columns) an object covers by half or more: bool (B, rows, columns), from masks (B, height,
+    width).
+    """
     return F.adaptive_avg_pool2d(mask[:, None].double(), grid)[:, 0] >= COVERED
 
 
 def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: Tensor, mask: Tensor) -> Tensor:
-    """A figure (B,) of the scores of patches against those that the object covers by half or more; not a number where it covers none or
-    all of them so.
+    """Return ``measure`` of each map's scores of patches against those that the object covers by half or more: (B,); not a number where it
+    covers no patch so, or all of them.
     """
     covers = covered_patches(mask, (maps.shape[1], maps.shape[2]))
     values = [
@@ -109,6 +117,8 @@ def _patch_scores(measure: Callable[[NDArray[Any], NDArray[Any]], float], maps: 
 def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
     """Average precision of the scores of patches as they are, against the patches that the object covers by half or more: segmentation AP
     without enlarging, for objects that lie on whole patches.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
     from sklearn.metrics import average_precision_score
 
@@ -117,8 +127,10 @@ def patch_ap(maps: Tensor, mask: Tensor) -> Tensor:
 
 @metric("patch_auc", title="Patch AUC", family="localisation", takes=["maps", "mask"], direction="higher", source=ROC, kinds=("image",))
 def patch_auc(maps: Tensor, mask: Tensor) -> Tensor:
-    """How often a patch that the object covers by half or more has a larger score than one that it does not, equal ones counted half: the
-    area under the ROC curve. A map at random has 0.5.
+    """The probability that a patch that the object covers by half or more has a larger score than one that it does not, ties counted half:
+    the area under the ROC curve. A random map has 0.5.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
     from sklearn.metrics import roc_auc_score
 
@@ -134,9 +146,12 @@ def patch_auc(maps: Tensor, mask: Tensor) -> Tensor:
     kinds=("image",),
 )
 def own_object(maps: Tensor, mask: Tensor, others: Tensor) -> Tensor:
-    """How often the map has more positive score per covered patch on the explained object than on any other object of the picture. Where
+    """The share of maps with more positive score per covered patch on the explained object than on any other object of the picture. Where
     each of two objects is explained in turn, a map that is the same for both does so half of the time. A map without a positive score has
     no value.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): the explained object; ``others`` bool (B, K, height, width). Returns
+    (B,), 0, 1 or not a number.
     """
     size = (maps.shape[1], maps.shape[2])
     covers = F.adaptive_avg_pool2d(torch.cat([mask[:, None], others], 1).double(), size)
@@ -148,6 +163,8 @@ def own_object(maps: Tensor, mask: Tensor, others: Tensor) -> Tensor:
 def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
     """The share of the map's positive scores that lies on the object. A map without a positive score has no value: it is left out of the
     mean.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
     covers = F.adaptive_avg_pool2d(mask[:, None].double(), (maps.shape[1], maps.shape[2]))[:, 0]
     return torch.tensor([energy(scores, cover) for scores, cover in zip(maps, covers, strict=True)], dtype=torch.float64)
@@ -167,6 +184,8 @@ def energy_inside(maps: Tensor, mask: Tensor) -> Tensor:
 def energy_ratio(maps: Tensor, mask: Tensor) -> Tensor:
     """The share of the map's positive scores that lies on the object, over the share of the picture that the object covers; a map with the
     same positive score everywhere has 1, one without a positive score no value.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,).
     """
     return energy_inside(maps, mask) / mask.double().mean((1, 2))
 
@@ -175,7 +194,9 @@ def energy_ratio(maps: Tensor, mask: Tensor) -> Tensor:
     "pointing", title="Pointing game", family="localisation", takes=["maps", "mask"], direction="higher", source=POINTING, kinds=("image",)
 )
 def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
-    """Whether the largest value of the map, enlarged bilinearly, lies on the object.
+    """The share of maps whose largest value, after bilinear enlarging, lies on the object.
+
+    ``maps`` (B, rows, columns); ``mask`` bool (B, height, width): where the object is. Returns (B,), 0 or 1.
 
     With a ``tolerance`` a hit is also what lies so many pixels from the object; Zhang et al. allow 15. A map with one score throughout
     points nowhere and misses.
@@ -197,30 +218,34 @@ def pointing(maps: Tensor, mask: Tensor, tolerance: int = 0) -> Tensor:
 def mosaic_pointing(maps: Tensor, cell: Tensor) -> Tensor:
     """In a mosaic of four pictures, the share of the map's positive scores that lies in the picture of the explained class. A map without a
     positive score has no value.
+
+    ``maps`` (B, rows, columns); ``cell`` (B, 2): row and column of that picture. Returns (B,).
     """
     cells = [(int(row), int(column)) for row, column in cell]
     return torch.tensor([grid_pointing(scores, place) for scores, place in zip(maps, cells, strict=True)], dtype=torch.float64)
 
 
 def _enlarge(maps: Tensor, mask: Tensor) -> Tensor:
-    """Maps (B, rows, columns) at the size of the masks (B, height, width), bilinearly, float64."""
+    """Return maps (B, rows, columns) enlarged bilinearly to the size of the masks (B, height, width), in float64."""
     return F.interpolate(maps.double()[:, None], size=tuple(mask.shape[-2:]), mode="bilinear", align_corners=False)[:, 0]
 
 
 def _from_0_to_1(maps: Tensor, mask: Tensor) -> Tensor:
-    """Enlarged maps between 0 and 1; 0 throughout where there is one score throughout."""
+    """Enlarge maps (B, rows, columns) to the size of the masks (B, height, width) and scale each from 0 to 1; a map with a single score is
+    0 throughout.
+    """
     large = _enlarge(maps, mask)
     low, high = large.amin((1, 2), keepdim=True), large.amax((1, 2), keepdim=True)
     return torch.where(_is_constant(maps)[:, None, None], 0.0, (large - low) / (high - low))
 
 
 def _is_constant(maps: Tensor) -> Tensor:
-    """Which maps have one score throughout, bool (B,); asked of the patches, for enlarging rounds."""
+    """Return which maps (B, rows, columns) have the same score at every patch, bool (B,); read before enlarging, which rounds."""
     return maps.amax((1, 2)) == maps.amin((1, 2))
 
 
 def _above_mean(maps: Tensor, mask: Tensor) -> Tensor:
-    """Chefer et al.'s segmentation: what is strictly above the mean of the map, bool (B, height, width)."""
+    """Return Chefer et al.'s segmentation, bool (B, height, width): the pixels strictly above the mean of the enlarged map."""
     large = _from_0_to_1(maps, mask)
     return large > large.mean((1, 2), keepdim=True)
 
@@ -240,8 +265,11 @@ _SEGMENTS = ["maps", "mask", "labelled"]
     kinds=("image",),
 )
 def pixel_accuracy(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
-    """The share of all labelled pixels of the data set that are told right as object or background; object is what is above the map's
+    """The share of all labelled pixels of the data set that are correctly called object or background; object is what is above the map's
     mean.
+
+    ``maps`` (B, rows, columns); ``mask`` and ``labelled`` bool (B, height, width): the object's pixels, and those with a label. Returns (B,
+    2): pixels told right, and labelled ones.
     """
     right = (_above_mean(maps, mask) == mask) & labelled
     return torch.stack([right.sum((1, 2)), labelled.sum((1, 2))], 1).double()
@@ -259,7 +287,11 @@ def pixel_accuracy(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
     kinds=("image",),
 )
 def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
-    """Intersection over union of object and of background, each summed over the data set, and the mean of both."""
+    """Mean of two intersections over union, that of object and that of background, each summed over the data set.
+
+    ``maps`` (B, rows, columns); ``mask`` and ``labelled`` bool (B, height, width): the object's pixels, and those with a label. Returns (B,
+    4): pixels of intersection and union, of object and of background.
+    """
     inside = _above_mean(maps, mask)
     pairs = [(inside, mask), (~inside, ~mask)]
     return torch.stack([(x & labelled).sum((1, 2)) for a, b in pairs for x in (a & b, a | b)], 1).double()
@@ -269,6 +301,9 @@ def mean_iou(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
 def mean_ap(maps: Tensor, mask: Tensor, labelled: Tensor) -> Tensor:
     """Average precision of the map and of its complement together, as the scores of object and background of every pixel. A map with one
     score throughout gives neither a score, as in the published code, and so has 0.5.
+
+    ``maps`` (B, rows, columns); ``mask`` and ``labelled`` bool (B, height, width): the object's pixels, and those with a label. Returns
+    (B,).
     """
     from sklearn.metrics import average_precision_score
 

@@ -1,4 +1,4 @@
-"""Does a map name the words that people gave as their reasons?"""
+"""Rationales: whether a map names the words that people gave as their reasons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explainers.papers import CLEVR_XAI, ERASER, RECIPROCAL_RANK
 
 
 def token_f1(scores: Tensor, rationale: Tensor, counts: Sequence[int]) -> list[float]:
-    """F1 of the k words with the largest scores against the words of a human rationale, for each k of ``counts``.
+    """Return the F1 of the k words with the largest scores against the words of a human rationale, for each k of ``counts``.
 
     scores     (N,): one for each word, signed scores as they are, of equal ones the earlier word comes first; -inf for a word that the
                model did not read, which is never chosen
@@ -35,7 +35,7 @@ _TAKES = ["word_scores", "rationale"]
 
 
 def _declare_token_f1(count: int) -> None:
-    """The metric of the ``count`` words with the largest scores."""
+    """Declare the metric of the ``count`` words with the largest scores."""
 
     @metric(
         f"token_f1_{count}",
@@ -61,6 +61,8 @@ for _count in range(10, 81, 10):
 def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
     """The area under precision over recall of the scores against the words that people marked, by trapezoids. Words that the model did not
     read come last, all alike.
+
+    ``word_scores`` (B, W), -inf for an unread word; ``rationale`` bool (B, W): the marked words. Returns (B,).
 
     Raises ExplainerError where no word is marked.
     """
@@ -89,6 +91,8 @@ def rationale_auprc(word_scores: Tensor, rationale: Tensor) -> Tensor:
 def reciprocal_rank(word_scores: Tensor, rationale: Tensor) -> Tensor:
     """1 over the rank of the marked word with the largest score; words of equal scores share the mean of their ranks. 1 where the top word
     is marked, near 0 where marked words come last.
+
+    ``word_scores`` (B, W), -inf for an unread word; ``rationale`` bool (B, W): the marked words. Returns (B,).
     """
     best = word_scores.masked_fill(~rationale, -torch.inf).amax(1, keepdim=True)
     above, equal = (word_scores > best).sum(1), (word_scores == best).sum(1)
@@ -107,6 +111,8 @@ def reciprocal_rank(word_scores: Tensor, rationale: Tensor) -> Tensor:
 def mass_marked(word_scores: Tensor, rationale: Tensor) -> Tensor:
     """The share of the map's positive scores that lies on words that people marked, or of which it is known that they decide. A map without
     a positive score has no value.
+
+    ``word_scores`` (B, W), -inf for an unread word; ``rationale`` bool (B, W): the marked words. Returns (B,).
     """
     positive = word_scores.double().clamp(min=0)
     total = positive.sum(1)
@@ -114,7 +120,7 @@ def mass_marked(word_scores: Tensor, rationale: Tensor) -> Tensor:
 
 
 def _f1_of_means(sums: NDArray[Any]) -> NDArray[Any]:
-    """F1 (...) of the mean precision and the mean recall from sums over documents (..., 3): precisions, recalls, documents."""
+    """Return F1 (...) of the mean precision and the mean recall, from sums over documents (..., 3): precisions, recalls, documents."""
     precision, recall, documents = sums[..., 0], sums[..., 1], sums[..., 2]
     both = np.where(precision + recall > 0, precision + recall, 1.0)
     return np.asarray(2 * precision * recall / both / documents)
@@ -133,8 +139,11 @@ def _f1_of_means(sums: NDArray[Any]) -> NDArray[Any]:
 )
 def iou_f1(word_scores: Tensor, passages: Tensor) -> Tensor:
     """F1 of the mean precision and the mean recall of passages, both over documents. As many words as people marked, those with the largest
-    scores, are cut into runs of neighbours; a run is right where it shares at least half of the words that it and a marked passage have
+    scores, are cut into runs of neighbours; a run is right if it shares at least half of the words that it and a marked passage have
     together. Passages that adjoin stay apart.
+
+    ``word_scores`` (B, W), -inf for an unread word; ``passages`` bool (B, P, W): the words of each marked passage. Returns (B, 3):
+    precision, recall, and 1 for the document.
 
     Precision is the share of the runs that are right, recall their number over that of the marked passages, each passage counted once, as
     ERASER's scorer has it. Raises ExplainerError where no word is marked.
@@ -152,12 +161,12 @@ def iou_f1(word_scores: Tensor, passages: Tensor) -> Tensor:
 
 
 def _best_first(scores: Tensor) -> Tensor:
-    """The indices of the words that the model read, the largest score first, of equal ones the earlier."""
+    """Return the indices of the words that the model read, the largest score first, of equal ones the earlier."""
     return scores.argsort(descending=True, stable=True)[: len(scores) - int(scores.isneginf().sum())]
 
 
 def _need_marks(marked: Tensor) -> int:
-    """How many words are marked; raises ExplainerError for none."""
+    """Return how many words are marked; raises ExplainerError for none."""
     count = int(marked.sum())
     if not count:
         raise ExplainerError("no word of the text is marked, so there is nothing to compare with")
@@ -165,7 +174,7 @@ def _need_marks(marked: Tensor) -> int:
 
 
 def _runs(chosen: Tensor) -> list[set[int]]:
-    """The runs of neighbours among the chosen indices."""
+    """Group the indices at which ``chosen`` is true into runs of neighbours, one set each."""
     runs: list[set[int]] = []
     for index in torch.nonzero(chosen).flatten().tolist():
         if runs and index - 1 in runs[-1]:

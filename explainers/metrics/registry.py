@@ -1,4 +1,4 @@
-"""The registry of metrics: what each measures, what it takes, and where it was published."""
+"""The registry of metrics: their names, their arguments and where they were published."""
 
 from __future__ import annotations
 
@@ -27,33 +27,25 @@ METRIC_FAMILIES: dict[MetricFamily, str] = {
     "sanity": "Does the map depend on the model, on the class and on the input as it should?",
 }
 
-#: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is.
-METRIC_NEEDS: dict[str, str] = {
-    "whole": "(B, C): probabilities of the classes for the whole input",
-    "logits": "(B, C): logits of the classes for the whole input",
-    "target": "bool (B, C): the explained class, or the classes of the explained group",
-    "gold": "bool (B, C): the classes that the data set gives, any of which is right",
-    "answer": "bool (B, C): the classes that keep the answer: the explained ones; where the data set's class is explained, all it gives",
-    "scores": "(B, N): one score for each patch or word piece, the same tokens in each row",
-    "leave_one_out": "(B, N): how far the explained number falls without each patch or word piece alone",
-    "soft": "(B, 3): probability of the explained class with elements of the embedded tokens kept by the map, removed by it, and all zero",
-    "shown": "(B, C): probabilities of the classes for the picture times the map, which goes from 0 to 1",
-    "maps": "(B, rows, columns): one score for each patch",
-    "mask": "bool (B, height, width): where the explained object is",
-    "labelled": "bool (B, height, width): which pixels the data set says anything about",
-    "others": "bool (B, K, height, width): where each of the other objects is",
-    "cell": "int (B, 2): row and column of the picture of the explained class in a mosaic of two rows of two",
-    "word_scores": "(B, W): one score for each word of the text; -inf for one that the model did not read",
-    "rationale": "bool (B, W): the words that people marked, read or not",
-    "passages": "bool (B, P, W): the words of each passage that people marked",
-    "error": "(B,): how far the scores miss the explained number; not a number where a method promises no sum",
-    "block_sums": "(B, 3, L): at the input of each block the explained number, what the tokens hold of it, and the bias terms behind it; "
-    "not a number where a method follows no rule",
-    "other": "(B, N): the scores when another class is explained",
-    "randomised": "(B, L, N): the scores after the weights of ever more layers were randomised, from the output down",
-    "all_random": "(B, N): the scores after the weights of all layers were randomised",
-    "disturbed": "(B, K, N): the scores after K small changes of the input",
-}
+#: What a metric may take besides curves, of B maps of one kind: the name of the argument, its shape, and what it is. `needs` declares them.
+METRIC_NEEDS: dict[str, str] = {}
+#: By its name, what computes a need of one input that is measured; None where the input lacks it.
+COMPUTED_NEEDS: dict[str, Callable[[Any], Tensor | None]] = {}
+
+
+def need(name: str, about: str) -> Callable[[Callable[[Any], Tensor | None]], Callable[[Any], Tensor | None]]:
+    """Declare an argument that metrics may take, with its shape and what it is. Raises ExplainerError for a name that is taken.
+
+    The function computes it of a :class:`explainers.evaluation.measuring.Measurement`, or gives None where the input lacks it.
+    """
+
+    def declare(function: Callable[[Any], Tensor | None]) -> Callable[[Any], Tensor | None]:
+        if name in METRIC_NEEDS:
+            raise ExplainerError(f"There is already a need {name}.")
+        METRIC_NEEDS[name], COMPUTED_NEEDS[name] = about, function
+        return function
+
+    return declare
 
 
 TENTHS_OF_ALL = 10  # steps from a whole input to nothing, where a run does not say otherwise
@@ -61,7 +53,7 @@ TENTHS_OF_ALL = 10  # steps from a whole input to nothing, where a run does not 
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalCurve:
-    """Answers of the model while tokens are taken away.
+    """Answers of the model while tokens are removed, as a metric asks for them.
 
     fractions    of the tokens, one step each
     order        which go first: the ``most`` or the ``least`` important ones, or those of ``smallest`` magnitude
@@ -83,7 +75,7 @@ class RemovalCurve:
     special: bool = False
 
     def in_steps(self, steps: int) -> RemovalCurve:
-        """The same curve in so many equal steps, of one that goes by tenths; any other as it is."""
+        """Return the curve in so many equal steps, if it goes by tenths; any other unchanged."""
         first, last = (round(TENTHS_OF_ALL * fraction) for fraction in (self.fractions[0], self.fractions[-1]))
         if self.fractions != tuple(tenth / TENTHS_OF_ALL for tenth in range(first, last + 1)) or len(self.fractions) < 2:
             return self
@@ -92,7 +84,7 @@ class RemovalCurve:
 
     @property
     def about(self) -> str:
-        """The curve in words."""
+        """The curve in words, with its shape."""
         what = "pixels" if self.pixels else "tokens, special ones too," if self.special else "tokens"
         which = {"most": "most important", "least": "least important", "smallest": "smallest in magnitude"}[self.order]
         fate = "alone are kept" if self.keeps_first else "are gone"
@@ -130,31 +122,31 @@ class Metric:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a table of rows that hold its values."""
+        """Names of the columns that hold the metric's values in a table of rows."""
         return tuple(f"{self.name}.{part}" for part in self.parts) or (self.name,)
 
     @property
     def curves(self) -> dict[str, RemovalCurve]:
-        """The curves that it takes, by the name of the argument."""
+        """The curves that the metric takes, by the name of the argument."""
         return {name: need for name, need in self.takes.items() if isinstance(need, RemovalCurve)}
 
     @property
     def needs(self) -> set[str]:
-        """What it takes besides curves: keys of :data:`METRIC_NEEDS`."""
+        """The arguments that the metric takes besides curves: keys of :data:`METRIC_NEEDS`."""
         return {need for need in self.takes.values() if isinstance(need, str)}
 
     def in_steps(self, steps: int) -> Metric:
-        """The same metric, whose curves go in so many equal steps."""
+        """Return the metric with its curves in so many equal steps."""
         return replace(
             self, takes={name: need.in_steps(steps) if isinstance(need, RemovalCurve) else need for name, need in self.takes.items()}
         )
 
     def __call__(self, **arguments: Tensor) -> Tensor:
-        """The values (B,), or of a metric of a data set its parts (B, P), of what :attr:`takes` names."""
+        """Compute the values (B,), or of a metric of a data set its parts (B, P), from the arguments that :attr:`takes` names."""
         return self.function(**arguments)
 
     def about(self) -> dict[str, Any]:
-        """The declaration as plain data, without its function."""
+        """Return the declaration as plain data, without its function."""
         facts = {key: getattr(self, key) for key in ("name", "title", "family", "description", "direction", "lowest", "highest", "unit")}
         takes = {name: need.about if isinstance(need, RemovalCurve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
         source = None if self.source is None else self.source.about()
@@ -207,7 +199,7 @@ def metric(
 
 
 def find_metrics(names: Sequence[str]) -> list[Metric]:
-    """The metrics of these names, each once. Raises ExplainerError, naming near misses, for a name that does not exist."""
+    """Return the metrics of these names, each once. Raises ExplainerError, naming near misses, for a name that does not exist."""
     for name in names:
         if name not in METRICS:
             near = difflib.get_close_matches(name, METRICS, n=3)

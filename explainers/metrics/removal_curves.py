@@ -1,4 +1,4 @@
-"""Does the model need what a map names? Tokens are taken away in the order of their scores, and the answer is watched.
+"""Removal curves: the answer of the model while tokens are removed in the order of their scores.
 
 Most important first (MIF): the sooner the answer falls, the better. Least important first (LIF): the longer it stays, the better.
 """
@@ -19,19 +19,19 @@ Order = Literal["most", "least"]
 
 
 def removal_order(scores: Tensor, order: Order) -> Tensor:
-    """Which tokens go first, second, ...: indices (..., N) from scores (..., N), signed ones as they are; of equal ones the earlier goes
-    first.
+    """Return the order in which tokens are removed, indices (..., N), from scores (..., N), signed ones as they are; of equal ones the
+    earlier goes first.
     """
     return scores.argsort(dim=-1, descending=order == "most", stable=True)
 
 
 def random_orders(tokens: int, seeds: Sequence[int]) -> Tensor:
-    """An order (seeds, N) drawn at random for each seed: the same on every machine."""
+    """Draw an order of the tokens for each seed, (seeds, N): the same on every machine."""
     return torch.stack([torch.randperm(tokens, generator=torch.Generator().manual_seed(seed)) for seed in seeds])
 
 
 def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> list[int]:
-    """How many of the ``tokens`` are removed at each fraction: rounded, a half up, and so that ``least`` stay.
+    """Return how many of the ``tokens`` are removed at each fraction: rounded, a half up, and so that at least ``least`` stay.
 
     Raises ExplainerError for a fraction outside 0 to 1.
     """
@@ -41,21 +41,23 @@ def removal_counts(fractions: Sequence[float], tokens: int, least: int = 0) -> l
 
 
 def keep_masks(orders: Tensor, counts: Sequence[int]) -> Tensor:
-    """What is left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are removed."""
+    """Return which tokens are left, bool (M, steps, N), when the first ``counts`` of each order (M, N) are removed."""
     ranks = torch.empty_like(orders).scatter_(1, orders, torch.arange(orders.shape[1]).expand_as(orders))
     return ranks[:, None] >= torch.tensor(counts)[None, :, None]
 
 
 def curves(removal: TokenRemoval, orders: Tensor, counts: Sequence[int], before_pass: BeforePass | None = None) -> Tensor:
-    """Logits (M, steps, C) along each order (M, N). Steps of equal count share their forward passes."""
+    """Return the logits (M, steps, C) along each order (M, N) when the first ``counts`` of its tokens are removed. Steps of equal count
+    share their forward passes.
+    """
     keep, observers = keep_masks(orders, counts), () if before_pass is None else (before_pass,)
     logits: Tensor = removal.logits(keep.flatten(0, 1), *observers).unflatten(0, keep.shape[:2])
     return logits
 
 
 def area(removed_shares: Sequence[float], values: Tensor) -> float:
-    """The area under a curve (steps,) over the shares of the tokens that are removed, by trapezoids, over the width of that range: a
-    mean value.
+    """Return the mean height of a curve (steps,) over the removed shares of the tokens: its area by trapezoids, over the width of that
+    range.
 
     Chefer et al., CVPR 2021, sum the trapezoids of a perturbation curve alike (over 0 to 0.9, times 100). The difference of the areas
     of LIF and MIF is the symmetric relevance gain of Blücher et al., TMLR 2024. Raises ExplainerError for a range of no width.

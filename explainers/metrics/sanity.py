@@ -1,4 +1,4 @@
-"""Does a map depend on what it should depend on? Other classes, random weights, small changes, other methods."""
+"""Sanity checks: whether a map depends on what it should depend on: classes, weights, small changes, other methods."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from explainers.papers import ATTCAT, INFIDELITY, SANITY
 
 
 def _correlation(first: Tensor, second: Tensor) -> Tensor:
-    """Spearman's rank correlation of each row of (B, N) with the row of the other; not a number where a row is constant."""
+    """Return Spearman's rank correlation (B,) of each row of (B, N) with the same row of the other; not a number where a row is
+    constant.
+    """
     pairs = torch.stack([first, second], 1).double().numpy()
     return torch.tensor([rank_correlations(pair)[0, 1] for pair in pairs], dtype=torch.float64)
 
 
 def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
-    """How much of its order each map (B, N) keeps once weights are random, 0 to 1; a map that becomes constant keeps nothing."""
+    """Return the size of the rank correlation (B,) of each map (B, N) with its map under random weights, 0 to 1; 0 where a map becomes
+    constant.
+    """
     return _correlation(scores, randomised).abs().nan_to_num(0.0)
 
 
@@ -32,7 +36,10 @@ def _order_agreement(scores: Tensor, randomised: Tensor) -> Tensor:
     unit="number",
 )
 def class_correlation(scores: Tensor, other: Tensor) -> Tensor:
-    """Spearman's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked."""
+    """Spearman's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked.
+
+    ``scores`` and ``other`` (B, N): those for the explained class and for the runner-up. Returns (B,).
+    """
     return _correlation(scores, other)
 
 
@@ -47,7 +54,10 @@ def class_correlation(scores: Tensor, other: Tensor) -> Tensor:
     unit="number",
 )
 def class_tau(scores: Tensor, other: Tensor) -> Tensor:
-    """Kendall's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked."""
+    """Kendall's rank correlation of the map with that of the runner-up class; 1: the same map whatever is asked.
+
+    ``scores`` and ``other`` (B, N): those for the explained class and for the runner-up. Returns (B,).
+    """
     from scipy.stats import kendalltau
 
     rows = zip(scores.double().numpy(), other.double().numpy(), strict=True)
@@ -66,6 +76,8 @@ def class_tau(scores: Tensor, other: Tensor) -> Tensor:
 def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
     """Magnitude of Spearman's rank correlation with the maps after the weights were randomised, layer after layer from the output down;
     its mean over the layers.
+
+    ``scores`` (B, N); ``randomised`` (B, L, N): those with the weights of more and more layers randomised. Returns (B,).
 
     A layer is randomised by putting the entries of each of its weights into a random order, where the paper draws them anew. A map that
     becomes constant counts as unlike.
@@ -86,6 +98,8 @@ def randomisation(scores: Tensor, randomised: Tensor) -> Tensor:
 def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
     """Magnitude of Spearman's rank correlation with the map after the weights of all layers were randomised: where `randomisation` ends,
     at two maps an input, so that slow methods can be asked too.
+
+    ``scores`` and ``all_random`` (B, N): those of the model as it is, and with random weights. Returns (B,).
     """
     return _order_agreement(scores, all_random)
 
@@ -102,7 +116,10 @@ def randomisation_end(scores: Tensor, all_random: Tensor) -> Tensor:
     kinds=("image",),
 )
 def sensitivity(scores: Tensor, disturbed: Tensor) -> Tensor:
-    """The largest relative change of the map, in the Euclidean norm, under small random changes of the input."""
+    """The largest relative change of the map, in the Euclidean norm, under small random changes of the input.
+
+    ``scores`` (B, N); ``disturbed`` (B, K, N): those of K changed inputs. Returns (B,).
+    """
     size = scores.double().norm(dim=1)
     change = (disturbed.double() - scores.double()[:, None]).norm(dim=2).amax(1)
     return torch.where(size > 0, change / size, torch.nan)
@@ -110,7 +127,10 @@ def sensitivity(scores: Tensor, disturbed: Tensor) -> Tensor:
 
 @metric("agreement", title="Agreement with other methods", family="sanity", takes=["scores"], direction=None, lowest=-1.0, unit="number")
 def mean_agreement(scores: Tensor) -> Tensor:
-    """Spearman's rank correlation with the maps of the other methods of the run, on average; neither end is better."""
+    """Spearman's rank correlation with the maps of the other methods of the run, on average; neither high nor low is better.
+
+    ``scores`` (B, N): a row for each method, on the same input. Returns (B,).
+    """
     if len(scores) < 2:
         return torch.full((len(scores),), torch.nan, dtype=torch.float64)
     correlations = torch.from_numpy(rank_correlations(scores.double().numpy()))

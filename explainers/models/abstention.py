@@ -1,14 +1,15 @@
-"""When a model should say that it doesn't know: scores of one answer, held against the thresholds of the model's calibration."""
+"""Rules for when a model should say that it doesn't know: scores of one answer, compared with the thresholds of its calibration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from explainers.models.companion_files.calibration import (
     ABSTENTION_KINDS,
     DOUBTS,
@@ -27,33 +28,23 @@ NEUTRAL = "neutral"  # the label of the class that stands for no opinion
 
 
 @dataclass(frozen=True)
-class Abstention:
-    """What a model can't know, said in place of an answer, or beside it where it is one of the doubts.
+class Abstention(Record):
+    """A statement that the model can't know, in place of an answer, or next to it where it is a doubt."""
 
-    kind    one of ``explainers.models.companion_files.calibration.ABSTENTION_KINDS``
-    says    in few words
-    detail  one plain sentence
-    score   the number that crossed the ``line``
-    """
-
-    kind: str
-    says: str
-    detail: str
-    score: float
-    line: float
+    kind: Annotated[str, describe("Its name for programs.")]  # of explainers.models.companion_files.calibration.ABSTENTION_KINDS
+    says: Annotated[str, describe("In few words.")]
+    detail: Annotated[str, describe("In one sentence.")]
+    score: Annotated[float, describe("The number that crossed the threshold.")]
+    line: Annotated[float, describe("The threshold.")]
 
     def beside(self, answer: str) -> str:
-        """The doubt beside ``answer``; what is said in its place where it is no doubt."""
+        """Return the answer with the doubt; only what is said in its place where it is no doubt."""
         return f"{answer}? {self.says}" if self.kind in DOUBTS else self.says
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What scores are computed from: one answer of a model. Each score reads what it needs.
+    """The data of one answer from which scores are computed. Each score reads what it needs.
 
     logits       (C,)
     calibration  what makes them probabilities, and the lines
@@ -83,12 +74,12 @@ class Evidence:
 
 
 def max_probability(evidence: Evidence) -> float:
-    """The largest probability."""
+    """Return the largest probability of the answer."""
     return float(_probabilities(evidence).max())
 
 
 def max_logit(evidence: Evidence) -> float:
-    """The largest logit."""
+    """Return the largest logit of the answer."""
     return float(_logits(evidence).max())
 
 
@@ -99,12 +90,12 @@ def energy(evidence: Evidence) -> float:
 
 
 def prominence(evidence: Evidence) -> float:
-    """How far the largest logit stands out: `explainers.models.companion_files.calibration.prominence_of`."""
+    """Return how far the largest logit stands out: `explainers.models.companion_files.calibration.prominence_of`."""
     return float(prominence_of(_logits(evidence)))
 
 
 def opinion_evidence(evidence: Evidence) -> float:
-    """How far the tokens that the model ends with speak for a text with an opinion."""
+    """Return how strongly the model's last tokens speak for a text with an opinion."""
     if evidence.features is None:
         raise ExplainerError("opinion_evidence is a score of text classifiers, made from the tokens that they end with")
     return feature_score("opinion_evidence", evidence.directions, evidence.features)
@@ -134,7 +125,7 @@ def share_unknown(evidence: Evidence) -> float:
 
 
 def strange_words(evidence: Evidence) -> float:
-    """How far the words speak for another language than English: `explainers.models.inputs.languages.strange_words`."""
+    """Return how strongly the words speak for another language than English: `explainers.models.inputs.languages.strange_words`."""
     return languages.strange_words(_text(evidence))
 
 
@@ -205,12 +196,12 @@ def abstention(evidence: Evidence, subject: str) -> Abstention | None:
 
 
 def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, subject: str) -> str:
-    """One sentence for a person: what was seen, and what it means."""
+    """Return one sentence for a person: what the model cannot tell, with the measured value and its threshold in brackets."""
     side = "below" if threshold.below else "above"
     shown, limit = _format_both(value, threshold.value, _is_share(threshold.score))
     strangest = evidence.prompt.strangest if evidence.prompt else ""
     return _SENTENCES[threshold.kind].format(
-        measured=f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the line of {limit}",
+        measured=f"{SCORES[threshold.score].partition(' (')[0]} is {shown}, {side} the threshold of {limit}",
         subject=subject,
         classes=len(evidence.labels),
         word=f"“{strangest}”" if strangest else "a word",
@@ -222,14 +213,14 @@ def _detail(threshold: AbstentionThreshold, value: float, evidence: Evidence, su
 
 #: The sentence of each kind of abstention, with the fields that :func:`_detail` fills in.
 _SENTENCES = {
-    "something_else": "It may be none of the {classes:,} things that the model knows, or several of them: {measured}.",
-    "unlike_training": "The model was trained on no molecule like this one: {measured}.",
-    "no_opinion": "The text is neither clearly for nor clearly against, as far as the model can tell: {measured}.",
-    "unreadable_language": "The model was not trained on this language; few words of the text are English: {measured}.",
-    "unreadable_words": "{subject} has {word}, which is like no word that the model was given: {measured}.",
-    "untaught": "{subject} asks{of_kind}, and whether one is in a picture this model cannot tell. {figures}",
-    "perhaps_in_picture": "{subject} may be in this picture, but prompts{of_kind} reach as much now and then where it is not: {measured}.",
-    "not_in_picture": "The model did not find {subject} in this picture, which does not prove that it is not there: {measured}.{misses}",
+    "something_else": "It may be none of the {classes:,} things that the model knows, or several of them ({measured}).",
+    "unlike_training": "The model was trained on no molecule like this one ({measured}).",
+    "no_opinion": "The model sees no opinion in this text ({measured}).",
+    "unreadable_language": "The model cannot read this language: few words of the text are English ({measured}).",
+    "unreadable_words": "{subject} has {word}, which is like no word that the model knows ({measured}).",
+    "untaught": "{subject} asks{of_kind}; this model cannot tell whether one is in a picture. {figures}",
+    "perhaps_in_picture": "{subject} may be in this picture; such prompts{of_kind} sometimes reach as much where it is not ({measured}).",
+    "not_in_picture": "The model did not find {subject} in this picture; it may still be there ({measured}).{misses}",
 }
 assert set(_SENTENCES) == set(ABSTENTION_KINDS)
 

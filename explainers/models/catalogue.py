@@ -115,4 +115,4 @@ def embedded_path(name: str) -> Path:
 
 
 def _folder() -> Path:
-    return Path(str(files("embedded"))) / "models"
+    return Path(str(files("explainers.embedded"))) / "models"

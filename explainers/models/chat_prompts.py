@@ -16,16 +16,16 @@ from explainers.models.inputs.words import words_of
 
 
 def has_chat_template(tokenizer: Any) -> bool:
-    """Whether the tokenizer says how what a person writes is laid out for a model that chats."""
+    """Return whether the tokenizer has a chat template, which lays out what a person writes for a model that chats."""
     return bool(getattr(tokenizer, "chat_template", None))
 
 
 def read_chat(reader: TextReader, text: Any, device: torch.device, beside: Sequence[dict[str, Any]] = ()) -> Prepared:
-    """A text as the first turn of a person, with the beginning of the model's own behind it, as the tokenizer's chat template has it.
+    """Tokenize a text as the first turn of a person, followed by the beginning of the model's turn, by the tokenizer's chat template.
 
     ``beside`` is further content of the turn, such as ``{"type": "image"}``. The record has the person's text; tokens of the template are
-    special and have the part :data:`TEMPLATE`.
-    Raises ExplainerError where there is no template, where it changes the text, and for one that is too long.
+    special and have the part :data:`TEMPLATE`. Raises ExplainerError if there is no template, if it changes the text, and for a text that
+    is too long.
     """
     if not isinstance(text, str) or not text.strip():
         raise ExplainerError("a chat template is laid around one text: send a text of at least one word")

@@ -13,7 +13,7 @@ from explainers.models.model import Model
 
 
 def details_of(model: Model, readers: InputReaders, library: lib.Library, width: int) -> dict[str, Any]:
-    """The facts about ``model``; ``width`` is that of its tokens, and None stands for what it does not have."""
+    """Return the facts about ``model`` as JSON, None for those that do not apply; ``width`` is the width of its tokens."""
     module, words, task = model.module, readers.words, model.task
     layout = model.layout_of(readers.first)
     clip = lib.clip_shape(module)
@@ -33,7 +33,6 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
         "unknown_token_id": getattr(words.tokenizer, "unk_token_id", None) if words else None,
         "parameters": sum(p.numel() for p in module.parameters()),
         "final_activation": model.head_activation.kind,
-        "squashing": model.head_activation.kind,  # its name in 0.1
         "class_token": lib.has_class_token(module) or (model.reads_text and layout.prefix > 0),
         "library": library,
         **({} if task is None else {"task": task.name, "place_control": task.control, "places_are": task.places_are}),
@@ -45,7 +44,7 @@ def details_of(model: Model, readers: InputReaders, library: lib.Library, width:
 
 
 def _similarity(module: nn.Module, kind: ModelKind) -> dict[str, float]:
-    """How a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
+    """Return the constants by which a CLIP model makes logits of cosines: logit = logit_scale * cosine + logit_bias (SigLIP has a bias)."""
     scale, bias = getattr(module, "logit_scale", None), getattr(module, "logit_bias", None)
     if kind != "clip" or scale is None:
         return {}

@@ -20,7 +20,7 @@ from explainers.models.structure.hooks import hooked, in_this_thread
 
 
 def encoder(model: Model, side: Side | None = None, example: Mapping[str, Tensor] | None = None) -> Model:
-    """The same module, whose ``forward`` gives embeddings (B, D) in place of logits: all that records a model records this one.
+    """Return the model of a dual encoder's or classifier's features: its ``forward`` gives embeddings (B, D) in place of logits.
 
     A CLIP model's are those of its images or, with ``side="text"``, of its prompts, as they go into the cosine. A classifier's are what
     its last linear layer takes; ``example`` are tensors of an input, with which that layer is found.
@@ -47,7 +47,7 @@ def _plain(features: Any) -> Tensor:
 
 
 def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
-    """The linear layer that gives the logits."""
+    """Return the linear layer that gives the logits."""
     outputs: list[tuple[nn.Linear, Tensor]] = []
     layers = [module for module in model.module.modules() if isinstance(module, nn.Linear)]
 
@@ -60,7 +60,16 @@ def _head(model: Model, example: Mapping[str, Tensor]) -> nn.Linear:
     for layer, output in reversed(outputs):
         if output.shape == logits.shape and bool(torch.equal(output, logits)):
             return layer
-    raise ExplainerError(f"{model.name} gives its logits by no linear layer over one vector, so what it compares inputs by is not known.")
+    if model.details.get("task") == "features":
+        raise ExplainerError(
+            f"{model.name} is a backbone without a head, and pairs are looked for in the vector before a classifier's last linear layer: "
+            "for what makes its own vectors alike, ask explain(model, first, at='similar', reference=second)."
+        )
+    raise ExplainerError(
+        f"{model.name} gives its logits by no linear layer over one vector, so what it compares inputs by is not known: open a classifier "
+        "(...ForSequenceClassification, ...ForImageClassification), a model of pictures and prompts, or the backbone alone, of which "
+        "explain(..., at='similar', reference=...) says what makes two inputs alike."
+    )
 
 
 def _before(model: Model, head: nn.Linear) -> Forward:

@@ -21,8 +21,9 @@ _PASSES: list[None] = []  # one for each pass under way
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """What is under ``torch.compile``, and torch's fused layer of a Transformer, run as they are written for a while, so that hooks and
-    function modes see them. All threads share these settings of torch: they end with the last pass.
+    """Disable torch.compile and torch's fused Transformer path inside this context, so that hooks and function modes see every call.
+
+    All threads share these settings of torch: they end with the last pass.
     """
     with _EVALUATING_LOCK:
         if not _PASSES:
@@ -42,8 +43,8 @@ def uncompiled() -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout and the like off for a while, and compiled code run as it is written; every module's own mode is restored when the last pass
-    over it has ended.
+    """Switch off dropout and compiled code inside this context; every module's own mode is restored when the last pass over
+    it has ended.
     """
     with uncompiled(), _in_eval_mode(module):
         yield
@@ -51,7 +52,9 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def answering(module: nn.Module) -> Iterator[None]:
-    """:func:`evaluating` for passes of which nothing but the answer is wanted: no graph, and products of matrices by the faster library."""
+    """Run passes of which only the answer is needed inside this context: as :func:`evaluating`, without a graph, and with faster matrix
+    products.
+    """
     # not inference_mode: what a module computes once and keeps, such as rotary positions, is used with gradients later
     with torch.no_grad(), evaluating(module), FasterProducts():
         yield
@@ -77,6 +80,6 @@ def _in_eval_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def with_gradients() -> Iterator[None]:
-    """Gradients are kept for a while, also under ``torch.inference_mode`` and ``torch.no_grad``; decorates functions as well."""
+    """Enable gradients inside this context, even under ``torch.inference_mode`` and ``torch.no_grad``; decorates functions as well."""
     with torch.inference_mode(False), torch.enable_grad():
         yield

@@ -54,7 +54,7 @@ def feature_score(name: str, directions: Mapping[str, Tensor], features: Tensor)
 
 
 def read_directions(path: Path) -> dict[str, Tensor]:
-    """What a ``calibration.safetensors`` holds. Raises ExplainerError for another file."""
+    """Read the tensors of a ``calibration.safetensors``, by name. Raises ExplainerError for another file."""
     try:
         return {name: tensor.float() for name, tensor in load_file(path).items()}
     except (SafetensorError, OSError) as problem:

@@ -15,15 +15,15 @@ Grid = tuple[int, int]
 
 @cache
 def shares(coarse: Grid, fine: Grid) -> Tensor:
-    """(coarse patches, fine patches): which part of each coarse patch's area lies in which fine one, both grids covering the same image.
-    Rows sum to 1.
+    """Return (coarse patches, fine patches): the part of each coarse patch's area that lies in each fine patch, for two grids over the same
+    image. Rows sum to 1.
     """
     down, across = (_overlaps(many, few) for many, few in zip(coarse, fine, strict=True))
     return torch.kron(down, across)
 
 
 def _overlaps(coarse: int, fine: int) -> Tensor:
-    """(coarse, fine): along one side, which part of each of ``coarse`` equal pieces lies in which of ``fine``."""
+    """Return (coarse, fine): the part of each of ``coarse`` equal pieces of a side that lies in each of ``fine`` equal pieces."""
     ends, others = (torch.arange(count + 1, dtype=torch.float64) / count for count in (coarse, fine))
     low = torch.maximum(ends[:-1, None], others[None, :-1])
     high = torch.minimum(ends[1:, None], others[None, 1:])
@@ -31,8 +31,8 @@ def _overlaps(coarse: int, fine: int) -> Tensor:
 
 
 def on_grid(values: Tensor, layout: Layout) -> Tensor:
-    """Values (B, S) in which each larger patch has given its own to the patches of the grid, in proportion to the area that it shares with
-    them, and is left with 0. Sums stay the same.
+    """Distribute the values (B, S) of larger patches over the patches of the grid, in proportion to the shared area, and set them to 0.
+    Sums stay the same.
     """
     if not layout.coarser or layout.grid is None:
         return values
@@ -47,7 +47,7 @@ def on_grid(values: Tensor, layout: Layout) -> Tensor:
 
 
 def halved_grid(grid: tuple[int, int], most: int) -> Tensor:
-    """(rows * columns,): the segment of each patch, at most so many: the longer side is halved until there are no more."""
+    """Return the segment of each patch, (rows * columns,), at most ``most`` segments: the longer side is halved until there are no more."""
     sides = list(grid)
     while math.prod(sides) > most and max(sides) > 1:
         longer = 0 if sides[0] >= sides[1] else 1

@@ -1,8 +1,7 @@
-"""How a module reads pictures, texts and molecules: the readers for what its forward takes, and tensors to try it with."""
+"""Readers of pictures, texts and molecules for a module: what its forward takes, and tensors to try it with."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,12 +12,13 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.chat_prompts import has_chat_template, read_chat
-from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import MoleculeReader, reader_named
 from explainers.models.inputs.texts import TextReader, special_ids, token_limit
+from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Input, ModelKind, Prepared
 from explainers.models.libraries import recognition as lib
-from explainers.models.libraries.vision_language import picture_token_of
+from explainers.models.libraries.calls import names_in_forward
+from explainers.models.libraries.vision_language import picture_token_of, refuse_packed_pictures
 from explainers.models.picture_prompts import PicturePromptReader, picture_reader, prepare_picture_prompts
 from explainers.models.preparing import prepare_clips, prepare_images, prepare_of_molecules, prepare_texts, sample_molecule
 
@@ -36,7 +36,7 @@ class InputReaders:
     """
 
     module: nn.Module
-    recipe: Preprocessing | None
+    recipe: AnyPreprocessing | None
     notes: tuple[str, ...]
     words: TextReader | None
     graphs: MoleculeReader | None
@@ -77,11 +77,13 @@ class InputReaders:
 def input_readers(
     module: nn.Module, library: lib.Library, kind: ModelKind, preprocess: Any, tokenizer: Any, reader: str | MoleculeReader | None
 ) -> InputReaders:
-    """The readers of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
+    """Return the readers for the inputs of a module of this kind; the last three arguments are those of :func:`explainers.wrap`.
 
     Raises ExplainerError where the size of its images is not known, or the tokens of a picture in a text fill no square.
     """
     picture_token = picture_token_of(module, library) if kind == "text" else None
+    if picture_token is not None:
+        refuse_packed_pictures(module)
     takes_pixels, takes_words = kind in ("image", "clip") or picture_token is not None, kind in ("text", "clip")
     recipe, notes = lib.preprocessing_of(module, library, preprocess) if takes_pixels else (None, ())
     words = _text_reader(module, tokenizer, picture_token) if takes_words else None
@@ -91,16 +93,19 @@ def input_readers(
     return InputReaders(module, recipe, notes, words, graphs, pictures, sample, takes_pixels)
 
 
+_LEAST_WORDS = 8  # smaller tables hold the types of tokens
+
+
 def _text_reader(module: nn.Module, passed: Any, picture_token: int | None) -> TextReader:
     tokenizer = lib.tokenizer_of(module, passed)
     config = lib.text_config(module)
     kinds = getattr(config, "type_vocab_size", None) or 0
     special = special_ids(config) if picture_token is None else special_ids(config) | {picture_token}
-    types = kinds > 1 and "token_type_ids" in inspect.signature(module.forward).parameters
+    types = kinds > 1 and "token_type_ids" in names_in_forward(module)
     return TextReader(tokenizer, token_limit(tokenizer, config, module), special, types)
 
 
-def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None) -> tuple[int, int] | None:
+def _size(module: nn.Module, library: lib.Library, recipe: AnyPreprocessing | None) -> tuple[int, int] | None:
     """(height, width) of the images that the model is tried with: a square where it takes what their proportions make of them, and of clips
     the strip of their frames.
     """
@@ -108,6 +113,18 @@ def _size(module: nn.Module, library: lib.Library, recipe: Preprocessing | None)
     size = declared if recipe is None else recipe.size or declared or recipe.resize
     clip = lib.clip_shape(module)
     return size if clip is None or size is None else (clip.frames * size[0], size[1])
+
+
+def _words_of_own(module: nn.Module, tokenizer: Any) -> int:
+    """Return how many token ids a module surely takes that says nothing of its vocabulary.
+
+    With a tokenizer, its number as far as the module has a table so large; without, the number that its tables of words and of positions
+    both have.
+    """
+    tables = sorted(m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding))
+    if tokenizer is not None:
+        return min([len(tokenizer), *tables[-1:]])
+    return next((rows for rows in tables if rows >= _LEAST_WORDS), tables[-1] if tables else 2)
 
 
 def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None, reader: TextReader | None) -> dict[str, Tensor]:
@@ -121,13 +138,14 @@ def _sample(module: nn.Module, reads_images: bool, size: tuple[int, int] | None,
         tensors["pixel_values"] = pixels.to(lib.device_of(module), lib.dtype_of(module))
     if reader is not None:
         words = getattr(lib.text_config(module), "vocab_size", None)
-        words = words or max((m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)), default=2)
-        ordinary = [i for i in range(min(words, 1000)) if i not in reader.special][-6:]
+        special = reader.special if words or reader.tokenizer is None else reader.special | special_ids(reader.tokenizer)
+        words = words or _words_of_own(module, reader.tokenizer)
+        ordinary = [i for i in range(min(words, 1000)) if i not in special][-6:]
         end = getattr(lib.text_config(module), "eos_token_id", None)  # which some heads look for
         last = [end] if isinstance(end, int) and 0 <= end < words else []
         ids = torch.tensor([ordinary + last, ordinary[::-1] + last], device=lib.device_of(module))
         length = lib.text_length(module)
         tensors["input_ids"] = ids = ids if length is None else ids.repeat(1, length)[:, :length]
-        if "attention_mask" in inspect.signature(module.forward).parameters:
+        if "attention_mask" in names_in_forward(module):
             tensors["attention_mask"] = torch.ones_like(ids)
     return tensors

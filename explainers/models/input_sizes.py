@@ -13,8 +13,10 @@ from explainers.models.model import Model
 
 @contextmanager
 def naming_size(model: Model, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Where a pass over ``tensors`` fails and their pixels have another size than the model is known to take, raise ExplainerError with
-    the size to send. Many models take any size, so nothing is refused beforehand.
+    """Raise ExplainerError with the size to send, where a pass over ``tensors`` inside this context fails and their pixels have another
+    size.
+
+    Many models take any size, so nothing is refused beforehand.
     """
     try:
         yield

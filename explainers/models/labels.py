@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,9 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json
+from explainers.json_records import Record, optional
 
 _WORDNET = re.compile(r"n\d{8}")
 _UNNAMED = re.compile(r"LABEL_\d+")
@@ -20,18 +21,14 @@ IMAGENET = 1000
 
 
 @dataclass(frozen=True)
-class ClassEntry:
-    """A class: its label, the everyday group it is in, all its groups, other words for it, and its WordNet synset."""
+class ClassEntry(Record):
+    """A class of a model: its label, its groups, and other words for it."""
 
     label: str
-    group: str | None = None
-    groups: tuple[str, ...] = ()
-    synonyms: tuple[str, ...] = ()
-    wnid: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, without what is not known."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items() if value}
+    group: Annotated[str | None, optional("The everyday one of its groups.")] = None
+    groups: Annotated[tuple[str, ...], optional("All of its groups: each can be asked for as any:<group>.")] = ()
+    synonyms: Annotated[tuple[str, ...], optional("Other words for it.")] = ()
+    wnid: Annotated[str | None, optional("Its synset in WordNet.")] = None
 
 
 def read_classes(path: Path, count: int) -> list[ClassEntry]:
@@ -40,10 +37,7 @@ def read_classes(path: Path, count: int) -> list[ClassEntry]:
     Each has ``label`` and may have ``group``, ``groups``, ``synonyms`` and ``wnid``. Raises ExplainerError, naming the entry, for a file
     of another form, for two equal labels, and unless there are ``count`` classes.
     """
-    try:
-        rows = json.loads(path.read_text("utf-8"))
-    except ValueError as problem:
-        raise ExplainerError(f"{path} is not JSON: {problem}") from None
+    rows = read_json(path)
     if not isinstance(rows, list) or len(rows) != count:
         held = f"{len(rows)} classes" if isinstance(rows, list) else "no list"
         raise ExplainerError(f"{path} holds {held}; the model has {count} classes")
@@ -74,8 +68,8 @@ def imagenet_classes(labels: Sequence[str]) -> list[ClassEntry]:
 
 @cache
 def imagenet_entries() -> list[ClassEntry]:
-    """What people call ImageNet's 1,000 classes, in their order, each with its synset."""
-    return read_classes(Path(str(files("embedded"))) / "labels" / "imagenet.json", IMAGENET)
+    """Return the common names of ImageNet's 1,000 classes, in their order, each with its synset."""
+    return read_classes(Path(str(files("explainers.embedded"))) / "labels" / "imagenet.json", IMAGENET)
 
 
 def _first_word(label: str) -> str:
@@ -92,9 +86,9 @@ def _entry(row: Any, where: str) -> ClassEntry:
         words = row.get(name, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ExplainerError(f"{where}: {name} must be a list of words")
-    group = row.get("group")
+    group = row.get("group") or None
     groups = tuple(dict.fromkeys(([group] if group else []) + row.get("groups", [])))
-    return ClassEntry(row["label"], group, groups, tuple(row.get("synonyms", ())), row.get("wnid"))
+    return ClassEntry(row["label"], group, groups, tuple(row.get("synonyms", ())), row.get("wnid") or None)
 
 
 def places_of(entries: Sequence[ClassEntry], name: str) -> dict[str, tuple[int, ...]]:
@@ -120,7 +114,7 @@ def config_labels(id2label: Mapping[Any, str] | None, count: int) -> list[str]:
 
 
 def timm_labels(config: Mapping[str, Any], count: int) -> list[str]:
-    """Labels from a timm ``pretrained_cfg``: its own names, else those of the ImageNet edition with that many classes."""
+    """Return the labels of a timm ``pretrained_cfg``: its own names, else those of the ImageNet edition with that many classes."""
     from timm.data.imagenet_info import ImageNetInfo, infer_imagenet_subset
 
     names = config.get("label_names")

@@ -1,4 +1,4 @@
-"""How the tokens of a batch lie: those in front, the token that the head reads, the grid of patches."""
+"""Layout of the tokens of a batch: those in front, the token that the head reads, the grid of patches."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Layout:
-    """How the tokens of one batch lie.
+    """The order of the tokens of one batch.
 
     prefix       tokens before the first patch or word (classification token, registers); for text 1 where there is a [CLS]
-    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the text (the last
+    class_token  index of the token that the head reads, whose attention row CLS-methods read; -1 where it depends on the input (the last
                  word of a causal classifier, the end of a prompt): a recording knows which it was; None where the head pools
     grid         (rows, columns) of the patches; None for text
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
@@ -28,21 +28,21 @@ class Layout:
 
     @property
     def patches(self) -> slice:
-        """Where in a row of tokens those of the grid lie; none for text."""
+        """The slice of a row of tokens with the patches of the grid; empty for text."""
         return slice(self.prefix, self.prefix + math.prod(self.grid or (0,)))
 
     @property
     def image_tokens(self) -> int:
-        """How many tokens an image has whose patches are of one size."""
+        """The number of tokens of an image whose patches have one size."""
         return self.prefix + math.prod(self.grid or (0,)) + self.after
 
     @property
     def added_tokens(self) -> slice:
-        """Where in a row of tokens those lie that were added."""
+        """The slice of a row of tokens with the added ones."""
         return slice(self.prefix - self.added, self.prefix)
 
     @property
     def coarser_tokens(self) -> slice:
-        """Where in a row of tokens those of the larger patches lie."""
+        """The slice of a row of tokens with the larger patches."""
         first = self.prefix + math.prod(self.grid or ())
         return slice(first, first + sum(rows * columns for rows, columns in self.coarser))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import torch
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json_object
 from explainers.models.catalogue import CATALOGUE, embedded_names, embedded_path
 from explainers.models.companion_files.calibration import CALIBRATION_FILE, UNCALIBRATED, Calibration, read_calibration
 from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, read_fingerprints
@@ -29,7 +29,8 @@ from explainers.models.libraries import hub, openclip
 from explainers.models.libraries.calls import argument_names
 from explainers.models.libraries.hub import DownloadProgress, missing_weights
 from explainers.models.libraries.molecule_architectures import build_molecule_model
-from explainers.models.libraries.recognition import VIDEO_PIXELS
+from explainers.models.libraries.recognition import VIDEO_PIXELS, kind_of
+from explainers.models.libraries.sentence_embedding import ATTRIBUTE, max_length_of, sentence_embedding_of
 from explainers.models.model import Model
 from explainers.models.outputs import Output
 from explainers.models.wrapping import wrap
@@ -89,7 +90,7 @@ def load(
 
 
 def _named(passed: Any, auto_class: str) -> Any:
-    """``passed``, or where it is the name of a folder or of the hub, what is saved there."""
+    """Return ``passed``, or if it names a folder or a repository of the hub, what is saved there."""
     if not isinstance(passed, str | Path):
         return passed
     place = hub.fetch(str(passed).removeprefix("hf/"), None) if str(passed).startswith("hf/") else Path(passed).expanduser()
@@ -99,7 +100,7 @@ def _named(passed: Any, auto_class: str) -> Any:
 
 
 def device_named(device: str | torch.device | None) -> torch.device:
-    """``device`` checked: it exists here. None is CUDA if there is any, else the CPU."""
+    """Return ``device`` after checking that it exists here. None is CUDA if there is any, else the CPU."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -153,7 +154,7 @@ def card(name: str) -> str | None:
 
 
 def calibration_of(name: str) -> Calibration:
-    """The calibration that lies beside the weights of an embedded model; UNCALIBRATED where there is none."""
+    """Return the calibration stored with the weights of an embedded model; UNCALIBRATED where there is none."""
     if name not in embedded_names():
         return UNCALIBRATED
     path = embedded_path(name) / CALIBRATION_FILE
@@ -170,7 +171,7 @@ def _repository(name: str) -> str | None:
 
 
 def _timm_config(name: str) -> Any:
-    """timm's own configuration of "timm/<name>". Raises ExplainerError for a name that has no weights."""
+    """Return timm's own configuration of "timm/<name>". Raises ExplainerError for a name that has no weights."""
     import timm
 
     bare = name.removeprefix("timm/")
@@ -237,7 +238,7 @@ _COMPANIONS = (
 
 
 def _with_companions(model: Model, folder: Path) -> Model:
-    """The model with the names of its classes (``labels.json``) and the companion files that lie beside its weights."""
+    """Return the model with the names of its classes (``labels.json``) and the companion files stored with its weights."""
     labels = folder / _LABELS
     if labels.is_file():
         if model.kind == "clip":
@@ -253,7 +254,7 @@ def _with_companions(model: Model, folder: Path) -> Model:
 
 
 def _in_everyday_words(model: Model) -> Model:
-    """The model; where its classes are ImageNet's, with their everyday names, groups and synonyms."""
+    """Return the model; if its classes are ImageNet's, with their everyday names, groups and synonyms."""
     classes = imagenet_classes(model.labels)
     return replace(model, classes=classes, labels=[entry.label for entry in classes]) if classes else model
 
@@ -262,11 +263,8 @@ def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file():
         raise ExplainerError(f"{folder} lacks config.json; send a folder as timm or transformers writes it")
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except ValueError as problem:
-        raise ExplainerError(f"{path} is not JSON: {problem}") from None
-    if not isinstance(config, dict) or not ("architecture" in config or "model_type" in config):
+    config = read_json_object(path)
+    if not ("architecture" in config or "model_type" in config):
         raise ExplainerError(f"{path} names neither an architecture (timm) nor a model_type (transformers)")
     return config
 
@@ -316,6 +314,8 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
     # a pooler is laid on every backbone, also where its weights have none: its features are read without
     if missing := [key for key in sorted(report["missing_keys"]) if not key.startswith("pooler.")]:
         raise ExplainerError(f"the weights in {folder} lack {', '.join(missing[:3])}: not a finished model")
+    if how.get("kind") is None:
+        kind_of(module, "transformers")  # refuses what is of none, before a tokenizer is missed
     dual = hasattr(module, "get_image_features")
     takes = argument_names(module)
     shown = {"pixel_values", VIDEO_PIXELS} & takes
@@ -325,27 +325,35 @@ def _transformers_from_folder(folder: Path, config: dict[str, Any], name: str, h
         beside["preprocess"] = _frame_processor(folder) or load_saved(folder, "AutoImageProcessor")
     if (dual or not reads_images) and "tokenizer" not in how:
         beside["tokenizer"] = load_saved(folder, "AutoTokenizer")
+    if not reads_images and (embedding := sentence_embedding_of(folder)) is not None:
+        module.add_module(ATTRIBUTE, embedding)
+        tokenizer, most = beside.get("tokenizer"), max_length_of(folder)
+        if tokenizer is not None and most is not None:
+            tokenizer.model_max_length = min(tokenizer.model_max_length, most)
     return wrap(module.eval(), name=name, **beside, **how)
 
 
 def _frame_processor(folder: Path) -> Any:
-    """The settings by which the frames of clips are prepared, where a folder has those of a video processor alone; the processor itself
-    asks for torchvision.
+    """Return the settings for preparing the frames of clips, where a folder has only those of a video processor; else None.
+
+    The processor itself asks for torchvision.
     """
     path = folder / "video_preprocessor_config.json"
     if not path.is_file() or (folder / "preprocessor_config.json").is_file():
         return None
-    settings = {"rescale_factor": 1 / 255, **json.loads(path.read_text("utf-8"))}
+    settings = {"rescale_factor": 1 / 255, **read_json_object(path)}
     return type(settings.get("video_processor_type", "VideoProcessor"), (SimpleNamespace,), {})(**settings)
 
 
 def has_saved(folder: Path, auto_class: str) -> bool:
-    """Whether a folder holds a tokenizer ("AutoTokenizer") or an image processor ("AutoImageProcessor") of transformers."""
+    """Return whether a folder holds a tokenizer ("AutoTokenizer") or an image processor ("AutoImageProcessor") of transformers."""
     return any((folder / file).is_file() for file in _SAVED_FILES[auto_class])
 
 
 def load_saved(folder: Path, auto_class: str) -> Any:
-    """The tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError where it is missing or broken."""
+    """Load the tokenizer or image processor that a folder holds, see :func:`has_saved`. Raises ExplainerError where it is missing or
+    broken.
+    """
     import transformers
 
     file = _SAVED_FILES[auto_class][0]
@@ -364,7 +372,7 @@ def load_saved(folder: Path, auto_class: str) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' progress bar, which would write over ours."""
+    """Hide transformers' progress bar inside this context, as it would write over ours."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

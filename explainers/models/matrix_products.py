@@ -18,18 +18,18 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 #: Multiplications below which a product stays with MKL: a call of oneDNN costs 10 µs more, and a shape that is new to it 1 ms, once.
-LEAST = 1 << 22
+MIN_PRODUCT_SIZE = 1 << 22
 _PLAIN = (Tensor, nn.Parameter)
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b (..., N) of x (..., K) and W (N, K), as ``F.linear`` gives it."""
+    """Return x W^T + b, (..., N), for x (..., K) and W (N, K), as ``F.linear`` does, by the faster library if it can."""
     return _by_onednn(x, weight, bias) if _fits(x, weight, bias) else F.linear(x, weight, bias)
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """a b of a (..., K) and b (K, N), as ``torch.matmul`` gives it, which takes tensors of other shapes too."""
+    """Return a b for a (..., K) and b (K, N), as ``torch.matmul`` does, by the faster library if it can; other shapes are left to torch."""
     return _by_onednn(a, b.mT, None) if b.dim() == 2 and _fits(a, b.mT, None) else torch.matmul(a, b)
 
 
@@ -43,12 +43,12 @@ class FasterProducts(TorchFunctionMode):
 
 
 def _fits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
-    """Whether oneDNN is to compute this product: plain numbers of float32 on a CPU, enough of them, of which no gradient is kept."""
+    """Return whether oneDNN is to compute this product: plain numbers of float32 on a CPU, enough of them, of which no gradient is kept."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     return (
         weight.dim() == 2
         and x.dim() >= 2
-        and x.numel() * len(weight) >= LEAST
+        and x.numel() * len(weight) >= MIN_PRODUCT_SIZE
         and all(type(t) in _PLAIN and t.dtype == torch.float32 and t.device.type == "cpu" for t in tensors)
         and (bias is None or bias.is_contiguous())  # of another, oneDNN reads the wrong numbers
         and onednn_is_faster()
@@ -65,7 +65,7 @@ def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @cache
 def onednn_is_faster() -> bool:
-    """Whether this torch has both libraries and the processor is one on which MKL leaves AVX-512 unused."""
+    """Return whether this torch has both libraries and the processor is one on which MKL leaves AVX-512 unused."""
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available() and _has_avx512_of_amd()):
         return False
     x, weight, bias = torch.linspace(-1, 1, 12).view(3, 4), torch.linspace(-2, 1, 8).view(2, 4), torch.tensor([1.0, -2.0])

@@ -1,4 +1,4 @@
-"""How much memory is free on a device, and how much a forward pass takes."""
+"""Free memory of a device, and the memory that a forward pass takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROUP = Path("/sys/fs/cgroup")  # what a container may take, where it may not t
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that can be had on a device: of a GPU of Nvidia, and of a CPU. None for another device."""
+    """Return the free bytes on a device, a CPU or a GPU of Nvidia. None for another device."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
@@ -38,7 +38,7 @@ def free_memory(device: torch.device) -> int | None:
 
 
 def bytes_of_pass(model: Model, tensors: Mapping[str, Tensor]) -> int:
-    """The largest number of bytes that are there at once, weights apart, while ``tensors`` go through a forward pass.
+    """Return the peak number of bytes, without the weights, of a forward pass over ``tensors``.
 
     Tensors alone are counted, not what a kernel needs inside.
     """

@@ -110,11 +110,11 @@ class Model:
         return f"<Model {self.name}: {self.kind}{classes}, {len(self.blocks)} blocks on {self.device}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        """A model of a copy of the module: what it holds besides refers to the module's own parts."""
+        """Return a model of a copy of the module, with everything that refers to the module's own parts."""
         return self.made_anew(**copy.deepcopy({"module": self.module, **self.made_with}, memo))
 
     def made_anew(self, **changes: Any) -> Model:
-        """The model that comes of the same arguments with these ``changes``. Raises ExplainerError of one put together by hand."""
+        """Return a model made with the same arguments, except for these ``changes``. Raises ExplainerError of one put together by hand."""
         if self.made_by is None:
             raise ExplainerError(f"{self.name} was put together by hand and cannot be copied: copy its module, and wrap that")
         make, arguments = self.made_by
@@ -135,7 +135,7 @@ class Model:
 
     @property
     def made_with(self) -> Mapping[str, Any]:
-        """What it was made with besides its module: arguments of :func:`explainers.wrap`; nothing of one put together by hand."""
+        """The arguments of :func:`explainers.wrap` that made the model, besides its module; empty for one put together by hand."""
         return {} if self.made_by is None else self.made_by[1]
 
     @cached_property
@@ -150,12 +150,12 @@ class Model:
 
     @property
     def reads_text(self) -> bool:
-        """Whether the scored tokens lie in a row, as those of texts do, and the atoms of a molecule; not on a grid."""
+        """Return whether the scored tokens lie in a row, as for texts and molecules, and not on a grid."""
         return self.kind in ("text", "molecule") or self.side == "text"
 
     @property
     def reads_pictures(self) -> bool:
-        """Whether it reads a text in which a picture stands: its tokens are words and patches."""
+        """Return whether the model reads a text with a picture in it: its tokens are words and patches."""
         return self.details.get("picture_grid") is not None
 
     @cached_property
@@ -164,7 +164,7 @@ class Model:
         return replace(self.text_side(), calibration=self.calibration, prompt_words=self.prompt_words, report=self.report, image_side=self)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once for a key and kept as long as few others are asked for, and as the model itself."""
+        """Return the result of ``make``, kept under a key until too many others are asked for."""
         if key in self.cache:
             self.cache.move_to_end(key)
         else:
@@ -175,7 +175,7 @@ class Model:
         return value
 
     def seen_from(self, side: Side | None) -> Model:
-        """The same module, whose ``side`` is explained; None is the side it has. Raises ExplainerError where there is no such side."""
+        """Return the model with its ``side`` explained; None keeps the side it has. Raises ExplainerError where there is no such side."""
         if side is None or (self.kind == "clip" and side == self.side):
             return self
         if self.text_side is None or side != "text":
@@ -183,7 +183,7 @@ class Model:
         return self._text_model
 
     def at(self, at: str | None, prepared: Prepared) -> Model:
-        """The same module asked about one place of its output for one input: its ``forward`` gives the logits there.
+        """Return the model asked about one place of its output for one input: its ``forward`` gives the logits there.
 
         ``at`` is as the task has it; None is the place that the model is surest of. A model without a task is given back as it is.
         Raises ExplainerError for a place that the input has not, and for several inputs, whose places differ.
@@ -218,14 +218,14 @@ class Model:
         )
 
     def is_sample(self, name: str) -> bool:
-        """Whether the tensor ``name`` has one row for each sample. What a CLIP model compares its samples with has not."""
+        """Return whether the tensor ``name`` has one row for each sample; what a CLIP model compares its samples with does not."""
         if name == REFERENCE:
             return False
         return self.kind != "clip" or (name == "pixel_values") == (self.side == "image")
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         first = next(self.module.parameters(), None)
         return torch.device("cpu") if first is None else first.device
 

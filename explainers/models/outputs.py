@@ -1,4 +1,4 @@
-"""What comes out of a model: the numbers before its final activation, which are what is explained, and what they mean.
+"""Outputs of a model: the numbers before its final activation, which are explained, and what they mean.
 
 A head that ends in a softmax or a sigmoid gives probabilities. Under rules that hold such functions constant nothing would come back
 through them, and no rule makes their terms sum to a probability (LibraGrad, CVPR 2025, explains logits for that reason).
@@ -28,19 +28,19 @@ _PROBLEMS: dict[str, Output] = {
 }
 Forward = Callable[[Mapping[str, Tensor]], Tensor]
 #: Functions that turn logits into probabilities, or into their logarithms.
-_ACTIVATIONS: dict[Any, FinalActivation] = {
+ACTIVATIONS: dict[Any, FinalActivation] = {
     **dict.fromkeys((F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax), "softmax"),
     **dict.fromkeys((F.sigmoid, torch.sigmoid, Tensor.sigmoid, torch.special.expit, F.logsigmoid), "sigmoid"),
     **dict.fromkeys((torch.sigmoid_, Tensor.sigmoid_), "sigmoid"),
 }
 #: Names of functions that may follow the final activation, and that act alike on what it was given.
-_MOVING = frozenset(
+MOVING = frozenset(
     [
         *("view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze", "unsqueeze", "contiguous", "clone"),
         *("__getitem__", "select", "narrow", "index_select", "permute", "transpose", "movedim"),
     ]
 )
-_CASTING = frozenset(["float", "double", "half", "bfloat16", "to", "type", "type_as"])
+CASTING = frozenset(["float", "double", "half", "bfloat16", "to", "type", "type_as"])
 #: Names of functions that give numbers between 0 and 1, beside those above, and of those behind which a number is no longer theirs.
 _BOUNDING = frozenset(("hardsigmoid", "hardsigmoid_", "softmin", "gumbel_softmax"))
 _MIXING = frozenset(
@@ -64,30 +64,30 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         x, name = args[0] if args else kwargs.get("input"), getattr(func, "__name__", "")
-        final_activation = _ACTIVATIONS.get(func)
+        final_activation = ACTIVATIONS.get(func)
         # what is written over in place is lost otherwise
         before = x.clone() if final_activation and (name.endswith("_") or kwargs.get("out") is not None) else x
         out = func(*args, **kwargs)
         if func is F.linear:
             named = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
             self.linear, self.linear_outputs = (named["input"], named["weight"], named.get("bias")), [(out, out)]
-        elif (linear_output := _beside(self.linear_outputs, x)) is not None and name in _MOVING | _CASTING:
+        elif (linear_output := _input_of(self.linear_outputs, x)) is not None and name in MOVING | CASTING:
             self.linear_outputs.append((out, linear_output))
         if final_activation:
             self.kind, self.activations = final_activation, [(out, before)]
-        elif (before := _beside(self.activations, x)) is not None and name in _MOVING:
+        elif (before := _input_of(self.activations, x)) is not None and name in MOVING:
             # a softmax gives its numbers in order of memory, also where it is given others, of which not each view can be taken
             self.activations.append((out, func(before.contiguous(), *args[1:], **kwargs)))
-        elif before is not None and name in _CASTING and out.is_floating_point():
+        elif before is not None and name in CASTING and out.is_floating_point():
             self.activations.append((out, before))  # in its own precision
         return out
 
     def before(self, out: Any) -> Tensor | None:
-        """What the final activation was given where it gave ``out``; None where it did not."""
-        return _beside(self.activations, out)
+        """Return the input of the final activation whose output is ``out``; None where there is none."""
+        return _input_of(self.activations, out)
 
 
-def _beside(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
+def _input_of(pairs: list[tuple[Any, Tensor]], tensor: Any) -> Tensor | None:
     return next((second for first, second in pairs if first is tensor), None)
 
 
@@ -103,7 +103,7 @@ class _Trial(_Watch):
         name = getattr(func, "__name__", "")
         if isinstance(out, Tensor) and name not in _MIXING:
             given = [tensor for tensor in tree_leaves((args, kwargs or {})) if isinstance(tensor, Tensor)]
-            if func in _ACTIVATIONS or name in _BOUNDING or any(tensor in self.bounded for tensor in given):
+            if func in ACTIVATIONS or name in _BOUNDING or any(tensor in self.bounded for tensor in given):
                 self.bounded[out] = True
                 if out._base is not None and name.endswith("_") and not name.endswith("__"):  # a view was changed in place
                     self.bounded[out._base] = True
@@ -112,19 +112,22 @@ class _Trial(_Watch):
 
 @dataclass(frozen=True)
 class HeadActivation:
-    """What a trial pass shows of a head.
+    """The findings of a trial pass on the end of a head.
 
     kind       its last function, which can be taken off exactly: what it was given are logits; None where there is none
     remaining  its numbers look like probabilities and nothing can be taken off: they lie in [0, 1], and passed such a function on the way
                or add up to 1
+    is_curved  its one number is a curve of what its last linear layer gives, and the value that is explained: see
+               :mod:`explainers.models.tangent`
     """
 
     kind: FinalActivation | None = None
     remaining: bool = False
+    is_curved: bool = False
 
 
 def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, FinalActivation | None]:
-    """What ``forward`` gives for these tensors, before its final activation where it has one, and which that is."""
+    """Return the output of ``forward`` for these tensors before its final activation, and that activation; None where it has none."""
     with _Watch() as watch, torch.no_grad():
         out = forward(tensors)
     before = watch.before(out)
@@ -134,8 +137,9 @@ def logits_of(forward: Forward, tensors: Mapping[str, Tensor]) -> tuple[Tensor, 
 
 
 def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether the numbers ``out``, which ``forward`` gives for these tensors, lie in [0, 1] and passed a softmax, a sigmoid or the like on
-    the way, or add up to 1.
+    """Return whether ``out``, the output of ``forward`` for these tensors, looks like probabilities.
+
+    The numbers lie in [0, 1], and passed a softmax, a sigmoid or the like on the way, or add up to 1.
     """
     if not bool(((out >= 0) & (out <= 1)).all()):
         return False
@@ -146,7 +150,7 @@ def like_probabilities(out: Tensor, forward: Forward, tensors: Mapping[str, Tens
 
 
 def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
-    """Whether these logits have ``out`` as their probabilities, or as the logarithms of these. A part of a softmax's row has other ones."""
+    """Return whether ``out`` holds the probabilities of these logits, or their logarithms. A part of a softmax's row does not."""
     if logits.shape != out.shape:
         return False
     p, rounding = probabilities(logits.double(), kind), 16 * max(torch.finfo(logits.dtype).eps, torch.finfo(out.dtype).eps)
@@ -154,7 +158,7 @@ def _explains(logits: Tensor, out: Tensor, kind: FinalActivation) -> bool:
 
 
 def before_final_activation(forward: Forward) -> Forward:
-    """The same forward pass; where it ends in a final activation it gives what that was given."""
+    """Return a forward pass that gives the input of the final activation, where the model ends in one."""
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
@@ -171,7 +175,7 @@ class _EveryActivation(_Watch):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         earlier = self.activations
         out = super().__torch_function__(func, types, args, kwargs)
-        if func in _ACTIVATIONS:
+        if func in ACTIVATIONS:
             self.activations = earlier + (self.activations if out.dim() <= 2 else [])
         return out
 
@@ -179,9 +183,7 @@ class _EveryActivation(_Watch):
 def before_final_activations(
     forward: Callable[[Mapping[str, Tensor]], Any], heads_in: Callable[[Any], dict[str, Tensor]]
 ) -> Callable[[Mapping[str, Tensor]], tuple[dict[str, Tensor], dict[str, Tensor]]]:
-    """The same forward pass of several heads, which ``heads_in`` finds in its output: what each gives (B, C), and what
-    its final activation was given, which is the same where it has none.
-    """
+    """Return a forward pass of several heads that gives each one's output (B, C) and the input of its final activation."""
 
     def run(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         with _EveryActivation() as watch:
@@ -193,13 +195,13 @@ def before_final_activations(
 
 
 def final_activation_of(logits: Tensor, out: Tensor) -> FinalActivation | None:
-    """The final activation that made ``out`` of ``logits``; None where neither did."""
+    """Return the final activation that made ``out`` from ``logits``; None where neither did."""
     kinds: tuple[FinalActivation, ...] = ("softmax", "sigmoid")
     return next((kind for kind in kinds if _explains(logits, out, kind)), None)
 
 
 def yes_and_no(forward: Forward) -> Forward:
-    """Of a model with one logit z: the logits (B, 2) of yes, z, and of no, -z. Each is a class of its own that can be explained.
+    """Turn a model with one logit z into one with logits (B, 2): z for yes and -z for no. Each is a class that can be explained.
 
     Where a linear layer makes z, a second row of its weights makes -z, so that every rule goes back through both alike.
     """
@@ -207,7 +209,7 @@ def yes_and_no(forward: Forward) -> Forward:
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         with _Watch() as watch:
             z = forward(tensors)
-        linear_output = _beside(watch.linear_outputs, z)
+        linear_output = _input_of(watch.linear_outputs, z)
         if watch.linear is None or linear_output is None or linear_output.shape != z.shape:
             return torch.cat([z, -z], -1)
         x, weight, bias = watch.linear
@@ -217,11 +219,16 @@ def yes_and_no(forward: Forward) -> Forward:
 
 
 def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActivation) -> list[str]:
-    """What to know of the numbers (C,) that a model's answer is shown and explained by."""
+    """Return notes on the numbers (C,) by which a model's answer is shown and explained."""
     if head_activation.kind is not None and output == "regression":
         return [
             f"This model ends in a {head_activation.kind}, and values are asked for: what is shown and explained is the number before the "
             f"{head_activation.kind}, not the value that the model returns."
+        ]
+    if head_activation.is_curved:
+        return [
+            "The number of this model is made by a curve behind its last linear layer, such as an exponential or a softmax over bins. That "
+            "is taken by its tangent here, under every rule: what the tangent is at zero belongs to no token."
         ]
     # of one logit there are yes and no, the second being the negative of the first
     if head_activation.remaining and output != "regression" and bool((logits.abs() <= 1).all()):
@@ -234,7 +241,7 @@ def notes_on_outputs(logits: Tensor, output: Output, head_activation: HeadActiva
 
 
 def output_of(config: Any, classes: int, final_activation: FinalActivation | None) -> Output:
-    """What the logits mean, by what transformers' configuration says, by the final activation, and by their number.
+    """Return the meaning of the logits, from transformers' configuration, the final activation, and their number.
 
     One logit is a value in transformers, whose own loss has it so, and yes or no elsewhere.
     """
@@ -249,7 +256,7 @@ def output_of(config: Any, classes: int, final_activation: FinalActivation | Non
 
 
 def probabilities(logits: Tensor, output: Output) -> Tensor:
-    """(..., C) of the same shape; of a regression, which has none, not a number."""
+    """Convert logits (..., C) to probabilities of the same shape; NaN for a regression, which has none."""
     if output == "softmax":
         return logits.softmax(-1)
     return logits.sigmoid() if output == "sigmoid" else torch.full_like(logits, torch.nan)

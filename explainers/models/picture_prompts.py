@@ -1,4 +1,4 @@
-"""A picture and a prompt as a vision-language model reads them: the tokens of the picture stand among those of the text."""
+"""Reader of a picture with a prompt for vision-language models: the picture's tokens are part of the text's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.chat_prompts import read_chat
 from explainers.models.eval_mode import evaluating
-from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import PICTURE, ImageInput, PicturePrompt, PicturePromptInput, Prepared, TextInput, Token, Word
 from explainers.models.libraries.recognition import device_of
 from explainers.models.libraries.vision_language import picture_tokens_of
@@ -37,14 +37,14 @@ class PicturePromptReader:
     """
 
     words: TextReader
-    recipe: Preprocessing | None
+    recipe: AnyPreprocessing | None
     notes: tuple[str, ...]
     token: int
     grid: tuple[int, int]
 
     @property
     def count(self) -> int:
-        """How many tokens a picture has."""
+        """The number of tokens of a picture."""
         return math.prod(self.grid)
 
     def read(self, prompt: PicturePrompt, device: torch.device, chat: bool = False) -> Prepared:
@@ -125,25 +125,27 @@ class PicturePromptReader:
 
 
 def _behind_special(tokens: Sequence[Token]) -> int:
-    """The place behind the special tokens that a text begins with."""
+    """Return the index of the first token after the special ones with which a text begins."""
     return next((i for i, token in enumerate(tokens) if not token.special), len(tokens))
 
 
 def _filling(name: str) -> int:
-    """What a tensor of a text has for the tokens of a picture: they are read, and of the type of a picture where there are types."""
+    """Return the value that a tensor of a text has at the tokens of a picture: 1 for masks and types, 0 for positions."""
     return 0 if name == "position_ids" else 1
 
 
 def picture_reader(
     module: nn.Module,
     words: TextReader | None,
-    recipe: Preprocessing | None,
+    recipe: AnyPreprocessing | None,
     notes: tuple[str, ...],
     token: int | None,
     sample: dict[str, Tensor],
 ) -> tuple[PicturePromptReader | None, dict[str, Tensor]]:
-    """What reads pictures and prompts for the module, and ``sample``, pixels and ids of texts, with the pictures among the texts' tokens.
-    ``token`` is the id that stands for each token of a picture; None of other modules, which have no such reader.
+    """Return a reader of pictures with prompts, and ``sample`` with the picture's tokens among those of the text; None and ``sample`` for
+    other modules.
+
+    ``sample`` holds pixels and ids of texts; ``token`` is the id that stands for each token of a picture, None for modules without one.
 
     Raises ExplainerError where the tokens of a picture fill no square.
     """
@@ -165,7 +167,7 @@ def picture_reader(
 
 
 def prepare_picture_prompts(module: nn.Module, reader: PicturePromptReader, inputs: Any, chat: bool = False) -> Prepared:
-    """One picture with its prompt, or the tensors of them."""
+    """Prepare one picture with its prompt, or their tensors, as the input of a model."""
     if isinstance(inputs, Mapping):
         prepared = reader.read_tensors(inputs)
     else:

@@ -1,4 +1,4 @@
-"""From what a caller sends (images, paths, texts, tensors, lists of these) to tensors on the model's device, with a record of each."""
+"""Conversion of a caller's input (images, paths, texts, tensors, lists of these) to tensors on the model's device, with records."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.depth import WindowedPicture
-from explainers.models.inputs.images import Preprocessing
 from explainers.models.inputs.molecules import MoleculeReader, prepare_molecules, read_molecule, records_of_tensors
 from explainers.models.inputs.texts import TextReader
+from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Crop, ImageInput, Input, Prepared, TextPair, Windows
 from explainers.models.inputs.windows import windows_of
 from explainers.models.libraries.calls import features_of
@@ -27,7 +27,7 @@ from explainers.models.structure.blocks import first_tensor, trial
 
 
 def as_list(inputs: Input) -> list[Any]:
-    """One input or several as a list."""
+    """Return one input or several as a list. Raises ExplainerError for what cannot be explained."""
     if isinstance(inputs, (Image.Image, Path, str, Crop, WindowedPicture, TextPair)):
         return [inputs]
     if isinstance(inputs, Tensor | np.ndarray):
@@ -62,7 +62,7 @@ def _arrays_of(values: Tensor | NDArray[Any]) -> str:
 
 
 def _wanted_of(value: object) -> str:
-    """The text that says what to send in place of a wrong input."""
+    """Return the text that says what to send in place of a wrong input."""
     if isinstance(value, bytes | bytearray):
         return "open the bytes of a file first: PIL.Image.open(io.BytesIO(data)); those of a text are data.decode()"
     if isinstance(value, np.ndarray):
@@ -88,8 +88,8 @@ def move_tensors(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, 
     return {name: t.to(device, dtype) if t.is_floating_point() else t.to(device) for name, t in tensors.items()}
 
 
-def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple[str, ...], inputs: Input) -> Prepared:
-    """A batch of images; every record says which rectangle of its image the model sees."""
+def prepare_images(module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Input) -> Prepared:
+    """Prepare a batch of images; every record has the rectangle of its image that the model sees."""
     if isinstance(inputs, Mapping):
         return _image_tensors(module, inputs)
     if recipe is None and (channels := channels_of(module)) not in (1, 3):
@@ -104,11 +104,17 @@ def prepare_images(module: nn.Module, recipe: Preprocessing | None, notes: tuple
     if len(sizes) > 1:
         raise ExplainerError(f"the model takes images as they are, and these have sizes {sorted(sizes)}; send them one at a time")
     tensors = move_tensors({"pixel_values": torch.stack([pixels for pixels, _ in cut])}, module)
-    return Prepared(tensors, tuple(record for _, record in cut), (notes,) * len(cut))
+    return Prepared(tensors, tuple(record for _, record in cut), tuple((*notes, *_place_note(record)) for _, record in cut))
 
 
-def prepare_clips(clip: ClipShape, module: nn.Module, recipe: Preprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:
-    """A batch of clips, each a strip of frames; a list is several clips."""
+def _place_note(record: ImageInput) -> tuple[str, ...]:
+    if record.is_placed:
+        return ()
+    return ("The part of the picture that preprocess= keeps could not be found. Maps are drawn on what the model saw, not on the picture.",)
+
+
+def prepare_clips(clip: ClipShape, module: nn.Module, recipe: AnyPreprocessing | None, notes: tuple[str, ...], inputs: Any) -> Prepared:
+    """Prepare a batch of clips, each as a strip of frames; a list is several clips."""
     if isinstance(inputs, Mapping):
         pixels = inputs.get("pixel_values")
         if isinstance(pixels, Tensor) and pixels.dim() == 5:
@@ -161,7 +167,7 @@ def prepare_texts(module: nn.Module, reader: TextReader, takes_positions: bool, 
 
 
 def prepare_windows(module: nn.Module, reader: TextReader, takes_positions: bool, text: str) -> Windows | None:
-    """A text that the model cannot take whole, in overlapping windows; None of one that it can."""
+    """Prepare a text that is too long for the model in overlapping windows; None for one that fits."""
     windows = windows_of(reader, text, device_of(module))
     return windows if windows is None or not takes_positions else replace(windows, prepared=_with_positions(windows.prepared))
 
@@ -179,7 +185,7 @@ _SAMPLE_MOLECULES = ("CC(=O)Nc1ccccc1", "O=[N+]([O-])c1ccc(N)cc1")
 
 
 def sample_molecule(module: nn.Module, reader: MoleculeReader) -> dict[str, Tensor]:
-    """The tensors of two molecules of the same number of atoms."""
+    """Return the tensors of two sample molecules with the same number of atoms."""
     return move_tensors(reader([read_molecule(smiles).mol for smiles in _SAMPLE_MOLECULES]), module)
 
 
@@ -210,7 +216,9 @@ class Prompts:
         self._padding: bool | str | None = None
 
     def __call__(self, prompts: Sequence[str]) -> Prepared:
-        """``input_ids``, ``attention_mask``, ... (prompts, tokens) on the module's device. Raises ExplainerError for an empty one."""
+        """Return the tensors of texts: ``input_ids``, ``attention_mask``, ... (prompts, tokens) on the module's device. Raises
+        ExplainerError for an empty one.
+        """
         if isinstance(prompts, str):
             prompts = [prompts]
         if not prompts or any(not isinstance(p, str) or not p.strip() for p in prompts):
@@ -239,5 +247,5 @@ class Prompts:
 
 
 def _pooled(features: object) -> object:
-    """transformers gives text features as a tensor or, since version 5, as ``pooler_output``."""
+    """Return the features tensor of transformers' text features, which since version 5 are an output with ``pooler_output``."""
     return getattr(features, "pooler_output", features)

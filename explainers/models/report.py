@@ -1,71 +1,63 @@
-"""What is said of a model when it is opened: what it is, how its output is read, what was guessed, and which checks it passed."""
+"""Report on an opened model: what it is, how its output is read, what was guessed, and which checks it passed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, Literal
+from typing import Annotated, Literal
+
+from explainers.json_records import Record, describe
 
 CheckState = Literal["passed", "failed", "not asked"]
 _MARKS: dict[CheckState, str] = {"passed": "ok", "failed": "FAILED", "not asked": "-"}
 
 
 @dataclass(frozen=True)
-class Fact:
-    """Something that was found, such as ``blocks``: ``12 in blocks``."""
+class Fact(Record, name="ReportFact"):
+    """Something that was found of a model, such as ``blocks``: ``12 in blocks``."""
 
     name: str
     value: str
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Something that nobody said. ``why`` it was taken, and the ``argument`` of ``open`` that says otherwise."""
+class Guess(Record, name="ReportGuess"):
+    """A value that was guessed, and the argument that overrides it."""
 
     what: str
-    why: str
-    argument: str
+    why: Annotated[str, describe("Why this value was taken.")]
+    argument: Annotated[str, describe("The argument of ``open`` that overrides it.")]
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}. To say otherwise: {self.argument}"
 
 
 @dataclass(frozen=True)
-class Check:
-    """One check of a model on a sample. ``detail`` has its numbers, or why it was not asked."""
+class Check(Record, name="ReportCheck"):
+    """One check of a model on a sample."""
 
     name: str
     title: str
     state: CheckState
-    detail: str
+    detail: Annotated[str, describe("Its numbers, or why it was not asked.")]
 
     def __str__(self) -> str:
         return f"{self.title}: {_MARKS[self.state]} ({self.detail})"
 
 
 @dataclass(frozen=True)
-class Report:
-    """What is known of an opened model.
+class Report(Record, name="ModelReport"):
+    """The facts about an opened model."""
 
-    name     of the model
-    opened   what it was made of, such as "the weights under 'model' of a file, in timm/deit_tiny_patch16_224"
-    facts    what it is: family, blocks, tokens, inputs, outputs, labels
-    reading  how its output is read, and why
-    guesses  what was guessed, each with the argument that says otherwise
-    notes    what was done to it: weights cast, tensors left out
-    checks   of :func:`explainers.open`, on a sample of its own
-    seconds  that the checks took
-    """
-
-    name: str
-    opened: str
-    facts: tuple[Fact, ...]
-    reading: str
-    guesses: tuple[Guess, ...] = ()
-    notes: tuple[str, ...] = ()
-    checks: tuple[Check, ...] = ()
-    seconds: float = 0.0
+    name: Annotated[str, describe("Of the model.")]
+    opened: Annotated[str, describe("What it was made of, such as the weights of a file in an architecture of timm.")]
+    facts: Annotated[tuple[Fact, ...], describe("What it is: family, blocks, tokens, inputs, outputs, labels.")]
+    reading: Annotated[str, describe("How its output is read, and why.")]
+    guesses: Annotated[tuple[Guess, ...], describe("What was guessed.")] = ()
+    notes: Annotated[tuple[str, ...], describe("What was done to it: weights cast, tensors left out.")] = ()
+    checks: Annotated[tuple[Check, ...], describe("The checks of ``explainers.open``, on a sample of its own.")] = ()
+    seconds: Annotated[float, describe("How long the checks took.")] = 0.0
 
     def checked(self, checks: Sequence[Check], seconds: float) -> Report:
         """The same with these checks."""
@@ -94,19 +86,6 @@ class Report:
             lines += ["", f"Checks, in {self.seconds:.1f} s:"]
             lines += [f"  {_MARKS[check.state]:6}  {check.title}: {check.detail}" for check in self.checks]
         return "\n".join(lines)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "opened": self.opened,
-            "facts": [vars(fact) for fact in self.facts],
-            "reading": self.reading,
-            "guesses": [vars(guess) for guess in self.guesses],
-            "notes": list(self.notes),
-            "checks": [vars(check) for check in self.checks],
-            "seconds": self.seconds,
-        }
 
     def _repr_html_(self) -> str:
         """The report as it is printed: what a notebook shows."""

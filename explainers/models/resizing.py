@@ -7,6 +7,7 @@ from typing import Literal
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.images import Preprocessing
+from explainers.models.inputs.transforms import TransformPreprocessing
 from explainers.models.libraries.recognition import preprocessing_of
 from explainers.models.model import Model
 
@@ -19,7 +20,7 @@ RESIZES: dict[Resize, str] = {
 
 
 def reason_against_resize(model: Model) -> str | None:
-    """Why the pictures of a model cannot be brought to its size in another way; None where they can."""
+    """Return the reason why the pictures of a model cannot be resized in another way; None where they can."""
     try:
         _recipe_of(model)
     except ExplainerError as problem:
@@ -42,10 +43,14 @@ def with_resize(model: Model, resize: Resize) -> Model:
 
 
 def _recipe_of(model: Model) -> Preprocessing:
-    """How a model prepares pictures, of a size of its own."""
+    """Return the preparation of a model's pictures, which has a size of its own; raises ExplainerError where it cannot be changed."""
     if model.kind in ("text", "molecule"):
         raise ExplainerError(f"{model.name} reads {model.kind}s, which are not resized: leave out resize.")
     recipe, _ = preprocessing_of(model.module, model.details["library"], model.made_with.get("preprocess"))
+    if isinstance(recipe, TransformPreprocessing):
+        raise ExplainerError(
+            f"The pictures of {model.name} are prepared by a transform that was passed, which resizes itself: leave out resize."
+        )
     if recipe is None or recipe.size is None:
         raise ExplainerError(f"{model.name} takes pictures as they are, in no size of its own: leave out resize.")
     return recipe

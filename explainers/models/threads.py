@@ -1,7 +1,7 @@
-"""How many CPU threads a model is given: as many as its size can use and as other processes leave cores for.
+"""The number of CPU threads for a model: as many as its size can use and as other processes leave cores for.
 
 The threads of one torch operator wait for each other at its end. Where another process has taken the core of one of them, all wait for
-the scheduler, at every operator: two threads beside a busy neighbour can take fifty times as long as one.
+the scheduler, at every operator: two threads next to a busy neighbour can take fifty times as long as one.
 ``python -m benchmarks.neighbour`` measures it.
 """
 
@@ -17,9 +17,9 @@ import torch
 from explainers.models.model import Model
 
 #: Models with fewer parameters gain nothing from a second thread: their operators are over before the threads have met.
-SMALL = 25_000_000
+MAX_ONE_THREAD_PARAMETERS = 25_000_000
 #: Seconds that a count of free cores is taken over, at least.
-WINDOW = 0.5
+WINDOW_SECONDS = 0.5
 _STAT = Path("/proc/stat")
 
 
@@ -69,10 +69,10 @@ class FreeCores:
         return used_by_all(), used_by_me(), clock()
 
     def __call__(self) -> int:
-        """How many, at least 1; all of them where the system does not say what other processes use."""
+        """Return the number of free cores, at least 1; all of them where the system does not say what other processes use."""
         everybody, me, now = self._sample()
         before, mine, then = self._last
-        if everybody is not None and before is not None and now - then >= WINDOW:
+        if everybody is not None and before is not None and now - then >= WINDOW_SECONDS:
             others = max(0.0, (everybody - before) - (me - mine)) / (now - then)
             self._free = max(1, min(self.count, round(self.count - others)))
             self._last = (everybody, me, now)
@@ -98,9 +98,9 @@ class Threads:
         self.most = torch.get_num_threads() if most is None else most
 
     def number_for(self, parameters: int) -> int:
-        """How many threads a model of this size should have now."""
+        """Return the number of threads for a model of this size now."""
         free = self._free()  # looked at whatever the size, so that the next look has a short time to judge
-        return 1 if parameters < SMALL else max(1, min(self.most, free))
+        return 1 if parameters < MAX_ONE_THREAD_PARAMETERS else max(1, min(self.most, free))
 
     def fit(self, model: Model | None) -> None:
         """Give the calling thread the number of threads that fits the model, None for no model; leave it alone for a model on a GPU."""

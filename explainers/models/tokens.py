@@ -47,17 +47,14 @@ def tokens_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 
 
 def with_tokens(args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-    """The arguments of a block with other tokens."""
-    for i, value in enumerate(args):
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return (*args[:i], x, *args[i + 1 :]), kwargs
-    name = next(k for k, v in kwargs.items() if isinstance(v, Tensor) and v.is_floating_point())
-    return args, {**kwargs, name: x}
+    """The arguments of a block with other tokens, wherever it is given them: Funnel's layers take queries, keys and values apart."""
+    given = tokens_in(args, kwargs)
+    return tuple(x if value is given else value for value in args), {name: x if value is given else value for name, value in kwargs.items()}
 
 
 def mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """bool (B, S): which tokens of a text ``x`` are real. A model may add padding at its end. Raises ExplainerError where tokens are fewer
-    than those of the text.
+    """Return a bool mask (B, S) of the real tokens of a text, True where a token is no padding; the model may have added padding at the end
+    of ``x``. Raises ExplainerError if ``x`` has fewer tokens than the text.
     """
     ids = tensors.get("input_ids")
     mask = tensors.get("attention_mask")
@@ -73,8 +70,9 @@ def mask_of(tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
 
 
 def row_length(tensors: Mapping[str, Tensor], prefix: int) -> int:
-    """How many tokens a row of texts or molecules has, padding and the ``prefix`` of special ones included. Without ids and a mask, the
-    first tensor has a row for each atom.
+    """Return the number of tokens in a row of texts or molecules, with padding and the ``prefix`` of special ones.
+
+    Without ids and a mask, the first tensor has a row for each atom.
     """
     row = tensors.get("input_ids", tensors.get("attention_mask"))
     return int(next(iter(tensors.values())).shape[1]) + prefix if row is None else int(row.shape[1])

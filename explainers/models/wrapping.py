@@ -19,12 +19,14 @@ from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
 from explainers.models.input_readers import input_readers
 from explainers.models.inputs.molecules import MoleculeReader
 from explainers.models.inputs.types import ModelKind, Side
+from explainers.models.layout import Layout
 from explainers.models.libraries import calls
 from explainers.models.libraries import recognition as lib
 from explainers.models.model import Model
 from explainers.models.outputs import (
     OUTPUTS,
     FinalActivation,
+    Forward,
     HeadActivation,
     Output,
     before_final_activation,
@@ -35,7 +37,11 @@ from explainers.models.outputs import (
 )
 from explainers.models.preparing import Prompts, prepare_windows
 from explainers.models.structure import blocks as rows
-from explainers.models.structure.layouts import image_layout, text_layout
+from explainers.models.structure.layouts import LayoutOf, image_layout, text_layout
+from explainers.models.structure.repeating import why_not_repeatable
+from explainers.models.structure.watching import reads_words_twice
+from explainers.models.structure.word_places import check_word_order
+from explainers.models.tangent import by_tangent, find_tail
 from explainers.models.tasks import GeneratedAnswer, Task, task_of
 from explainers.models.tasks.features import without_reference
 from explainers.models.tasks.several_heads import SeveralHeads
@@ -71,8 +77,9 @@ def wrap(
     blocks      the Transformer blocks, or the dotted name of the list that holds them
     entry       the module, or its dotted name, whose first argument is x^1, the embedded tokens
     labels      names of the classes, in the order of the logits; of a model with several outputs, a dict of them by output
-    preprocess  a :class:`Preprocessing` or one of transformers' image processors
-    tokenizer   one of transformers' tokenizers that knows character offsets
+    preprocess  a :class:`Preprocessing`, one of transformers' image processors, a transform of torchvision or timm, or a function from a
+                PIL image to a tensor (channels, height, width); where such a one crops is found by trying it
+    tokenizer   one of transformers' tokenizers
     reader      of a model of molecules, how they become tensors: the name of one that :func:`explainers.add_molecule_reader` declared, or
                 the function; None: features of atoms, bonds and distances, as `explainers.models.inputs.molecule_graphs` has them
     prefix      how many tokens stand before the first patch, word or atom
@@ -123,15 +130,22 @@ def wrap(
     if its_task is not None:
         head_activation = HeadActivation()  # each place has numbers of its own
     run = run if head_activation.kind is None else before_final_activation(run)
+    if kind != "clip" and its_task is None and answers is not None and answers.shape[-1] == 1 and head_activation.kind is None:
+        with evaluating(module):
+            tail = find_tail(run, sample) if output in (None, "regression") else None
+        if tail is not None:  # no logit of yes or no, but a value
+            run, output, head_activation = by_tangent(run, tail), "regression", HeadActivation(is_curved=True)
     classes = 0 if answers is None else answers.shape[-1] if its_task is None else its_task.class_count(answers)
     meaning = _meaning(module, kind, its_task, classes, head_activation, output)
     if meaning == "sigmoid" and classes == 1 and its_task is None:
         run, answers = yes_and_no(run), None
     if reads_text:
-        layout_of = text_layout(module, structure, run, first, prefix)
+        others = _of_other_words(sample) if kind == "text" and readers.pictures is None else None
+        in_order = "input_ids" in first and readers.pictures is None
+        find_layout = partial(_find_text_layout, module, structure, run, first, prefix, others, in_order)
     else:
-        layout_of = image_layout(module, structure, run, sample, prefix, answers, first_row)
-    layout = layout_of(first)
+        find_layout = partial(image_layout, module, structure, run, sample, prefix, answers, first_row)
+    layout_of, layout = _find_layout(module, run, first, find_layout)
     has_labels = kind != "clip" and (its_task is None or classes > 0)
     # a text model that reads the last token needs the positions of words, as padding moves them
     takes_positions = kind == "text" and layout.class_token == -1 and "position_ids" in inspect.signature(module.forward).parameters
@@ -180,7 +194,7 @@ def _trainable(module: nn.Module) -> nn.Module:
 def _meaning(
     module: nn.Module, kind: ModelKind, task: Task | None, classes: int, head_activation: HeadActivation, output: Output | None
 ) -> Output:
-    """What the logits mean: ``output`` if that was given, else what the task, the configuration or the head tells."""
+    """Return the meaning of the logits: ``output`` if given, else that of the task, the configuration or the head."""
     usual: Output = "softmax" if task is None else task.output
     if kind != "clip" and task is None:
         usual = output_of(getattr(module, "config", None), classes, head_activation.kind)
@@ -188,6 +202,57 @@ def _meaning(
     if meaning not in OUTPUTS:
         raise ExplainerError(f"output={output!r}: choose one of {', '.join(OUTPUTS)}")
     return meaning
+
+
+def _find_layout(module: nn.Module, run: Forward, first: Mapping[str, Tensor], find: Callable[[], LayoutOf]) -> tuple[LayoutOf, Layout]:
+    """Find the function that gives the layout of a model's tokens, and the layout of the sample ``first``. Raises ExplainerError if there
+    is none; its message blames random numbers in the forward pass if these are the reason.
+    """
+    try:
+        layout_of = find()
+        return layout_of, layout_of(first)
+    except ExplainerError:
+        with evaluating(module):
+            chance = why_not_repeatable(run, first)
+        if chance is None:
+            raise
+        raise ExplainerError(chance) from None
+
+
+def _find_text_layout(
+    module: nn.Module,
+    structure: rows.Structure,
+    run: Forward,
+    first: Mapping[str, Tensor],
+    prefix: int | None,
+    other: Mapping[str, Tensor] | None,
+    in_order: bool,
+) -> LayoutOf:
+    """The layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked for;
+    ``in_order`` says whether tokens have to lie in the order of the words.
+
+    Raises ExplainerError where they do not, or where words are read twice.
+    """
+    if in_order:
+        check_word_order(module, structure, run, first)
+    layout_of = text_layout(module, structure, run, first, prefix)
+    if other is not None and reads_words_twice(module, structure, run, first, other):
+        raise ExplainerError(_READ_TWICE)
+    return layout_of
+
+
+def _of_other_words(sample: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A text of one word alone, before what the first of the sample ends in."""
+    first = {name: tensor[:1] for name, tensor in sample.items()}
+    ids = first["input_ids"]
+    return {**first, "input_ids": torch.where(ids == ids[:, -1:], ids, ids[:, :1])}
+
+
+_READ_TWICE = (
+    "the model reads the words by another way too than as the tokens of the blocks that were found, as a decoder does in an "
+    "encoder-decoder (BART, T5), so that no map of these accounts for its answer. Wrap its encoder for features, explain a classifier of "
+    "one row of blocks, or pass blocks= (modules that all of it goes through)"
+)
 
 
 def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
@@ -213,12 +278,12 @@ def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor],
 
 
 def _without_reference(forward: calls.RawForward) -> calls.RawForward:
-    """The same, of tensors among which is what the features are compared with."""
+    """Return the same forward pass for tensors that include the one that features are compared with."""
     return lambda tensors: forward(without_reference(tensors))
 
 
 def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:
-    """The names of classes of a model that has one output; those of several are its task's."""
+    """Return the names of the classes of a model with one output; those of a model with several go to its task."""
     if isinstance(task, SeveralHeads):
         task.name_classes(labels)
         return None
@@ -263,6 +328,8 @@ def _explored(
     except Exception as problem:
         if isinstance(problem, ExplainerError) or ran_out_of_memory(problem):
             raise
+        if kind != "clip" and (reason := lib.why_unread(module, lib.library_of(module))) is not None:
+            raise ExplainerError(f"{type(module).__name__} {reason}") from problem
         shapes = {name: tuple(tensor.shape) for name, tensor in sample.items()}
         hint = _HINTS.get(kind, "preprocess= (the image size) or kind=")
         raise ExplainerError(f"a trial pass with {shapes} failed: {problem}; pass {hint}") from problem
@@ -273,7 +340,7 @@ def _explored(
 
 
 def _tokens_of(sample: Mapping[str, Tensor]) -> int | None:
-    """How many tokens a text or a molecule has; None where nothing says it."""
+    """Return the number of tokens of a text or a molecule; None where nothing says it."""
     row = sample.get("input_ids", sample.get("attention_mask"))
     return None if row is None else row.shape[1]
 

@@ -1,1 +1,1 @@
-"""From an input to an explanation: methods over one trace, how precise maps are, long texts, and when a model does not know."""
+"""The pipeline from an input to an explanation: methods over one trace, the precision of maps, long texts, and abstentions."""

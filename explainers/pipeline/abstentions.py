@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from explainers.methods.implementations.similarity import nearest_patch_cosines
+from explainers.methods.prompt_cosines import nearest_patch_cosines
 from explainers.models.abstention import Abstention, Evidence, abstention
 from explainers.models.companion_files.fingerprints import fingerprints_of, nearest_similarity
 from explainers.models.companion_files.prompt_words import PromptReading
@@ -24,14 +24,14 @@ from explainers.records.targets import ResolvedTarget
 
 
 class InputAbstentions:
-    """The abstentions of one input of a batch. A classifier's are of its answer, those of a CLIP model of each prompt."""
+    """The abstentions of one input of a batch: a classifier's are about its answer, those of a CLIP model about each prompt."""
 
     def __init__(self, session: Session, explanation: Explanation, sample: int) -> None:
         self._session, self._explanation, self._sample = session, explanation, sample
         self._calibration = session.model.calibration
 
     def judge_answer(self) -> Abstention | None:
-        """What the model can't know of the input itself; None for a CLIP model, whose answers are to prompts."""
+        """Return why the model cannot know this input; None where it can, and for a CLIP model, whose answers are to prompts."""
         if not self._calibration.thresholds or self._session.model.kind == "clip":
             return None
         model, place = self._session.model, slice(self._sample, self._sample + 1)
@@ -42,7 +42,7 @@ class InputAbstentions:
         return abstention(self._add_text(evidence, self._session.prepared, self._sample), "The text")
 
     def judge_target(self, target: ResolvedTarget) -> Abstention | None:
-        """Of a CLIP model, why a prompt cannot be judged; of several prompts the first that cannot. None for a classifier."""
+        """Return why a prompt of a CLIP model cannot be judged, the first of several; None where all can be, and for a classifier."""
         if not self._calibration.thresholds or self._session.model.kind != "clip":
             return None
         judgements = (self._judge_prompt(int(index[self._sample])) for index in target.indices)
@@ -61,7 +61,9 @@ class InputAbstentions:
 
     @cached_property
     def _patch_cosines(self) -> Tensor:
-        """Of each prompt, (prompts,): also where the prompts are explained, whose pass holds no patches."""
+        """The mean cosine of each prompt with its nearest patches, (prompts,); also where the prompts are explained, whose pass holds no
+        patches.
+        """
         session, sample = self._session, self._sample
         if session.model.image_side is not None:
             session, sample = Session(session.model.image_side, session.prepared, session.targets, prompts=session.labels), 0
@@ -92,7 +94,9 @@ class InputAbstentions:
 
 
 def _likeness(record: MoleculeInput, known: Tensor | None) -> float | None:
-    """The similarity of a molecule to the nearest of the ``known`` ones; of one that came as tensors, whose bonds are not known, 1."""
+    """Return the similarity of a molecule to the nearest of the ``known`` ones, 1 for one that came as tensors, whose bonds are not known;
+    None where none are known.
+    """
     if known is None:
         return None
     return 1.0 if record.text is None else nearest_similarity(fingerprints_of([read_molecule(record.text).mol])[0], known)

@@ -1,4 +1,4 @@
-"""Maps of all that a DataLoader gives, batch by batch, as arrays."""
+"""Maps of all batches of a DataLoader, batch by batch, as arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Explain = Callable[[dict[str, Tensor]], list[Explanation]]
 
 @dataclass(frozen=True, eq=False)
 class MapBatch:
-    """The maps of one batch.
+    """The maps of one batch, as arrays.
 
     maps     by spec, float32: of pictures (batch, rows, columns); of texts (batch, tokens), not a number where a text is shorter
     logits   (batch, classes)
@@ -41,7 +41,7 @@ class MapBatch:
 
 
 def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> Iterator[MapBatch]:
-    """``explain`` each batch of ``loader``, with a bar in a terminal or a notebook.
+    """Explain each batch of ``loader`` with the function ``explain``, and yield its maps, with a bar in a terminal or a notebook.
 
     A batch is a tensor, a dict with the names that the model takes, or a tuple that begins with one of these; the rest is handed on.
     """
@@ -55,7 +55,7 @@ def explain_batches(explain: Explain, model: Model, loader: DataLoader[Any]) -> 
 
 
 def _parts(batch: Any, model: Model) -> tuple[dict[str, Tensor], Any]:
-    """The tensors that the model takes, and the rest."""
+    """Split a batch into the tensors that the model takes, by name, and the rest, None where there is none."""
     if isinstance(batch, list | tuple) and batch:
         tensors, inside = _parts(batch[0], model)
         rest = batch[1] if len(batch) == 2 else list(batch[1:])

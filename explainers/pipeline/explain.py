@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import RULES, gradient_rules
 from explainers.errors import ExplainerError, circumstances
+from explainers.installation import DISTRIBUTION, package_version
 from explainers.methods import METHODS, Request, parse
 from explainers.methods.requests import Methods, read_methods
 from explainers.methods.requirements import defaults_of, for_probability, lacks_of, reason_against
 from explainers.models.eval_mode import with_gradients
-from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, TextInput
+from explainers.models.inputs.types import ImageInput, Input, Prepared, Side, Single, TextInput
 from explainers.models.model import Model
 from explainers.models.outputs import notes_on_outputs
 from explainers.models.registers.moving import OutlierTokens, view_of
 from explainers.pipeline.abstentions import InputAbstentions
-from explainers.pipeline.batches import explain_batches
+from explainers.pipeline.batches import MapBatch, explain_batches
 from explainers.pipeline.long_texts import LONG_TEXTS, LongTexts, explain_long, read_windows
 from explainers.pipeline.places import ask_at, notes_of_place, single_inputs, with_chat_template
 from explainers.pipeline.precision import compute_maps, notes_on_scores
@@ -40,43 +41,89 @@ from explainers.records.trace import MethodOutput, Trace
 from explainers.self_check.opening import model_of
 
 _PIXELS_OF_CLIPS = "Of a clip, the pixels of each patch are summed over the frames that one token is made of, and not shown one by one."
+#: The types of weights in which rounding shows in maps, with the decimal digits that their numbers have.
+_FEW_DIGITS = {torch.float16: "3", torch.bfloat16: "2"}
 #: Given the specs that are left: the one that comes next, or None where no more is wanted.
 NextMethod = Callable[[list[str]], str | None]
 
 
 class Observer(Protocol):
-    """Whom :func:`explain` tells as it goes: first what the model says, then each map."""
+    """An object that :func:`explain` calls as it goes: first with the model's answer, then with each map."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """Logits, top classes and targets are known; no map is yet."""
+        """Called when logits, top classes and targets are known; no map is yet."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """A map is done, and is in ``explanation.maps``."""
+        """Called when a map is done and is in ``explanation.maps``."""
 
 
 def versions() -> dict[str, str]:
-    """The versions that numbers depend on."""
-    packages = ("vitrine", "torch", "timm", "transformers")
-    return {"python": platform.python_version(), **{package: _version(package) for package in packages}, **plugin_versions()}
+    """Return the versions of Python, Vitrine, libraries and plugins that numbers depend on, by name."""
+    packages = {"vitrine": DISTRIBUTION, "torch": "torch", "timm": "timm", "transformers": "transformers"}
+    known = {package: package_version(name) or "source" for package, name in packages.items()}
+    return {"python": platform.python_version(), **known, **plugin_versions()}
 
 
-@cache  # each is read from a file, and what was imported stays what it was
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "source"
+#: What a model may be given as: opened, or what :func:`explainers.open` takes.
+Explained = Model | nn.Module | str | Path | Sequence[str | Path] | Mapping[str, Tensor]
 
 
+class _Options(TypedDict, total=False):
+    side: Side | None
+    at: str | None
+    reference: Single | None
+    chat: bool
+    prompts: Sequence[str] | None
+    seed: int
+    long_texts: LongTexts
+    observer: Observer | None
+    cancelled: Callable[[], bool] | None
+    precision: Precision
+    next_method: NextMethod | None
+    outlier_tokens: OutlierTokens
+
+
+@overload
+def explain(  # type: ignore[overload-overlap]  # a text is a sequence of texts too
+    model: Explained,
+    inputs: Single,
+    target: TargetLike | Sequence[TargetLike] = None,
+    methods: Methods | str | None = None,
+    **options: Unpack[_Options],
+) -> Explanation: ...
+@overload
 def explain(
-    model: Any,
+    model: Explained,
+    inputs: Prepared | Sequence[Single],
+    target: TargetLike | Sequence[TargetLike] = None,
+    methods: Methods | str | None = None,
+    **options: Unpack[_Options],
+) -> list[Explanation]: ...
+@overload
+def explain(
+    model: Explained,
+    inputs: Mapping[str, Tensor],
+    target: TargetLike | Sequence[TargetLike] = None,
+    methods: Methods | str | None = None,
+    **options: Unpack[_Options],
+) -> Explanation | list[Explanation]: ...
+@overload
+def explain(
+    model: Explained,
+    inputs: DataLoader[Any],
+    target: TargetLike | Sequence[TargetLike] = None,
+    methods: Methods | str | None = None,
+    **options: Unpack[_Options],
+) -> Iterator[MapBatch]: ...
+def explain(
+    model: Explained,
     inputs: Input | Prepared | DataLoader[Any],
     target: TargetLike | Sequence[TargetLike] = None,
     methods: Methods | str | None = None,
     *,
     side: Side | None = None,
     at: str | None = None,
-    reference: Any = None,
+    reference: Single | None = None,
     chat: bool = False,
     prompts: Sequence[str] | None = None,
     seed: int = 0,
@@ -86,7 +133,7 @@ def explain(
     precision: Precision = "auto",
     next_method: NextMethod | None = None,
     outlier_tokens: OutlierTokens = "keep",
-) -> Any:
+) -> Explanation | list[Explanation] | Iterator[MapBatch]:
     """Explain what ``model`` says about ``inputs``: one :class:`Explanation`, or a list of them for a list of inputs
     (or a batch of tensors).
 
@@ -152,7 +199,8 @@ def explain(
             return explanations if len(singles) > 1 or isinstance(given, list | tuple) else explanations[0]
 
         if not isinstance(inputs, DataLoader):
-            return ask(inputs)
+            result: Explanation | list[Explanation] = ask(inputs)
+            return result
         if isinstance(target, list | tuple):
             raise ExplainerError("over a DataLoader one target is explained at a time: send one, or None for each sample's top class")
         return explain_batches(lambda tensors: _listed(ask(tensors)), side_model, inputs)
@@ -163,7 +211,7 @@ def _listed(result: Explanation | list[Explanation]) -> list[Explanation]:
 
 
 def _question(inputs: object, target: object, methods: object) -> str:
-    """What was asked, in a line, without the input itself."""
+    """Return in a line what was asked, without the input itself."""
     count = f"{len(inputs)} inputs" if isinstance(inputs, list | tuple) else f"a {type(inputs).__name__}"
     return (
         f"explain({count}, target of type {type(target).__name__}, methods={methods if isinstance(methods, str | list | tuple) else None})"
@@ -171,7 +219,7 @@ def _question(inputs: object, target: object, methods: object) -> str:
 
 
 def _facts(model: Model) -> list[str]:
-    """What is known of the model, without names of its classes."""
+    """Return what is known of the model, without names of its classes."""
     facts = [] if model.report is None else [f"{fact.name}: {fact.value}" for fact in model.report.facts if fact.name != "labels"]
     return facts or [f"{type(model.module).__name__}, {model.kind}, {len(model.blocks)} blocks"]
 
@@ -230,7 +278,9 @@ def _explain(
 
 
 def _named_requests(methods: Methods | str | None, model: Model) -> list[Request]:
-    """What is made of a text in windows, round by round; raises ExplainerError for what has no spec to be asked by again."""
+    """Return the requests for methods of a text in windows, which are computed round by round; raises ExplainerError for a rule that has no
+    spec to ask for it again.
+    """
     if methods is None:
         raise ExplainerError("next_method chooses among methods of a text in windows: name them.")
     requests = read_methods(methods, len(model.blocks))[0]
@@ -240,7 +290,7 @@ def _named_requests(methods: Methods | str | None, model: Model) -> list[Request
 
 
 def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = False) -> Iterator[list[Request]]:
-    """The requests in the order that ``next_method`` wants: each ``alone``, or with those that share the passes of its rule."""
+    """Yield the requests in the order that ``next_method`` chooses: each ``alone``, or with those that share the passes of its rule."""
     remaining = list(requests)
     while remaining:
         spec = next_method([request.spec for request in remaining])
@@ -255,7 +305,7 @@ def _rounds(requests: Sequence[Request], next_method: NextMethod, alone: bool = 
 
 
 def _choose_defaults(lacks: dict[str, str], targets: list[Target]) -> tuple[list[Request], list[str]]:
-    """The methods where none are named, and a note where some of them know nothing of a target."""
+    """Return the usual methods for a model that ``lacks`` these needs, and notes on those left out for a target."""
     specs, note = defaults_of(lacks), None
     if any(target.explains == "probability" for target in targets):
         specs, note = for_probability(specs)
@@ -263,7 +313,7 @@ def _choose_defaults(lacks: dict[str, str], targets: list[Target]) -> tuple[list
 
 
 def _check_requests(requests: list[Request], lacks: dict[str, str], session: Session) -> None:
-    """Raise ExplainerError for what makes no sense, before any work is done on what does."""
+    """Raise ExplainerError for a request that cannot run or makes no sense, before any method is computed."""
     for request in requests:
         reason = reason_against(request.method, lacks, request.options)
         if reason is not None:
@@ -314,14 +364,14 @@ def _make_explanations(session: Session, requests: list[Request], spellings: dic
 
 
 def _warnings(model: Model) -> tuple[str, ...]:
-    """The checks that failed when the model was opened."""
+    """Return the warnings of the checks that failed when the model was opened."""
     return () if model.report is None else model.report.warnings
 
 
 @dataclass(frozen=True, eq=False)
 class _Completeness:
-    """Records a sample again and adds up its FullGrad terms for a target; it holds the tensors, not the graph. An explanation that is
-    pickled leaves it behind, as it holds the model.
+    """A function that records a sample again and returns how far its FullGrad terms miss a target; it holds the tensors, not the graph. An
+    explanation that is pickled leaves it behind, as it holds the model.
     """
 
     model: Model
@@ -352,7 +402,7 @@ def _make_completeness(
 def _maps_of_samples(
     request: Request, samples: list[ImageInput | TextInput], trace: Trace, output: MethodOutput | None = None
 ) -> list[Attribution]:
-    """One map a sample of what a method gives for all of them; ``output`` is that, where it is known already."""
+    """Return one map a sample from the output of a method for all of them; ``output`` is that output, where it is known already."""
     started = time.perf_counter()
     output = request.read(trace) if output is None else output
     scores, is_difference = output.scores.detach(), trace.chosen.halves is not None
@@ -362,6 +412,11 @@ def _maps_of_samples(
     scores = scores.float().cpu()
     seconds = time.perf_counter() - started + trace.waited
     mask = trace.mask.cpu()
+    if (dtype := trace.recording.model.dtype) in _FEW_DIGITS and not trace.recording.double and request.method.family != "control":
+        trace.note(
+            f"Computed in {str(dtype).removeprefix('torch.')}, the type of the weights, which has {_FEW_DIGITS[dtype]} digits: scores may "
+            "be off by a percent of the largest, or more. Convert the model by .float() before it is opened for more digits."
+        )
     attributions = []
     for i, sample in enumerate(samples):
         values = scores[i][mask[i]]
@@ -418,8 +473,8 @@ def _maps_of_samples(
 
 
 def _completeness_error(request: Request, trace: Trace, scores: Tensor) -> Tensor | None:
-    """Completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, of a method
-    that gives no account of its own.
+    """Return the completeness error (B,) of scores that are shares of the explained number under some rule, whatever the rule now, for a
+    method that gives no account of its own; None for other methods.
     """
     if request.method.promise is None or trace.integrated:  # what was averaged over a path is no share
         return None

@@ -30,17 +30,17 @@ Rounds = Callable[[], Iterable[Sequence[Any]]]
 
 
 class WindowObserver(Protocol):
-    """What :func:`explainers.pipeline.explain.explain` tells."""
+    """An object that :func:`explainers.pipeline.explain.explain` calls as it goes."""
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """The answer is known."""
+        """Called when the answer is known."""
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """A map is done."""
+        """Called when a map is done."""
 
 
 def read_windows(model: Model, inputs: Any) -> list[Windows | None]:
-    """For each of some inputs its windows, None for what the model takes whole; empty where it takes them all."""
+    """Return the windows of each input, None for an input that the model takes whole; an empty list where it takes them all whole."""
     windows_of = [model.windows(text) for text in _list_inputs(inputs)]
     return windows_of if any(windows is not None for windows in windows_of) else []
 
@@ -59,8 +59,8 @@ def explain_long(
     seed: int,
     **options: Any,
 ) -> Any:
-    """Explain inputs some of which are longer than the model takes: ``windows_of_inputs`` has the windows of these. One explanation, or a
-    list for a list; ``options`` is what :func:`explain_windows` takes.
+    """Explain inputs of which some are longer than the model takes; ``windows_of_inputs`` has the windows of these. Return one explanation,
+    or a list for a list; ``options`` is what :func:`explain_windows` takes.
     """
     explanations = []
     for i, (text, windows) in enumerate(zip(_list_inputs(inputs), windows_of_inputs, strict=True)):
@@ -83,14 +83,14 @@ def explain_windows(
     rounds: Rounds | None = None,
 ) -> Explanation:
     """Explain a long text by its windows, with ``explain`` for a few of them at a time; with ``rounds``, by the methods of one round after
-    the other, so that the maps of the first are there before the next begins.
+    the other, so that the maps of the first are ready before the next begins.
 
     The answer is the mean of their logits. Each window is explained for its own share in it: its own logit or probability of the target.
     A token's score is the mean of those that the windows give it in which it stands.
     """
     logits = window_logits(model, windows, check)
     mean = logits.mean(0, keepdim=True)
-    targets, top = expanded(as_targets(target), Classes.of(model), mean), int(mean.argmax())
+    targets, top = expanded(as_targets(target, model.labels), Classes.of(model), mean), int(mean.argmax())
     chosen = [resolve(wanted, Classes.of(model), mean) for wanted in targets]
     window_targets = [wanted.with_top_class(top) for wanted in targets]  # the same for every window
     joiner = _WindowJoiner(model, windows, logits, chosen, observer)
@@ -111,7 +111,7 @@ def _windows_per_pass(windows: Windows) -> int:
 
 
 def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> Tensor:
-    """The logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
+    """Return the logits (windows, C) of each window; ``check`` is called between passes. The answer to the whole text is their mean."""
     logits = []
     with answering(model.module):
         for first in range(0, len(windows), _windows_per_pass(windows)):
@@ -121,14 +121,14 @@ def window_logits(model: Model, windows: Windows, check: Callable[[], None]) -> 
 
 
 def _features(model: Model, windows: Windows) -> Tensor:
-    """The means of each window's tokens, (windows, D)."""
+    """Return the mean of each window's tokens, (windows, D)."""
     starts = range(0, len(windows), _windows_per_pass(windows))
     return torch.cat([token_means(model, windows.rows(first, first + _windows_per_pass(windows)).tensors) for first in starts])
 
 
 @dataclass(eq=False)
 class _WindowJoiner:
-    """Observes the explanations of windows, and makes the maps of the whole text from theirs."""
+    """An observer of the explanations of windows, which makes the maps of the whole text from theirs."""
 
     model: Model
     windows: Windows
@@ -143,12 +143,12 @@ class _WindowJoiner:
 
     @property
     def explanation(self) -> Explanation:
-        """The whole text, once the first window has answered."""
+        """The explanation of the whole text, once the first window has answered."""
         assert self._explanation is not None
         return self._explanation
 
     def on_prediction(self, explanation: Explanation) -> None:
-        """A window's answer; the first brings what is the same for all of them."""
+        """Take a window's answer; the first brings what is the same for all of them, and the observer is called."""
         assert explanation.completeness_of is not None
         if len(self._completeness) < len(self.windows):  # a later round answers anew
             self._completeness.append(explanation.completeness_of)
@@ -159,7 +159,7 @@ class _WindowJoiner:
             self.observer.on_prediction(self._explanation)
 
     def on_map(self, explanation: Explanation, attribution: Attribution) -> None:
-        """A window's map; with that of the last window the map of the whole is done."""
+        """Take a window's map; with that of the last window the map of the whole text is done."""
         place = len(explanation.maps) - 1  # not method and target: two targets may be called the same
         parts = self._waiting.setdefault(place, [])
         parts.append(attribution)
@@ -197,7 +197,7 @@ class _WindowJoiner:
         return whole
 
     def _window_info(self, whole: Explanation, window: int) -> WindowInfo:
-        """Where a window lies, and what the model says of it alone."""
+        """Return where a window lies, and the model's answer for it alone."""
         first, last = self.windows.content(window)
         tokens, answer = self.windows.whole.tokens, self.answers[window]
         alone = replace(whole, logits=answer, probabilities=self._probabilities(answer))
@@ -233,10 +233,10 @@ class _WindowJoiner:
         return join_maps(parts, whole, self.windows.join_scores)
 
     def _largest_error(self, rule: str, target: int) -> float:
-        """Of the windows' completeness errors."""
+        """Return the largest of the windows' completeness errors under a rule for a target."""
         return max(of(rule, target) for of in self._completeness)
 
 
 def _drop_noise_note(part: Attribution) -> Attribution:
-    """The map of a window without its note on noise: the noisiest window's is given for the whole."""
+    """Return the map of a window without its note on noise: the noisiest window's note stands for the whole."""
     return replace(part, notes=tuple(note for note in part.notes if kind_of(note) != "noise"))

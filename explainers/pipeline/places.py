@@ -1,4 +1,4 @@
-"""Ask a model that gives more than one row of logits about one place of its output."""
+"""The places of a model that gives more than one row of logits: it is asked about one place of its output."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def single_inputs(model: Model, inputs: Any) -> list[Any]:
 
 
 def with_chat_template(model: Model, given: Any) -> Any:
-    """Prepare a prompt, or several, with the tokenizer's chat template around each; a prepared input stays as it is. Raises
-    ExplainerError where the model has none.
+    """Prepare a prompt, or several, with the tokenizer's chat template around each; a prepared input is returned as it is. Raises
+    ExplainerError where the model has no template.
     """
     if isinstance(given, Prepared):
         return given
@@ -39,7 +39,7 @@ def with_chat_template(model: Model, given: Any) -> Any:
 
 
 def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: Any = None) -> tuple[Model, Prepared]:
-    """The model asked about a place of one input, and that input as it is given.
+    """Return the model asked about the place ``at`` of one input, and that input prepared.
 
     ``reference`` is a second input, of whose features the place ``similar`` is the similarity. Raises ExplainerError for a place that
     there is not, and for a reference to a model that has a head.
@@ -57,7 +57,7 @@ def ask_at(model: Model, inputs: Input | Prepared, at: str | None, reference: An
 
 
 def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tuple[list[str], str | None]:
-    """The specs that can run for the place of this input that the model is asked about, and a note on why the others cannot."""
+    """Return the specs that can run for the place of this input that the model is asked about, and a note on why the others cannot."""
     with torch.no_grad():
         lacks = lacks_of(Recording(model, prepared.tensors, pixels=True))
     reasons: dict[str, list[str]] = {}
@@ -71,5 +71,5 @@ def runnable_specs(specs: Sequence[str], model: Model, prepared: Prepared) -> tu
 
 
 def notes_of_place(model: Model) -> tuple[str, ...]:
-    """What people must know of the number that is explained."""
+    """Return what people must know about the number that is explained."""
     return () if model.reading is None else model.reading.notes

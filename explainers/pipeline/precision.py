@@ -1,4 +1,4 @@
-"""In which precision a map is computed: the model's own, or float64 where rounding would show. And what a map says where it does.
+"""The precision of a map: the model's own, or float64 where rounding would show; and the notes that a map then gets.
 
 Where the terms of a sum or a product cancel, deep Taylor and LRP divide by the little that is left, and amplify the rounding of the forward
 pass: for some inputs and methods a little, for others by a factor of a hundred thousand. So each map of relevance is computed in the
@@ -49,7 +49,7 @@ MakeMaps = Callable[[Trace, MethodOutput | None], list[Attribution]]
 def compute_maps(
     session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod, make_maps: MakeMaps
 ) -> list[Attribution]:
-    """One map a sample, in the precision that it needs; those of relevance say which it was and why.
+    """Return one map a sample, in the precision that it needs; maps of relevance say which it was and why.
 
     ``run_method`` runs the method on a trace, ``make_maps`` makes the maps of one, whose output may be known already. A sample whose
     estimate is over the threshold gets its map in float64, the others keep theirs, so that no map depends on what it was explained with.
@@ -90,7 +90,7 @@ def compute_maps(
 
 
 def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, run_method: RunMethod) -> Trace:
-    """A trace to read something else than a map from, in the precision that ``run_method`` of it (B, N) needs."""
+    """Return a trace for results other than a map, in the precision that the numbers (B, N) that ``run_method`` makes of it need."""
     trace = session.trace(target, rule)
     if rule is None or not rule.is_relevance:
         return trace
@@ -104,7 +104,7 @@ def choose_trace(session: Session, target: ResolvedTarget, rule: Rule | None, ru
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method gives in the model's own precision, and how far rounding may have moved it.
+    """The output of a method in the model's own precision, and how far rounding may have moved it.
 
     output            in the model's own precision; its scores (B, N)
     errors            (B, N), of each score
@@ -119,7 +119,7 @@ class Estimate:
 
 
 def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> Estimate:
-    """What ``run_method`` gives of a trace (B, N), and how far rounding may have moved it.
+    """Run ``run_method`` on a trace, and estimate how far rounding may have moved each of its numbers (B, N).
 
     The method runs again with the relevance moved by its errors, their signs drawn at random.
     """
@@ -140,14 +140,16 @@ def estimate_rounding(session: Session, trace: Trace, run_method: RunMethod) -> 
 
 
 def _largest_share(change: Tensor, scores: Tensor) -> Tensor:
-    """(B,): the largest change over the largest score, and what reading it rounds; 0 of a map that is zero everywhere."""
+    """Return the largest change over the largest score, (B,), plus what reading the map rounds; 0 for a map that is zero everywhere."""
     largest, size = change.flatten(1).amax(1), scores.abs().flatten(1).amax(1)
     share = largest / size + SCORE_ROUNDING * torch.finfo(scores.dtype).eps
     return torch.where((largest == 0) & (size == 0), 0.0, share).nan_to_num(math.inf, math.inf).double().cpu()
 
 
 def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
-    """bool (B,): whose map needs float64. Of light models also where patches and words alone may be off, though their scores are small."""
+    """Return which samples' maps need float64, bool (B,): for light models also those where patches and words alone may be wrong, though
+    their scores are small.
+    """
     is_over, is_amplified = estimate.share_of_all > FLOAT64_THRESHOLD, estimate.share_of_content > ILL_CONDITIONED
     if not bool(is_amplified.any()):
         return is_over
@@ -160,12 +162,14 @@ def _needs_float64(session: Session, estimate: Estimate) -> Tensor:
 
 
 def has_double(device: torch.device) -> bool:
-    """Whether float64 exists on a device: Apple's GPUs have none."""
+    """Return whether a device has float64: Apple's GPUs do not."""
     return device.type != "mps"
 
 
 def _reason_for_float64(session: Session) -> str | None:
-    """Why everything is computed in float64, whatever its estimate; None where that decides. Raises ExplainerError where there is none."""
+    """Return why everything is computed in float64, whatever its estimate; None where the estimate decides. Raises ExplainerError where the
+    device has no float64.
+    """
     logits = session.recording.logits
     if session.precision == "double":
         if not has_double(logits.device):
@@ -183,14 +187,14 @@ def _reason_for_float64(session: Session) -> str | None:
 
 
 def _add_errors(attribution: Attribution, errors: Tensor, model_scores: Tensor, dtype: str) -> Attribution:
-    """With what is known of the numbers of a map: the estimated ``errors`` (S,), and the scores in the model's ``dtype``."""
+    """Return the map with the estimated ``errors`` (S,) of its scores, and their change from the scores in the model's ``dtype``."""
     assert attribution.precision is not None
     change = None if attribution.precision.dtype == dtype else model_scores - attribution.scores
     return replace(attribution, numerics=replace(attribution.numerics, errors=errors, change=change, dtype=dtype))
 
 
 def _add_note(attribution: Attribution, note: str) -> Attribution:
-    """With a note on its numbers."""
+    """Return the map with a note on its numbers."""
     numerics = replace(attribution.numerics, notes=(*attribution.numerics.notes, note))
     return replace(attribution, notes=(*attribution.notes, note), numerics=numerics)
 
@@ -198,7 +202,9 @@ def _add_note(attribution: Attribution, note: str) -> Attribution:
 def _describe_model_precision(
     attribution: Attribution, dtype: str, of_all: float, of_content: float, lacks_double: bool = True
 ) -> Attribution:
-    """A map of the model's own precision, ``dtype``. ``lacks_double``: whether a device without float64 keeps one over the threshold."""
+    """Return a map of the model's own precision, ``dtype``, with how far rounding may change it. ``lacks_double``: whether a device without
+    float64 keeps one over the threshold.
+    """
     by = _percent(of_all)
     if of_all <= FLOAT64_THRESHOLD and of_content <= ILL_CONDITIONED:
         return replace(attribution, precision=MapPrecision(dtype, f"Rounding changes it by at most {by} of its largest score.", of_all))
@@ -213,7 +219,9 @@ def _describe_model_precision(
 
 
 def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tuple[float, float], dtype: str) -> Attribution:
-    """A map of float64 that says how far its scores in the model's own precision, ``model_scores`` (S,), are from it, if that is far."""
+    """Return a map of float64 with the reason for it, and a note if its scores in the model's own precision, ``model_scores`` (S,), are far
+    from it.
+    """
     of_all, of_content = shares
     reason = f"In {dtype} rounding may change it by {_percent(of_all)} of its largest score."
     if of_all <= FLOAT64_THRESHOLD:
@@ -222,7 +230,7 @@ def _describe_float64(attribution: Attribution, model_scores: Tensor, shares: tu
 
 
 def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: str, subject: str) -> Attribution:
-    """With a note where the scores in the model's own precision, ``model_scores`` (S,), are far from those of float64."""
+    """Return the map with a note if the scores in the model's own precision, ``model_scores`` (S,), are far from those of float64."""
     content = attribution.content if bool(attribution.content.any()) else torch.ones_like(attribution.content)
     size = attribution.scores[content].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
     change = float((model_scores - attribution.scores)[content].abs().max() / size)
@@ -237,7 +245,7 @@ def _add_note_on_change(attribution: Attribution, model_scores: Tensor, dtype: s
 
 
 def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[list[Tensor]], Tensor]) -> Attribution:
-    """The map of a ``whole`` that was read in parts, with the notes and the precision that follow from those of the maps of its ``parts``.
+    """Return the map of a ``whole`` that was read in parts, with the notes and the precision that follow from the maps of its ``parts``.
 
     Its scores are already theirs, joined by ``join``. So are the errors of each score, and the notes are on what this gives.
     """
@@ -270,7 +278,9 @@ def join_maps(parts: Sequence[Attribution], whole: Attribution, join: Callable[[
 
 
 def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str, double_count: int, window_count: int) -> Attribution:
-    """A map of the model's own precision of which so many parts were computed in float64."""
+    """Return a map of the model's own precision with a note that ``double_count`` of its ``window_count`` parts were computed in
+    float64.
+    """
     assert whole.precision is not None
     subject = f"{double_count} of {window_count} windows {'was' if double_count == 1 else 'were'}"
     why = f"{subject} computed in float64, the others in {dtype}. {whole.precision.why}"
@@ -280,7 +290,7 @@ def _describe_mixed_dtypes(whole: Attribution, model_scores: Tensor, dtype: str,
 
 
 def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
-    """The sizes of the terms of joined scores, in the roughest of their types."""
+    """Join the sizes of the terms of the parts' scores, in the coarsest of their types; None where a part has none."""
     term_sizes = [numerics.sizes for numerics in part_numerics if numerics.sizes is not None]
     if len(term_sizes) < len(part_numerics):
         return None
@@ -288,7 +298,7 @@ def _join_sizes(part_numerics: Sequence[Numerics], join: Callable[[list[Tensor]]
 
 
 def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, float]:
-    """As :class:`Estimate` has them, of one map and the ``errors`` (S,) of its scores: ``of_all`` and ``of_content``."""
+    """Return the shares of one map and the ``errors`` (S,) of its scores, as in :class:`Estimate`: ``of_all`` and ``of_content``."""
     everywhere = torch.ones_like(attribution.content)
     of_all, of_content = (
         float(_largest_share((errors * part)[None], (attribution.scores * part)[None])) for part in (everywhere, attribution.content)
@@ -297,7 +307,8 @@ def _largest_shares(attribution: Attribution, errors: Tensor) -> tuple[float, fl
 
 
 def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_patches: bool) -> list[str]:
-    """Notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words.
+    """Return notes on the scores (S,) of one map, of which ``content`` (bool, S) stand for patches or words: that it is zero everywhere, or
+    mostly rounding.
 
     ``sizes`` (S,): for each score the sum of the absolute values of its terms, in the type that they were added in; None where the
     method does not say.
@@ -306,7 +317,7 @@ def notes_on_scores(scores: Tensor, content: Tensor, sizes: Tensor | None, of_pa
     if len(content_scores) == 0:
         return []
     if not bool(content_scores.any()):
-        return ["This map is zero everywhere: for this target the method gives no patch or word any score, so there is nothing to rank."]
+        return ["This map is zero everywhere, so there is nothing to rank."]
     if sizes is None:
         return []
     share = float(SUM_ROUNDING * torch.finfo(sizes.dtype).eps * sizes[content].max() / content_scores.abs().max())

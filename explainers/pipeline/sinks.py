@@ -10,7 +10,9 @@ from explainers.rendering.colours import has_sink
 
 
 def sink_notes(record: ImageInput | TextInput, scores: Tensor, signed: bool) -> tuple[str, ...]:
-    """A note where the first word of a text has more of the scores (S,) than all others together; none of pictures."""
+    """Return a note if the first word of a text has more of the scores (S,) than all others together; empty for pictures and other
+    texts.
+    """
     if not isinstance(record, TextInput):
         return ()
     sizes = [word.score for word in word_scores(record, scores, signed)]

@@ -1,1 +1,1 @@
-"""What an explanation is made of and asked about: targets, one session with a model, the trace of its pass, and results."""
+"""The records of an explanation: targets, one session with a model, the trace of its pass, and results."""

@@ -9,19 +9,17 @@ NoteKind = Literal["", "noise"]
 
 
 class Note(str):
-    """A text as any other that keeps its ``kind``, so that nothing is learnt from its words. Of most notes programs ask nothing: they are
-    plain texts.
-    """
+    """A text with a ``kind`` that programs can read, so that they need not look at its words. Most notes have none and are plain texts."""
 
     kind: NoteKind
 
     def __new__(cls, text: str, kind: NoteKind = "") -> Note:
-        """A note of this kind."""
+        """Make a note with this text and kind."""
         note = super().__new__(cls, text)
         note.kind = kind
         return note
 
 
 def kind_of(note: str) -> NoteKind:
-    """What kind of note it is; "" for one of which programs ask nothing."""
+    """Return the kind of a note; "" for a plain text."""
     return note.kind if isinstance(note, Note) else ""

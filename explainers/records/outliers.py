@@ -1,31 +1,28 @@
-"""Outlier tokens of an explained picture: patches whose norm stands apart, and the share of maps that an added token holds."""
+"""Outlier tokens of an explained picture: patches of unusually large norm, and the share of maps that an added token holds."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
+from explainers.json_records import Record, describe
 from explainers.models.layout import Layout
 
 
 @dataclass(frozen=True)
-class OutlierPatches:
-    """Which patches of a picture, in raster order, have a norm above the model's ``threshold`` after a ``block`` (counted from 0)."""
+class OutlierPatches(Record):
+    """Patches of a picture whose norm is far above that of the others."""
 
-    block: int
-    threshold: float
-    patches: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "patches": list(self.patches)}
+    block: Annotated[int, describe("Counted from 0: the norms of its outputs are compared.")]
+    threshold: Annotated[float, describe("The norm above which a patch is an outlier.")]
+    patches: Annotated[tuple[int, ...], describe("The outliers, counted from 0 in raster order.")]
 
 
 def outlier_patches(recording: Recording, sample: int) -> OutlierPatches | None:
-    """Those of a sample of a recorded pass; None where the model's threshold is not known, or no norm stands apart."""
+    """Return the outlier patches of a sample of a recorded pass; None where the model has no known threshold of their norms."""
     known, layout = recording.model.register_neurons, recording.layout
     if known is None or known.threshold is None or layout.grid is None:
         return None
@@ -35,7 +32,7 @@ def outlier_patches(recording: Recording, sample: int) -> OutlierPatches | None:
 
 
 def added_token_notes(scores: Tensor, layout: Layout) -> tuple[str, ...]:
-    """How much of a map's scores (S,) the added tokens hold; nothing where there are none, and of a map of zeros."""
+    """Return a note on the share of a map's scores (S,) that the added tokens hold; empty where there are none, and for a map of zeros."""
     total = float(scores.abs().sum())
     if not layout.added or not total:
         return ()

@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, INLINE, Record, describe, finite_or_none, optional
 from explainers.models.abstention import Abstention
-from explainers.models.inputs.types import ImageInput, TextInput, Token
+from explainers.models.inputs.types import ImageInput, PromptInput, TextInput, Token
 from explainers.models.outputs import Output
 from explainers.models.tasks import Place
-from explainers.records.input_json import input_json
 from explainers.records.outliers import OutlierPatches
 from explainers.records.targets import ResolvedTarget
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+OptionValue = bool | int | float | str  # of an option of a method
+
 
 @dataclass(frozen=True)
-class TargetInfo:
-    """An explained class or prompt, or one that the model thinks of.
-
-    index    None for a contrast and for a group
-    prompt   set for CLIP
-    explains  of what is explained: which number of it, ``logit`` or ``probability``; ``logit`` of a contrast is the difference. In JSON
-             it is called ``read``
-    of       the class or prompt itself, where ``label`` says more: of a contrast, of a probability, and of a group (``any:dog``)
-    against  the other class, prompt or group of a contrast
-    group    of :class:`AnyOf`, the group: ``logit`` is the log-sum-exp of its classes, ``probability`` their sum
-    kind     of a target of a kind that was added: its name. ``of`` is then how it is written
-    abstention  of a prompt that the model cannot read or that is not in the picture; its numbers then say nothing
-    """
+class TargetInfo(Record, name="Target"):
+    """An explained class or prompt, or one of those that the model finds likeliest."""
 
     label: str
-    index: int | None
-    prompt: str | None
-    logit: float
-    probability: float | None
-    explains: Literal["logit", "probability"] | None = None
-    of: str | None = None
-    against: str | None = None
-    group: str | None = None
-    abstention: Abstention | None = None
-    kind: str | None = None
-
-    @property
-    def read(self) -> Literal["logit", "probability"] | None:
-        """What ``explains`` was called in 0.1."""
-        return self.explains
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        values = {"read" if k == "explains" else k: v for k, v in self.__dict__.items() if v is not None}
-        return values if self.abstention is None else {**values, "abstention": self.abstention.to_json()}
+    index: Annotated[int | None, optional("Of the class; a group and a contrast have none.")]
+    prompt: Annotated[str | None, optional("Of a CLIP model.")]
+    logit: Annotated[float, describe("Of a contrast the difference, of a group the log-sum-exp of its classes.")]
+    probability: Annotated[float | None, optional("Of a group the sum; a regression and a contrast have none.")]
+    explains: Annotated[Literal["logit", "probability"] | None, optional("Which of its numbers is explained.", key="read")] = None
+    of: Annotated[str | None, optional("The class or prompt itself, where the label says more; of an added kind what to send.")] = None
+    against: Annotated[str | None, optional("The class, prompt or group that it is compared with.")] = None
+    group: Annotated[str | None, optional("The group, where it is one.")] = None
+    abstention: Annotated[
+        Abstention | None,
+        optional("Of a prompt that the model cannot read or that is not in the picture; its numbers then say nothing."),
+    ] = None
+    kind: Annotated[str | None, optional("The kind of a target that a package adds.")] = None
 
 
 @dataclass(frozen=True)
@@ -75,35 +58,31 @@ class WordScore:
 
 
 def word_scores(text: TextInput, scores: Tensor, signed: bool) -> list[WordScore]:
-    """The words of a text with their scores: the sum over a word's pieces where scores are signed, else the largest."""
+    """Return the words of a text with their scores: the sum over a word's pieces where scores are signed, else the largest."""
     merge = torch.sum if signed else torch.amax
     scored = [(w, float(merge(scores[list(w.tokens)]))) for w in text.words if w.tokens]
     return [WordScore(w.text, w.start, w.end, w.tokens, score, w.part) for w, score in scored]
 
 
 @dataclass(frozen=True)
-class MapPrecision:
-    """In which precision a map of relevance was computed, and why.
+class MapPrecision(Record):
+    """The precision in which a map of relevance was computed, and the reason for it."""
 
-    dtype     ``float32``, ``float64``, ...
-    why       in one sentence
-    rounding  by how much of the largest score rounding may change the map in the model's own precision (estimated, rather too large than
-              too small); None where nobody asked
-    """
-
-    dtype: str
-    why: str
-    rounding: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; what is beyond any number is no number."""
-        rounding = self.rounding if self.rounding is not None and math.isfinite(self.rounding) else None
-        return {"dtype": self.dtype, "why": self.why, "rounding": rounding}
+    dtype: Annotated[str, describe("float32, float64, ...")]
+    why: Annotated[str, describe("In one sentence.")]
+    rounding: Annotated[
+        float | None,
+        describe(
+            "By how much of the largest score rounding may change the map in the model's own precision: an estimate that is rather too "
+            "large than too small; null where it was not asked for or has no bound.",
+            write=finite_or_none,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, eq=False)
 class Numerics:
-    """What is known of the numbers of a map, score by score: of this its notes on them are made. Tensors are (S,), on the CPU; None where
+    """Facts about the numbers of a map, score by score, from which its notes on rounding are made. Tensors are (S,), on the CPU; None where
     nobody asked.
 
     sizes   the sum of the absolute values of a score's terms, in the type that they were added in
@@ -120,47 +99,60 @@ class Numerics:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Attribution:
-    """What one method says about one target.
+def _shape(values: Tensor) -> list[int]:
+    return list(values.shape)
 
-    method   the spec: the name of the method with its rule and options; ``method_name`` is the name alone
+
+@dataclass(frozen=True, eq=False)
+class Attribution(Record, name="Map"):
+    """The map of one method for one target.
+
     scores   float32 (S,), on the CPU: every token, prefix and special tokens included; signed where the method is
     content  bool (S,): which of them stand for patches or for words of the text
-    adds_up_to  what the scores promise to add up to under this rule and with these options; None: nothing
     patches  (rows, columns) for images: ``scores[content]`` is in raster order
     pixels   float32 (height, width) where the method goes back to the pixels the model saw
     image    the picture that the map lies on; None for a text
-    precision  of a map of relevance, in which precision it was computed and why; None for others, which need no more than the model's
-    seed_correlation  of a map that was drawn at random, how much it would correlate with that of another seed, estimated from its samples
     numerics   what its notes on rounding are made of
-    options  those that the spec names, as values
-    names_rule  whether the title says the rule
     """
 
-    method: str
-    method_name: str
-    rule: str | None
+    method: Annotated[str, describe("The spec, as it was asked for: the name of the method with its rule and options.")]
+    method_name: Annotated[str, describe("The part of the spec that names the method.", key="readout")]
+    rule: Annotated[str | None, describe("The backward rule; null for a method that reads no signal.")]
     title: str
-    source: Citation
-    target: str
-    scores: Tensor
-    content: Tensor
-    patches: tuple[int, int] | None
-    text: TextInput | None
-    signed: bool
-    class_specific: bool
+    source: Annotated[Citation, INLINE]
+    target: Annotated[str, describe("The label of what is explained.")]
+    scores: Annotated[Tensor, HIDDEN]
+    content: Annotated[Tensor, HIDDEN]
+    patches: Annotated[tuple[int, int] | None, optional("Rows and columns of the patches; a text has none.", key="grid")]
+    text: Annotated[TextInput | None, HIDDEN]
+    signed: Annotated[bool, describe("Whether scores tell evidence for the target from evidence against it, or only strength.")]
+    class_specific: Annotated[bool, describe("Whether another target can have another map.")]
     seconds: float
-    adds_up_to: str | None = None
-    completeness_error: float | None = None
-    notes: tuple[str, ...] = ()
-    pixels: Tensor | None = None
-    image: ImageInput | None = field(default=None, repr=False)
-    precision: MapPrecision | None = None
-    seed_correlation: float | None = None
-    numerics: Numerics = field(default=Numerics(), repr=False)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    names_rule: bool = False
+    adds_up_to: Annotated[
+        str | None, describe("The number that the scores promise to add up to; null where they promise nothing.", is_required=False)
+    ] = None
+    completeness_error: Annotated[float | None, optional("By how much the scores miss that number.")] = None
+    notes: Annotated[tuple[str, ...], describe("What a person should know.")] = ()
+    pixels: Annotated[
+        Tensor | None,
+        optional(
+            "Rows and columns of its map of the pixels, where there is one: /maps/{method}.npy?at=pixels has it.",
+            kind=tuple[int, int],
+            write=_shape,
+        ),
+    ] = None
+    image: Annotated[ImageInput | None, HIDDEN] = field(default=None, repr=False)
+    precision: Annotated[MapPrecision | None, optional("Of a map of relevance.")] = None
+    seed_correlation: Annotated[
+        float | None, optional("Of a map drawn at random, its estimated correlation with that of another seed.")
+    ] = None
+    numerics: Annotated[Numerics, HIDDEN] = field(default=Numerics(), repr=False)
+    options: Annotated[Mapping[str, Any], optional("The options that the spec names, with their values.", kind=dict[str, OptionValue])] = (
+        field(default_factory=dict)
+    )
+    names_rule: Annotated[
+        bool, describe("Whether the title says the rule; left out where an earlier version made the map.", is_required=False)
+    ] = False
 
     def __repr__(self) -> str:
         over = f"{len(self.scores)} tokens" if self.patches is None else f"{self.patches[0]} x {self.patches[1]} patches"
@@ -168,89 +160,60 @@ class Attribution:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The word pieces, aligned with ``scores``. Raises ExplainerError for an image."""
+        """The word pieces, in the order of ``scores``. Raises ExplainerError for an image."""
         if self.text is None:
             raise ExplainerError("An image has patches, not word pieces: see .patches.")
         return self.text.tokens
 
     @property
-    def readout(self) -> str:
-        """What ``method_name`` was called in 0.1."""
-        return self.method_name
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest score among patches or words."""
-        content = self.scores[self.content]
-        return (float(content.min()), float(content.max())) if len(content) else (0.0, 0.0)
+    def range(self) -> Annotated[tuple[float, float], describe("The smallest and the largest score.")]:
+        """The smallest and the largest score among patches or words; zeros where there are none."""
+        content = self.scores.masked_select(self.content)
+        if not len(content):
+            return 0.0, 0.0
+        low, high = content.aminmax()
+        return float(low), float(high)
 
     def words(self) -> list[WordScore]:
-        """The words of the text with their scores: the sum over a word's pieces where scores are signed, else the largest."""
+        """Return the words of the text with their scores: the sum over a word's pieces where scores are signed, else the largest. Raises
+        ExplainerError for an image.
+        """
         if self.text is None:
             raise ExplainerError("An image has patches, not words: see .patches.")
         return word_scores(self.text, self.scores, self.signed)
 
     def _repr_html_(self) -> str:
-        """The map over its picture, or the words in their colours: what a notebook shows."""
+        """Return the HTML that a notebook shows: the map over its picture, or the words in their colours."""
         from explainers.rendering.notebook import map_html
 
         return map_html(self, self.image)
 
-    def to_json(self) -> dict[str, Any]:
-        """A map as JSON. ``scores``: for an image those of the patches in raster order, for a text one for each token.
-
-        ``pixels``: rows and columns of the map of the pixels, where the method has one; its numbers are not in here.
-        """
-        shown = self.scores if self.patches is None else self.scores[self.content]
-        return {
-            "method": self.method,
-            "readout": self.method_name,
-            "rule": self.rule,
-            **({"options": dict(self.options)} if self.options else {}),
-            "title": self.title,
-            "names_rule": self.names_rule,
-            **self.source.to_json(),
-            "target": self.target,
-            "scores": shown.tolist(),
-            **({"grid": list(self.patches)} if self.patches is not None else {}),
-            **({"pixels": list(self.pixels.shape)} if self.pixels is not None else {}),
-            "range": list(self.range),
-            "signed": self.signed,
-            "class_specific": self.class_specific,
-            "adds_up_to": self.adds_up_to,
-            **({"completeness_error": self.completeness_error} if self.completeness_error is not None else {}),
-            **({"seed_correlation": self.seed_correlation} if self.seed_correlation is not None else {}),
-            **({"precision": self.precision.to_json()} if self.precision is not None else {}),
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-        }
+    @property
+    def shown_scores(
+        self,
+    ) -> Annotated[
+        Tensor,
+        describe("Of an image those of the patches in raster order, of a text one for each token.", key="scores", kind=list[float]),
+    ]:
+        """The scores that are drawn: for an image those of the patches in raster order, for a text one for each token."""
+        return self.scores if self.patches is None else self.scores.masked_select(self.content)
 
 
 @dataclass(frozen=True)
-class WindowInfo:
-    """A part of a text that was longer than the model takes, and what the model says of this part alone.
+class WindowInfo(Record, name="TextWindow"):
+    """A part of a text that is longer than the model takes, and the model's answer for this part alone."""
 
-    start, end   characters of the text
-    tokens       its first and its last word piece among the tokens of the text
-    label        the top class, and its ``probability``, None for a regression
-    logits       for each explained target, in order: their mean is the target's own
-    """
-
-    start: int
-    end: int
-    tokens: tuple[int, int]
-    label: str
-    probability: float | None
-    logits: tuple[float, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**self.__dict__, "tokens": list(self.tokens), "logits": list(self.logits)}
+    start: Annotated[int, describe("The first of its characters in the text.")]
+    end: Annotated[int, describe("The character after its last one.")]
+    tokens: Annotated[tuple[int, int], describe("Its first and its last word piece among the tokens of the text.")]
+    label: Annotated[str, describe("The top class.")]
+    probability: Annotated[float | None, describe("Of that class; null for a regression.")]
+    logits: Annotated[tuple[float, ...], describe("Of each explained target, in order: their mean is the target's own logit.")]
 
 
 @dataclass(eq=False)
-class Explanation:
-    """One input explained: what the model says, and what each method says made it say so.
+class Explanation(Record):
+    """One explained input: the model's answer, and the maps of each method for it.
 
     ``probabilities`` are calibrated (`explainers.models.companion_files.calibration`): softmax(logits) where the model has no calibration.
     ``abstention`` says what the model can't know of this input; None where it is within what it knows.
@@ -263,31 +226,33 @@ class Explanation:
     """
 
     model: str
-    weights_digest: str
-    input: ImageInput | TextInput
-    labels: Sequence[str]
-    logits: Tensor  # (C,), float32, CPU
-    probabilities: Tensor  # (C,)
-    targets: list[TargetInfo]
-    methods: list[str]
-    versions: dict[str, str]
+    weights_digest: Annotated[str, describe("SHA-256 of the model's weights.")]
+    input: Annotated[ImageInput | TextInput, describe(tag="kind")]
+    labels: Annotated[Sequence[str], HIDDEN]
+    logits: Annotated[Tensor, HIDDEN]  # (C,), float32, CPU
+    probabilities: Annotated[Tensor, HIDDEN]  # (C,)
+    targets: Annotated[list[TargetInfo], describe("What is explained.")]
+    methods: Annotated[list[str], describe("Specs.")]
+    versions: Annotated[dict[str, str], describe("Of the libraries.")]
     maps: list[Attribution] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    output: Output = "softmax"  # what the logits mean; a regression has no probabilities: they are not a number
-    abstention: Abstention | None = None
-    task: str | None = None  # of a model that gives more than one row of logits: which
-    place: Place | None = None  # of such a model, which place of its output is explained
-    places: Sequence[Place] = ()  # and which there are
-    outliers: OutlierPatches | None = None  # of a model whose outlier tokens are known
-    prompted: bool = False  # whether the classes are prompts
-    prompts: dict[str, TextInput] = field(default_factory=dict)  # where their words were explained in place of the image: what was read
-    windows: tuple[WindowInfo, ...] = ()
-    spellings: dict[str, str] = field(default_factory=dict, repr=False)
-    tensors: dict[str, Tensor] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
-    completeness_of: Callable[[str, int], float] | None = field(default=None, repr=False)
+    notes: Annotated[list[str], describe("What a person should know.")] = field(default_factory=list)
+    output: Annotated[Output, describe("What the logits mean; a regression has no probabilities.")] = "softmax"
+    abstention: Annotated[Abstention | None, optional()] = None
+    task: Annotated[str | None, HIDDEN] = None  # of a model that gives more than one row of logits: which
+    place: Annotated[
+        Place | None, optional("Of a model that gives more than one answer to an input, the place of its output that is explained.")
+    ] = None
+    places: Annotated[Sequence[Place], optional("Of such a model, which places there are.")] = ()
+    outliers: Annotated[OutlierPatches | None, optional("Of a model whose outlier tokens are known: which patches are such.")] = None
+    prompted: Annotated[bool, HIDDEN] = False  # whether the classes are prompts
+    prompts: Annotated[dict[str, TextInput], HIDDEN] = field(default_factory=dict)  # where their words were explained: what was read
+    windows: Annotated[tuple[WindowInfo, ...], optional("Of a text that is longer than the model takes.")] = ()
+    spellings: Annotated[dict[str, str], HIDDEN] = field(default_factory=dict, repr=False)
+    tensors: Annotated[dict[str, Tensor], HIDDEN] = field(default_factory=dict, repr=False)  # what the model was given, a batch of one
+    completeness_of: Annotated[Callable[[str, int], float] | None, HIDDEN] = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and saved: all but the model, which :meth:`completeness` asks again."""
+        """Return what is pickled and saved: all but the link to the model, which :meth:`completeness` asks again."""
         return {**self.__dict__, "completeness_of": None}
 
     def __repr__(self) -> str:
@@ -296,11 +261,11 @@ class Explanation:
 
     @property
     def target(self) -> TargetInfo:
-        """The first explained target."""
+        """The first of the explained targets."""
         return self.targets[0]
 
     def spec_of(self, spelling: str) -> str:
-        """The spec of the map that was asked for by this spelling."""
+        """Return the spec of the map that was asked for by this ``spelling``."""
         return self.spellings.get(spelling, spelling)
 
     def __getitem__(self, key: str | tuple[str, str | int]) -> Attribution:
@@ -314,25 +279,25 @@ class Explanation:
         raise KeyError(f"no map of {spec!r} for {label!r}; methods: {have}; targets: {', '.join(t.label for t in self.targets)}")
 
     def top(self, count: int = 5) -> list[TargetInfo]:
-        """The classes (or prompts) that the model finds likeliest, best first."""
+        """Return the ``count`` classes (or prompts) that the model finds most probable, best first."""
         order = self.logits.argsort(descending=True)[:count]
         return [self.class_info(int(i)) for i in order]
 
     def class_info(self, index: int) -> TargetInfo:
-        """Label, logit and probability of a class."""
+        """Return label, logit and probability of a class."""
         label = self.labels[index] if index < len(self.labels) else f"class {index}"
         probability = None if self.output == "regression" else float(self.probabilities[index])
         return TargetInfo(label, index, label if self.prompted else None, float(self.logits[index]), probability)
 
     def target_info(self, target: ResolvedTarget, sample: int = 0) -> TargetInfo:
-        """What the model says of a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
+        """Return the model's answer for a resolved target; ``sample`` is this input's place in the batch that it was resolved for."""
         facts = target.only(sample).describe(self.logits[None], self.probabilities[None])
         index = facts["index"]
         prompt = self.labels[index] if self.prompted and index is not None else None
         return TargetInfo(prompt=prompt, explains=facts.pop("read"), **facts)
 
     def _repr_html_(self) -> str:
-        """What the model says, and all maps side by side: what a notebook shows."""
+        """Return the HTML that a notebook shows: the model's answer, and all maps side by side."""
         from explainers.rendering.notebook import map_html, panel_html
 
         answers = [info.label if info.probability is None else f"{info.label} {info.probability:.1%}" for info in self.top(3)]
@@ -341,7 +306,7 @@ class Explanation:
         return panel_html(f"{self.model}: {', '.join(answers)}", [*doubt, *self.notes], maps)
 
     def figure(self, methods: Sequence[str] | None = None, target: str | None = None, columns: int = 4, sink: bool = True) -> Figure:
-        """The maps side by side as a figure of matplotlib, which can be saved or changed further.
+        """Draw the maps side by side as a figure of matplotlib, which can be saved or changed further.
 
         methods  the specs of the maps to draw, in this order; None: all
         target   the label of the explained target; None: all targets
@@ -366,7 +331,7 @@ class Explanation:
         return panel(self, maps, columns, sink)
 
     def completeness(self, rule: str, target: int | str = 0) -> float:
-        """|f(x) - sum of all FullGrad terms| under ``rule``: 0 is a full account. ``target`` is the place or the label of one of the
+        """Return |f(x) - sum of all FullGrad terms| under ``rule``: 0 is a full account. ``target`` is the index or the label of one of the
         explained targets. Raises ExplainerError for a relevance rule and for a target that was not explained.
         """
         if self.completeness_of is None:
@@ -378,23 +343,20 @@ class Explanation:
             raise ExplainerError(f"{target!r} is none of the explained targets: {', '.join(labels)} (0 to {len(labels) - 1}).")
         return self.completeness_of(rule, target if isinstance(target, int) else labels.index(target))
 
-    def to_json(self) -> dict[str, Any]:
-        """The explanation as plain data, as documented for the HTTP interface (the server adds id, state and date)."""
-        return {
-            "model": self.model,
-            "output": self.output,
-            "weights_digest": self.weights_digest,
-            "versions": self.versions,
-            "input": input_json(self.input),
-            **({"prompts": [{"prompt": label, **input_json(text)} for label, text in self.prompts.items()]} if self.prompts else {}),
-            **({} if self.place is None else {"task": self.task, "at": self.place.at, "place": self.place.to_json()}),
-            **({"places": [place.to_json() for place in self.places]} if self.places else {}),
-            **({} if self.outliers is None else {"outliers": self.outliers.to_json()}),
-            **({"windows": [window.to_json() for window in self.windows]} if self.windows else {}),
-            "targets": [t.to_json() for t in self.targets],
-            "top": [t.to_json() for t in self.top()],
-            **({} if self.abstention is None else {"abstention": self.abstention.to_json()}),
-            "methods": self.methods,
-            "maps": [m.to_json() for m in self.maps],
-            "notes": self.notes,
-        }
+    @property
+    def _top(self) -> Annotated[list[TargetInfo], describe("What the model finds likeliest, best first.", key="top")]:
+        return self.top()
+
+    @property
+    def _task(
+        self,
+    ) -> Annotated[str | None, optional("Of a model that gives more than one answer: such as token-classification.", key="task")]:
+        return None if self.place is None else self.task
+
+    @property
+    def _at(self) -> Annotated[str | None, optional("The place that is explained, as it is sent.", key="at")]:
+        return None if self.place is None else self.place.at
+
+    @property
+    def _prompts(self) -> Annotated[list[PromptInput], optional("Where the words of prompts are explained.", key="prompts")]:
+        return [PromptInput(label, text) for label, text in self.prompts.items()]

@@ -42,11 +42,11 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 class Cancelled(Exception):
-    """The caller's ``cancelled`` said so; nothing more was computed."""
+    """Raised when the caller's ``cancelled`` returned true; nothing more was computed."""
 
 
 def checker(cancelled: Callable[[], bool] | None) -> Check:
-    """A function that raises :class:`Cancelled` once ``cancelled`` says so."""
+    """Return a function that raises :class:`Cancelled` once ``cancelled`` returns true."""
 
     def check() -> None:
         if cancelled is not None and cancelled():
@@ -56,7 +56,7 @@ def checker(cancelled: Callable[[], bool] | None) -> Check:
 
 
 def check_seed(seed: object) -> int:
-    """``seed`` as a whole number. Raises ExplainerError for what is none."""
+    """Return ``seed`` as an int. Raises ExplainerError for what is no whole number."""
     try:
         return operator.index(seed)  # type: ignore[arg-type]  # what is no number is said below
     except TypeError:
@@ -64,7 +64,7 @@ def check_seed(seed: object) -> int:
 
 
 class Session:
-    """A batch of inputs, recorded once in the model's own precision, and the targets of which something is asked.
+    """A batch of inputs, recorded once in the model's own precision, and the targets that are asked about.
 
     ``model`` is one, or anything that :func:`explainers.open` takes, which is then opened without a check. ``prompts`` are those that a
     CLIP model compares its images with, None for those that the targets name; only the probability of a prompt depends on the others.
@@ -96,8 +96,8 @@ class Session:
         if precision not in PRECISIONS:
             raise ExplainerError(f"precision={precision!r}: choose one of {', '.join(PRECISIONS)}.")
         self.precision = precision
-        self.targets = as_targets(target)
         self.model = model = unchecked_model_of(model).seen_from(side)
+        self.targets = as_targets(target, None if model.kind == "clip" else model.labels)
         self._pixels, self._seed, self._check = pixels, check_seed(seed), checker(cancelled)
         self.prepared = inputs if isinstance(inputs, Prepared) else model.prepare(inputs)
         self.tensors, self.labels = self.prepared.tensors, list(model.labels)
@@ -125,7 +125,7 @@ class Session:
 
     @cached_property
     def double(self) -> Recording:
-        """The same pass in float64, for rules that amplify rounding; made when it is first needed."""
+        """The same pass recorded in float64, for rules that amplify rounding; made when it is first needed."""
         if self.recording.logits.dtype == torch.float64:
             return self.recording
         self._check()
@@ -133,19 +133,19 @@ class Session:
         return Recording(self.model, self.tensors, pixels=self._pixels, double=True)
 
     def forget_signals(self) -> None:
-        """Let go of what the backward passes so far brought back."""
+        """Free the signals of all backward passes so far."""
         self.recording.forget_signals()
         if "double" in self.__dict__:
             self.double.forget_signals()
 
     @property
     def unpadded_inputs(self) -> Prepared:
-        """The inputs as they were read, texts without their padding."""
+        """The inputs as they were read, with texts without their padding."""
         return self.prepared if self.model.side == "text" else replace(self.prepared, inputs=tuple(self.samples))
 
     def targets_and_rows(self) -> list[tuple[ResolvedTarget, list[int]]]:
-        """The targets that the recording is asked about, each by one backward pass a rule, and for each row of the recording the input that
-        it belongs to.
+        """Return the targets that the recording is asked about, and with each the index of the input that each row of the recording belongs
+        to. A target takes one backward pass a rule.
 
         The rows of the image side are the inputs, of which each target is asked. Those of the text side are the prompts, of which each
         image is asked.
@@ -157,7 +157,9 @@ class Session:
         return [(resolved_class(self.labels, torch.full((rows,), i, device=self.model.device)), [i] * rows) for i in inputs]
 
     def plan(self, fields: Iterable[tuple[Rule, Fields]]) -> None:
-        """Say what will be read under each rule, so that one backward pass brings all of it and nothing else. Of what is not said, all."""
+        """Declare which fields will be read under each rule, so that one backward pass brings them and nothing else. Under a rule that is
+        not named, all are brought.
+        """
         self._fields = {}
         for rule, names in fields:
             self._fields[rule] = self._fields.get(rule, frozenset()) | names
@@ -165,8 +167,8 @@ class Session:
     def trace(
         self, target: ResolvedTarget, rule: Rule | None, recording: Recording | None = None, of_gradients: Recording | None = None
     ) -> Trace:
-        """What a method reads under ``rule``; of the recording in the model's own precision unless another is given. Gradients beside
-        relevance are those of ``of_gradients``, of the same recording unless another is given.
+        """Return the trace that a method reads for a target under ``rule``; of the recording in the model's own precision unless another is
+        passed. Gradients read together with relevance are those of ``of_gradients``, by default of the same recording.
         """
         return Trace(
             self.recording if recording is None else recording,
@@ -184,7 +186,7 @@ class Session:
 
     @cached_property
     def _content(self) -> Tensor:
-        """bool (B, S): which tokens stand for patches or words."""
+        """The tokens that stand for patches or words, bool (B, S)."""
         content = torch.zeros_like(self.recording.mask)
         for row, mask, sample in zip(content, self.recording.mask, self.samples, strict=True):
             row[mask] = content_of(sample, self.recording.layout, int(mask.sum())).to(row.device)
@@ -212,7 +214,7 @@ class Session:
 
 
 def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
-    """A function that records ``tensors`` again, as :meth:`Trace.rerun` has it."""
+    """Return a function that records ``tensors`` again, with the arguments of :meth:`Trace.rerun`."""
 
     def rerun(
         repeats: int = 1, *, change: Callable[[str, Tensor], Tensor] | None = None, kind: type[Recording] = Recording, **options: Any
@@ -229,7 +231,7 @@ def rerunner(model: Model, tensors: dict[str, Tensor], check: Check) -> Rerun:
 
 
 def content_of(record: ImageInput | TextInput, layout: Layout, tokens: int) -> Tensor:
-    """bool (tokens,): which of the tokens stand for patches or words."""
+    """Return which of the ``tokens`` of an input stand for patches or words, bool (tokens,)."""
     if isinstance(record, TextInput):
         return torch.tensor([not t.special for t in record.tokens], dtype=torch.bool)
     content = torch.zeros(tokens, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""What a method reads: values and signals of one recorded pass for one target."""
+"""The trace that a method reads: values and signals of one recorded pass for one target."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _LOSSES: WeakKeyDictionary[Signals, list[Loss]] = WeakKeyDictionary()
 
 
 class Answer(Protocol):
-    """Asks the model without recording."""
+    """A function that asks the model without recording."""
 
     def __call__(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
+        """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``."""
 
 
 @dataclass(frozen=True)
 class MethodOutput:
-    """What a method found. A method that has nothing but scores may return them alone.
+    """The output of a method. A method that has nothing but scores may return them alone.
 
     scores  (B, S)
     error   (B,): completeness error, where the method has an account of its own
@@ -60,14 +60,18 @@ class MethodOutput:
     seed_correlations: tuple[float | None, ...] = ()
 
     def above(self, other: MethodOutput) -> MethodOutput:
-        """The positive part of its scores less those of another, which is no sum over blocks and adds up to nothing."""
+        """Return the positive part of these scores minus those of another output; the result is no sum over blocks and adds up to
+        nothing.
+        """
         pixels = None if self.pixels is None or other.pixels is None else (self.pixels - other.pixels).clamp(min=0)
         sizes = None if self.sizes is None or other.sizes is None else self.sizes + other.sizes
         notes = tuple((*ours, *theirs) for ours, theirs in zip(self.notes, other.notes, strict=True))
         return MethodOutput((self.scores - other.scores).clamp(min=0), pixels=pixels, sizes=sizes, notes=notes)
 
     def on_grid(self, layout: Layout) -> MethodOutput:
-        """The same with what larger patches were given on the grid of the smallest: see :func:`explainers.models.grids.on_grid`."""
+        """Return the output with the scores of larger patches moved to the grid of the smallest: see
+        :func:`explainers.models.grids.on_grid`.
+        """
 
         def move(values: Tensor | None) -> Tensor | None:
             return None if values is None else on_grid(values, layout)
@@ -77,7 +81,7 @@ class MethodOutput:
 
 
 class Trace:
-    """Values and, under one rule, signals. Shapes: B batch, S tokens, D width, H heads.
+    """The values of a recorded pass and, under one rule, its signals. Shapes: B batch, S tokens, D width, H heads.
 
     ``block_inputs[l]`` is x^(l+1) of the formulas: the first is x^1, the embedded tokens. Signals are fetched when first read, so that a
     method of attention alone causes no backward pass.
@@ -119,17 +123,17 @@ class Trace:
 
     @property
     def layout(self) -> Layout:
-        """How the tokens lie."""
+        """The layout of the tokens: prefix, classification token and grid of patches."""
         return self.recording.layout
 
     @property
     def mask(self) -> Tensor:
-        """(B, S): which tokens are real, not padding."""
+        """The tokens that are real, not padding: bool (B, S)."""
         return self.recording.mask
 
     @property
     def content(self) -> Tensor:
-        """(B, S): which tokens stand for patches or words; where nothing is known of the text, all but padding and prefix."""
+        """The tokens that stand for patches or words, bool (B, S); where nothing is known of the text, all but padding and prefix."""
         if self._content is not None:
             return self._content
         content = self.mask.clone()
@@ -138,34 +142,38 @@ class Trace:
 
     @property
     def block_inputs(self) -> list[Tensor]:
-        """Per block (B, S, D)."""
+        """The tokens (B, S, D) that each block takes."""
         return [x.detach() for x in self.recording.block_inputs]
 
     @property
     def block_outputs(self) -> list[Tensor]:
-        """Per block (B, S, D)."""
+        """The tokens (B, S, D) that each block gives."""
         return [x.detach() for x in self.recording.block_outputs]
 
     @property
     def attention_inputs(self) -> list[Tensor]:
-        """Per block (B, S, D): what attention is given, LN(x) in most models. Raises ExplainerError where a block has none."""
+        """The tokens (B, S, D) that each block's attention takes, LN(x) in most models. Raises ExplainerError where a block has none."""
         inputs = self.recording.structure.attention_inputs
         return [_require_attention(x, i, NO_ATTENTION_INPUT).detach() for i, x in enumerate(inputs)]
 
     @property
     def attentions(self) -> list[Tensor]:
-        """Per block (B, H, S, S), rows sum to 1. Raises ExplainerError where a block has none."""
+        """Attention maps (B, H, S, S), one a block unless it attends several times. Raises ExplainerError where a block has none."""
         return [_require_attention(a, i).detach().to(self.type_of_attention) for i, a in enumerate(self.recording.attentions)]
 
     @cached_property
     def type_of_attention(self) -> torch.dtype:
-        """In which attention maps are multiplied: the longest of the tokens' and the maps' own, which some softmaxes have apart."""
+        """The dtype in which attention maps are multiplied: the widest among the tokens' and the maps' own, as some softmaxes have their
+        own.
+        """
         maps = [a for a in (*self.recording.attentions, *self.recording.class_attentions) if a is not None]
         return reduce(torch.promote_types, (a.dtype for a in maps), self.recording.block_inputs[0].dtype)
 
     @cached_property
     def signals(self) -> Signals:
-        """What the rule's backward pass brought back."""
+        """The signals of the rule's backward pass, which runs when they are first read. Raises ExplainerError where the method has
+        no rule.
+        """
         if self.rule is None:
             raise ExplainerError("This method has no backward rule.")
         before = time.perf_counter()
@@ -180,26 +188,26 @@ class Trace:
         if signals.unruled:
             names = ", ".join(sorted(signals.unruled))
             self.notes.append(
-                f"This model uses {names}, for which the rule {self.rule.name} has no choice: the ordinary gradient was taken there."
+                f"This model uses {names}. The rule {self.rule.name} has no choice for that, so it used the ordinary gradient there."
             )
         if detached := self.recording.nodes.detached:
             self.note(
-                f"This model takes numbers that depend on the input out of the gradient ({', '.join(sorted(detached))}): what they do to "
-                "the answer is in no map that goes back."
+                f"This model cuts numbers that depend on the input from the gradient ({', '.join(sorted(detached))}). No map made from "
+                "gradients shows what they do."
             )
         if signals.missing is not None and bool(signals.missing.any()):
             self._say_missing(signals, signals.missing)
         return signals
 
     def signals_with(self, field: str) -> Signals:
-        """The signals, this field of them among what is asked for: what no method declared takes a backward pass of its own."""
+        """Return the signals with this ``field`` among them; a field that no method declared takes a backward pass of its own."""
         if not covers(self._fields, frozenset([field])):
             self._fields |= {field}
             self.__dict__.pop("signals", None)
         return self.signals
 
     def _say_missing(self, signals: Signals, missing: Tensor) -> None:
-        """Say of each sample what the rule's account of its answer misses, and at which operators."""
+        """Add a note for each sample on how much of its answer the rule's account misses (``missing`` (B,)), and at which operators."""
         assert self.rule is not None
         output_gradient = self.chosen.output_gradient(self.recording.logits, self.rule)
         totals, places = (output_gradient * self.recording.logits.detach()).sum(1), ""
@@ -217,7 +225,7 @@ class Trace:
 
     @property
     def mid_residuals(self) -> list[Tensor]:
-        """Per block (B, S, D): the residual stream after attention. Raises ExplainerError where a block has none."""
+        """The residual stream (B, S, D) after each block's attention. Raises ExplainerError where a block has none."""
         residuals = self.recording.mid_residuals
         if any(m is None for m in residuals):
             raise ExplainerError("This model's blocks do not add attention to a residual stream.")
@@ -225,18 +233,18 @@ class Trace:
 
     @property
     def tokens_of_blocks(self) -> list[Tensor]:
-        """Per block (B, S): which tokens take part in it."""
+        """The tokens that take part in each block, bool (B, S)."""
         return [self.mask] * len(self.recording.block_inputs)
 
     def last_parts(self, recording: Recording) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-        """Queries, keys and values of the last attention that was recorded, and weight and bias of its output projection.
+        """Return queries, keys and values of the last attention that was recorded, and weight and bias of its output projection.
 
         Raises ExplainerError where they cannot be read.
         """
         return parts_of_last(recording.parts, recording.structure.output_projections)
 
     def last_context(self, signals: Signals) -> Tensor:
-        """Signal at what the last attention gives, before its projection: (B, H, S, d)."""
+        """Return the signal at the output of the last attention, before its projection: (B, H, S, d)."""
         context = signals.contexts[-1]
         assert context is not None
         return context
@@ -248,7 +256,7 @@ class Trace:
 
     @property
     def bias(self) -> Tensor:
-        """FullGrad's bias terms by token (B, S); zero under a rule that leaves them out."""
+        """FullGrad's bias terms, summed for each token (B, S); zero under a rule that leaves them out."""
         assert self.rule is not None
         bias = self.signals_with("bias").bias
         assert bias is not None
@@ -256,7 +264,7 @@ class Trace:
 
     @property
     def unplaced(self) -> Tensor:
-        """Bias terms that belong to no token (B,)."""
+        """The sum (B,) of the bias terms that belong to no token."""
         assert self.rule is not None
         unplaced = self.signals_with("bias").unplaced
         assert unplaced is not None
@@ -294,21 +302,21 @@ class Trace:
         return self.signals_with(f"block_inputs[{block}]").block_inputs[block]
 
     def attention_input_grad(self, block: int) -> Tensor:
-        """Signal at what the attention of one block is given, counted likewise, (B, S, D)."""
+        """Signal at the tokens that the attention of one block takes, (B, S, D); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attention_inputs[{block}]").attention_inputs
         return _require_attention(signals[block], block % len(signals), NO_ATTENTION_INPUT)
 
     def attention_grad(self, block: int) -> Tensor:
-        """Signal at the attention weights of one block, counted likewise, (B, H, S, S)."""
+        """Signal at the attention weights of one block, (B, H, S, S); blocks are counted from 0 or from -1 back."""
         signals = self.signals_with(f"attentions[{block}]")
         return _require_attention(signals.attentions[block], block % len(signals.attentions)).to(self.type_of_attention)
 
     def under(self, rule: str) -> Trace:
-        """The same pass read under another rule, a gradient in the model's own precision where that is enough for it."""
+        """Return a trace of the same pass under another rule; gradients come in the model's own precision where that is enough for them."""
         return self._like(self.chosen, RULES[rule])
 
     def about(self, chosen: ResolvedTarget) -> Trace:
-        """The same pass read for another target."""
+        """Return a trace of the same pass for another target."""
         return self._like(chosen, self.rule)
 
     def _like(self, chosen: ResolvedTarget, rule: Rule | None) -> Trace:
@@ -330,47 +338,48 @@ class Trace:
         return other
 
     def token_mean(self, x: Tensor) -> Tensor:
-        """Mean over the real tokens of (B, S, ...), keeping that dimension as 1."""
+        """Return the mean of ``x`` (B, S, ...) over the real tokens, keeping that dimension as 1."""
         weight = self.mask.to(x.dtype).view(*self.mask.shape, *[1] * (x.dim() - 2))
         return (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
 
     @property
     def class_tokens(self) -> Tensor:
-        """Place (B,) of the token that the head reads; where it pools and ``row`` says so, of the class token before the patches.
+        """Index (B,) of the token that the head reads; where the head pools and ``row`` is class_token, of the class token before the
+        patches.
 
         Raises ExplainerError where there is no such token.
         """
         if self.row != "mean" and self.recording.class_tokens is not None:
             return self.recording.class_tokens
         if self.row == "class_token" and self.layout.prefix and self.recording.model.details.get("class_token"):
-            self.note("Read at the classification token, which the head of this model does not read: it pools all tokens.")
+            self.note("Read at the class token, although the head of this model pools all tokens.")
             return torch.zeros(len(self.mask), dtype=torch.long, device=self.mask.device)
         if self.row == "mean":
             raise ExplainerError("This method starts from one token, so it knows no mean over all of them: leave row=mean out.")
         raise ExplainerError("This model has no classification token whose row could be read: its head pools all tokens.")
 
     def note(self, text: str) -> None:
-        """Say something about the map, once."""
+        """Add a note on the map, unless the map already has it."""
         if text not in self.notes:
             self.notes.append(text)
 
     def notes_on(self, sample: int) -> list[str]:
-        """What people must know of the map of one sample."""
+        """Return all notes on the map of one sample."""
         return [*self.notes, *self.notes_of_samples.get(sample, ())]
 
     def class_row(self, matrix: Tensor) -> Tensor:
-        """The row of the token that the head reads: of (B, ..., S, N) the (B, ..., N); where ``row`` says so, the mean of the rows of all
-        real tokens.
+        """Return the row (B, ..., N) of the token that the head reads from a matrix (B, ..., S, N); with ``row`` mean, the mean of the rows
+        of all real tokens.
         """
         if self.row == "mean":
-            self.note("Read as the mean over all tokens, from each of which the map starts.")
+            self.note("Read as the mean over all tokens.")
             weight = self.mask.to(matrix.dtype).view(len(matrix), *[1] * (matrix.dim() - 3), -1, 1)
             return (matrix * weight).sum(-2) / weight.sum(-2)
         rows = torch.arange(len(matrix), device=matrix.device)
         return matrix.movedim(-2, 1)[rows, self.class_tokens]
 
     def rerun(self, repeats: int = 1, **options: Any) -> Recording:
-        """Record the model again, each sample ``repeats`` times in a row.
+        """Record the model again, each sample ``repeats`` times in a row, and return the recording.
 
         ``options`` is what :class:`Recording` takes, and ``change(name, tensor)``, which may replace an input tensor (already repeated).
         """
@@ -378,8 +387,9 @@ class Trace:
         return self._rerun(repeats, **options)
 
     def repeats_at_once(self, most: int, least: int = 1, *, propagated: bool = False, apart: int = 0) -> int:
-        """How often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where memory
-        is short, and ``least`` times at least. The others as for :func:`explainers.autograd.memory.rows_at_once`, which may raise.
+        """Return how often each sample may be repeated in one pass of :meth:`rerun`: so often that there are ``most`` rows, or fewer where
+        memory is short, and at least ``least`` times. The other arguments are those of :func:`explainers.autograd.memory.rows_at_once`,
+        which may raise.
         """
         batch = len(self.recording.block_inputs[0])
         most = max(most, least * batch)
@@ -387,20 +397,20 @@ class Trace:
         return rows // batch
 
     def answer(self, sample: int, repeats: int, change: Callable[[str, Tensor], Tensor]) -> Tensor:
-        """Logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
+        """Return the logits (repeats, C) of one sample repeated, its tensors changed by ``change(name, tensor)``; nothing is recorded."""
         assert self._answer is not None
         return self._answer(sample, repeats, change)
 
     def value(self, logits: Tensor | None = None) -> Tensor:
-        """f(x) (B,), the number that is explained."""
+        """Return the explained number f(x) (B,), from these ``logits`` or those of the pass."""
         return self.chosen.value(self.recording.logits if logits is None else logits).detach()
 
     def account(self) -> Tensor:
-        """What the terms of a method that is complete add up to (B,); see :meth:`ResolvedTarget.account`."""
+        """Return the number (B,) that the terms of a complete method add up to; see :meth:`ResolvedTarget.account`."""
         return self.chosen.account(self.recording.logits).detach()
 
     def identity(self) -> Tensor:
-        """(1, S, S)."""
+        """Return the identity matrix over the tokens, (1, S, S)."""
         x = self.recording.block_inputs[0]
         return torch.eye(x.shape[1], dtype=self.type_of_attention, device=x.device)[None]
 
@@ -414,7 +424,9 @@ def _require_attention(attention: Tensor | None, block: int, lack: str = "attent
 def parts_of_last(
     parts: Sequence[AttentionParts | None], projections: Sequence[tuple[Tensor, Tensor | None] | None]
 ) -> tuple[AttentionParts, tuple[Tensor, Tensor | None]]:
-    """Those of the last attention."""
+    """Return queries, keys, values, weights and outputs of the last attention, and its output projection. Raises ExplainerError where they
+    cannot be read.
+    """
     last, projection = parts[-1], projections[-1]
     if last is None or projection is None:
         raise ExplainerError("The queries, keys, values and output projection of this model's last attention cannot be read.")
@@ -422,29 +434,39 @@ def parts_of_last(
 
 
 def inner_products(tokens: Tensor, signals: Tensor) -> MethodOutput:
-    """Each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
+    """Return scores (B, S): each token (B, S, D) times its signal, summed over the width, with the sizes of these sums."""
     products = tokens * signals
     return MethodOutput(products.sum(-1), sizes=products.abs().sum(-1))
 
 
 def over_blocks(terms: Sequence[Tensor], first: int = 0, rest: Tensor | None = None) -> MethodOutput:
-    """The sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to none."""
+    """Return scores (B, S): the sum of what each block adds, (B, S) each, from block ``first`` on, and of the ``rest``, which belongs to no
+    block.
+    """
     total = torch.stack(list(terms)).sum(0)
     return MethodOutput(total if rest is None else total + rest, terms=dict(enumerate(terms, first)), rest=rest)
 
 
-def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None) -> MethodOutput:
-    """A map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
-
-    Raises ExplainerError where there is no grid of patches.
+def from_pixels(trace: Trace, pixels: Tensor, prefix: Tensor | None = None, terms: Tensor | None = None) -> MethodOutput:
+    """Return a map of the pixels (B, height, width), with its sum over each patch as scores. Prefix tokens get ``prefix`` (B, S), else 0.
+    ``terms`` (B, colours, height, width) are what each pixel's number is the sum of: their sizes say what rounding may have done. Raises
+    ExplainerError where there is no grid of patches.
     """
     grid = trace.layout.grid
     if grid is None:
         raise ExplainerError("There are no patches to sum pixels over: at=pixels is for images.")
     height, width = pixels.shape[-2:]
-    sums = F.adaptive_avg_pool2d(pixels[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))
+
+    def by_patch(values: Tensor) -> Tensor:
+        return (F.adaptive_avg_pool2d(values[:, None], grid)[:, 0] * (height * width / (grid[0] * grid[1]))).flatten(1)
+
     scores, first = torch.zeros_like(trace.recording.block_inputs[0][..., 0]), trace.layout.prefix
     if prefix is not None:
         scores[:, :first] = prefix[:, :first]
-    scores[:, first : first + grid[0] * grid[1]] = sums.flatten(1).to(scores.dtype)
-    return MethodOutput(scores, pixels=pixels)
+    patches = slice(first, first + grid[0] * grid[1])
+    scores[:, patches] = by_patch(pixels).to(scores.dtype)
+    if terms is None:
+        return MethodOutput(scores, pixels=pixels)
+    sizes = torch.zeros_like(scores)
+    sizes[:, patches] = by_patch(terms.abs().sum(1)).to(scores.dtype)
+    return MethodOutput(scores, pixels=pixels, sizes=sizes)

@@ -1,4 +1,4 @@
-"""From scores to colours, as the pages draw them by default (``static/core/colour.js``; a browser test holds the two together)."""
+"""Conversion of scores to colours, as the pages draw them by default (``static/core/colour.js``; a browser test holds the two together)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FOR = ((232, 130, 108), (205, 62, 38), (168, 35, 19))  # from faint to full evidence for the target
-AGAINST = ((111, 163, 221), (46, 104, 178), (28, 69, 135))
+FOR_COLOURS = ((232, 130, 108), (205, 62, 38), (168, 35, 19))  # from faint to full evidence for the target
+AGAINST_COLOURS = ((111, 163, 221), (46, 104, 178), (28, 69, 135))
 
 #: one for each prompt that regions belong to: the colours of Okabe and Ito (2008), and ink for an eighth
 REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114, 178), (213, 94, 0), (204, 121, 167), (28, 26, 21))
@@ -16,10 +16,10 @@ REGIONS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 114
 #: Fewer scores than these, as of a short text, may well all lie on one side of zero and mean it.
 FEW_SCORES = 10
 #: Of the largest size: where all are larger, little but their common sign would be seen.
-FLOOR = 0.25
+MIN_FAR_FROM_ZERO_RATIO = 0.25
 
 #: Of all evidence: a first word with more of it is a likely attention sink.
-SINK = 0.5
+MIN_SINK_SHARE = 0.5
 
 Ends = tuple[float, float]
 
@@ -33,22 +33,25 @@ def strength() -> NDArray[np.float64]:
 
 
 def one_sign(scores: ArrayLike) -> int:
-    """On which side of zero scores lie that are all far from it, 1 or -1: as for and against they would be a slab of one colour. 0 where
-    some are near zero or on the other side, and where they are few.
+    """Return the sign (1 or -1) that all scores share if they are all far from zero; else 0, also where they are few.
+
+    Drawn as for and against, such scores would be a slab of one colour.
     """
     values = np.asarray(scores, np.float64)
     if values.size < FEW_SCORES or values.min() <= 0 <= values.max():
         return 0
     low, high = np.quantile(np.abs(values), (0.01, 0.99))
-    return int(np.sign(values.max())) if low >= FLOOR * high else 0
+    return int(np.sign(values.max())) if low >= MIN_FAR_FROM_ZERO_RATIO * high else 0
 
 
 def has_sink(scores: ArrayLike) -> bool:
-    """Whether the first of the scores of a text's words dwarfs all others together, as where a model attends to its first token whatever
-    it says (Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2024).
+    """Return whether the first word's score of a text dwarfs all others together.
+
+    This happens where a model always attends to its first token (Xiao et al., Efficient Streaming Language Models with Attention Sinks,
+    2024).
     """
     sizes = np.abs(np.asarray(scores, np.float64))
-    return bool(sizes.size >= FEW_SCORES and sizes[0] > SINK * sizes.sum())
+    return bool(sizes.size >= FEW_SCORES and sizes[0] > MIN_SINK_SHARE * sizes.sum())
 
 
 def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
@@ -67,22 +70,20 @@ def scale_ends(scores: ArrayLike, signed: bool) -> Ends:
 
 
 def is_two_sided(ends: Ends, signed: bool) -> bool:
-    """Whether a scale has two sides, for and against: that of a map whose method has a sign, unless its scores all lie far on one
-    side of zero.
-    """
+    """Return whether a scale has two sides, for and against: true if the method has a sign, unless all scores are far on one side."""
     return signed and ends[0] == -ends[1]
 
 
 def one_sign_note(scores: ArrayLike, signed: bool) -> str:
-    """What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other."""
+    """Return a note on a map that is drawn as strength although its method has a sign; "" for any other."""
     ends = scale_ends(scores, signed)
     if not signed or is_two_sided(ends, signed) or ends[0] == ends[1]:
         return ""
-    return f"Every patch or word is {'for' if ends[1] > 0 else 'against'}, so the map is drawn as strength: only the order is meant."
+    return f"Every patch or word is {'for' if ends[1] > 0 else 'against'}, so the map is drawn as strength: only the order counts."
 
 
 def normalise(scores: ArrayLike, ends: Ends, signed: bool) -> NDArray[np.float64]:
-    """Where scores lie between the ends: -1 to 1 if the scale has two sides, 0 to 1 if not; 0 where the ends are the same."""
+    """Map scores linearly between the ends: to -1 to 1 if the scale has two sides, to 0 to 1 if not; to 0 where the ends are the same."""
     values, (low, high) = np.asarray(scores, np.float64), ends
     if high <= low:
         return np.zeros_like(values)
@@ -94,7 +95,7 @@ def colours(values: NDArray[np.float64], signed: bool) -> NDArray[np.float64]:
     if not signed:
         return np.concatenate([_along(strength(), values), 0.12 + 0.88 * values[..., None] ** 0.7], -1)
     size = np.abs(values)
-    rgb = np.where(values[..., None] > 0, _along(FOR, size), _along(AGAINST, size))
+    rgb = np.where(values[..., None] > 0, _along(FOR_COLOURS, size), _along(AGAINST_COLOURS, size))
     return np.concatenate([rgb, size[..., None] ** 0.85], -1)
 
 

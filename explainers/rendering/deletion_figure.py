@@ -46,5 +46,5 @@ def deletion_figure(test: Mapping[str, Any]) -> Figure:
 
 
 def axis_label(read: str, target: str) -> str:
-    """What the values are."""
+    """Return the label of the axis of values."""
     return target if read == "value" else f"{read} of {target}"

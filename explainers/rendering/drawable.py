@@ -1,4 +1,4 @@
-"""What pictures are drawn from: the parts of an explanation and of its maps that drawing reads."""
+"""Protocols of what pictures are drawn from: the parts of an explanation and of its maps that drawing reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DrawnWord(Protocol):
 
     @property
     def start(self) -> int:
-        """Its first character."""
+        """The index of its first character."""
 
     @property
     def end(self) -> int:
@@ -27,7 +27,7 @@ class DrawnWord(Protocol):
 
     @property
     def score(self) -> float:
-        """Its score."""
+        """The score of the word."""
 
     @property
     def part(self) -> int:
@@ -43,7 +43,7 @@ class DrawableMap(Protocol):
 
     @property
     def title(self) -> str:
-        """What the method is called."""
+        """The title of the method."""
 
     @property
     def target(self) -> str:
@@ -51,7 +51,7 @@ class DrawableMap(Protocol):
 
     @property
     def signed(self) -> bool:
-        """Whether scores may speak against the target."""
+        """Return whether scores may speak against the target."""
 
     @property
     def scores(self) -> Tensor:
@@ -75,7 +75,7 @@ class DrawableMap(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know about the map."""
+        """Notes for a reader on the map."""
 
     def words(self) -> Sequence[DrawnWord]:
         """The words of the text with their scores."""
@@ -86,4 +86,4 @@ class DrawableExplanation(Protocol):
 
     @property
     def input(self) -> ImageInput | TextInput:
-        """How the input was shown to the model."""
+        """The input as it was shown to the model."""

@@ -15,8 +15,8 @@ from explainers.rendering.overlays import render_overlay
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-INCHES = 2.4  # of a map
-WRAPPED = 44  # letters of a line of its caption
+MAP_INCHES = 2.4  # of a map
+TITLE_WIDTH_CHARACTERS = 44  # letters of a line of its caption
 
 
 def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns: int = 4, sink: bool = True) -> Figure:
@@ -33,7 +33,7 @@ def panel(explanation: DrawableExplanation, maps: Sequence[DrawableMap], columns
         raise ExplainerError(f"A figure of {columns} columns cannot be drawn: pass 1 or more.")
     across = min(columns, len(maps))
     down = math.ceil(len(maps) / across)
-    figure = Figure(figsize=(INCHES * across, INCHES * 1.2 * down), layout="constrained")
+    figure = Figure(figsize=(MAP_INCHES * across, MAP_INCHES * 1.2 * down), layout="constrained")
     for index in range(across * down):
         axes = figure.add_subplot(down, across, index + 1)
         axes.set_axis_off()
@@ -47,4 +47,4 @@ def _caption(drawn: DrawableMap) -> str:
     """The title and the target of a map, and a line on how it is drawn where that is not what its method suggests."""
     scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
     note = one_sign_note(scores, drawn.signed)
-    return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, WRAPPED)])
+    return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])

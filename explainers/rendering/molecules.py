@@ -16,12 +16,12 @@ from explainers.models.inputs.types import MoleculeInput
 from explainers.rendering.colours import is_two_sided, normalise, scale_ends
 from explainers.rendering.drawable import DrawableMap
 
-RADIUS = 0.38  # of an atom's colour, in lengths of a bond
+ATOM_RADIUS = 0.38  # of an atom's colour, in lengths of a bond
 BOND_WIDTH = 14  # of a bond's colour, in widths of its line
 
 
 def is_drawn(attribution: DrawableMap) -> bool:
-    """Whether a map is of a molecule that can be drawn: of one that came as tensors the bonds are not known."""
+    """Return whether a map is of a molecule that can be drawn: the bonds of one that came as tensors are not known."""
     return isinstance(attribution.text, MoleculeInput) and attribution.text.drawing is not None
 
 
@@ -42,7 +42,7 @@ def over_molecule(attribution: DrawableMap, width: int, paper: Sequence[int], hu
     drawer = rdMolDraw2D.MolDraw2DCairo(width, round(width * HEIGHT / WIDTH))
     options: Any = drawer.drawOptions()
     options.setBackgroundColour(tuple(part / 255 for part in paper))
-    options.padding, options.highlightRadius, options.highlightBondWidthMultiplier = 0.09, RADIUS, BOND_WIDTH
+    options.padding, options.highlightRadius, options.highlightBondWidthMultiplier = 0.09, ATOM_RADIUS, BOND_WIDTH
     options.useBWAtomPalette()
     rdMolDraw2D.PrepareAndDrawMolecule(
         drawer,

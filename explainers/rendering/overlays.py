@@ -19,7 +19,7 @@ from explainers.rendering.molecules import is_drawn, over_molecule
 At = Literal["patches", "pixels"]
 PAPER, INK = (255, 254, 251), (28, 26, 21)
 FOR, AGAINST, STRENGTH = (194, 64, 42), (42, 98, 168), (134, 48, 138)  # under words, as on the page in daylight
-OPACITY = 0.8
+MAP_OPACITY = 0.8
 FRAMES_IN_A_ROW = 4
 MIX = 0.48  # of a word's ground at full score
 
@@ -69,7 +69,7 @@ def _under_picture(record: PicturePromptInput, attribution: DrawableMap, words: 
 
 
 def _over_frames(strip: Image.Image, scores: NDArray[np.float32], signed: bool, size: int, frames: int) -> Image.Image:
-    """The frames of a clip beside each other, some in a row, all on one scale; ``strip`` and ``scores`` have them below each other."""
+    """Draw the frames of a clip in rows, with their maps on one scale; ``strip`` and ``scores`` have the frames below each other."""
     across, ends = min(frames, FRAMES_IN_A_ROW), scale_ends(scores, signed)
     height = strip.height // frames
     pictures = [strip.crop((0, i * height, strip.width, (i + 1) * height)) for i in range(frames)]
@@ -106,7 +106,7 @@ def lay_over(
     enlarged_scores = np.asarray(Image.fromarray(scores).resize((width, height), resample))
     ends = scale_ends(scores, signed) if ends is None else ends
     rgba = colours(normalise(enlarged_scores, ends, signed), is_two_sided(ends, signed))
-    cover = OPACITY * rgba[..., 3:]
+    cover = MAP_OPACITY * rgba[..., 3:]
     return Image.fromarray((base[..., None] * (1 - cover) + rgba[..., :3] * cover).round().astype(np.uint8))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from explainers.autograd.mode import Float64Mode
 from explainers.autograd.rules import RULES
 from explainers.autograd.signals import ACCOUNT, fields_of
 from explainers.errors import ExplainerError
@@ -25,6 +27,7 @@ from explainers.models.model import Model
 from explainers.models.outputs import probabilities
 from explainers.models.report import Check, CheckState
 from explainers.models.structure.hooks import hooked, in_this_thread
+from explainers.models.structure.repeating import why_not_repeatable
 from explainers.records.session import Session
 from explainers.self_check.sample import Sample
 from explainers.self_check.task_pipelines import TASK_PIPELINES
@@ -35,6 +38,8 @@ _OF_HALF = 3e-2  # in bfloat16 and float16
 #: How far probabilities may be from those of the library, whose preprocessing rounds in its own way.
 SAME_PROBABILITIES = 1e-5
 _SAME_PIXELS = 1e-6
+_SAME_IN_FLOAT64 = 1e-6  # of the largest number of a gradient
+_AS_MUCH = 4.0  # times as far from the gradient in float64 as torch's own in float32: rounding falls on other sides of kinks
 _PADDED = 64  # tokens, to which transformers' pipeline pads the prompts of a SigLIP model
 #: Of deep Taylor's relevance, how much may be lost at outputs to which nothing contributed positively: see docs/families.md.
 _LOST = 0.05
@@ -97,6 +102,8 @@ def _compared(ours: Tensor, theirs: Tensor, tolerance: float, of: str) -> Outcom
     if ours.shape != theirs.shape:
         return "failed", f"{of} have the shape {tuple(theirs.shape)} there and {tuple(ours.shape)} here"
     off = float((ours.double() - theirs.double()).abs().max())
+    if not math.isfinite(off):
+        return "failed", f"{of} are not finite"
     relative = off / max(float(theirs.double().abs().max()), 1e-12)
     if off == 0:
         return "passed", "to the last digit"
@@ -118,7 +125,8 @@ class _Plain:
     reason: str = ""
 
 
-def _plain(session: Session) -> _Plain:
+def _plain(session: Session, mode: AbstractContextManager[Any] | None = None) -> _Plain:
+    """Run the plain module and differentiate it by torch alone, inside ``mode``."""
     model, tensors = session.model, session.tensors
     output_gradient = session.targets_and_rows()[0][0].output_gradient(session.recording.logits, RULES["gradient"]).detach()
     starts: list[Tensor] = []
@@ -136,7 +144,8 @@ def _plain(session: Session) -> _Plain:
     else:
         handles.append(model.entry.register_forward_pre_hook(in_this_thread(start), with_kwargs=True))
     with hooked(handles), torch.enable_grad(), evaluating(model.module):
-        logits = model.forward(tensors)
+        with mode or nullcontext():
+            logits = model.forward(tensors)
         if not starts:
             return _Plain(logits.detach(), None, "the embedded tokens are handed on by name, where torch's gradient is not fetched")
         (gradient,) = torch.autograd.grad((logits * output_gradient).sum(), starts[0])
@@ -160,7 +169,13 @@ def _logits(session: Session, plain: _Plain, twin: nn.Module | None) -> Outcome:
         ours = probabilities(ours, model.head_activation.kind)
         if bool((theirs <= 0).all()):
             ours = ours.log()
-    return _compared(ours, theirs, _tolerance(model), "logits")
+    if not bool(ours.isfinite().all()) and (strange := _strange_weights(model.module)):
+        return "failed", strange
+    outcome = _compared(ours, theirs, _tolerance(model), "logits")
+    if outcome[0] == "passed" or twin is not None:
+        return outcome
+    with evaluating(model.module):
+        return outcome[0], why_not_repeatable(model.forward, session.tensors) or outcome[1]
 
 
 def _returned(model: Model, tensors: dict[str, Tensor]) -> Tensor:
@@ -193,7 +208,7 @@ def _task(session: Session, sample: Sample) -> Outcome:
     model = session.model
     assert model.task is not None
     probabilities_of = TASK_PIPELINES.get(model.task.name)
-    tokenizer = model.task.tokenizer
+    tokenizer = getattr(model.task.tokenizer, "slow", model.task.tokenizer)
     if probabilities_of is None or model.details["library"] != "transformers" or not isinstance(sample.source, str):
         return "not asked", f"nothing was compared: for {model.task.name} no pipeline of transformers is asked"
     if not hasattr(tokenizer, "save_pretrained"):
@@ -311,7 +326,30 @@ def _gradient(session: Session, plain: _Plain) -> Outcome:
     if at_pixels and (reach := _reach(session, plain.gradient)) <= _NOTHING:
         same = _reach(session, ours) <= _NOTHING
         return ("passed" if same else "failed"), f"zero but for rounding: {reach:.1g} of the number changes with the pixels"
-    return _compared(ours, plain.gradient, 10 * _tolerance(session.model), where)
+    outcome = _compared(ours, plain.gradient, 10 * _tolerance(session.model), where)
+    return outcome if outcome[0] == "passed" else _gradient_in_float64(session, ours, plain.gradient, outcome)
+
+
+def _gradient_in_float64(session: Session, ours: Tensor, theirs: Tensor, outcome: Outcome) -> Outcome:
+    """Decide about a gradient that differs from torch's, by how much torch's own differs from the one that torch computes in float64.
+
+    Close to a kink, such as that of a rectifier, rounding decides on which side a number falls, and with it a share of the gradient.
+    """
+    if session.model.dtype != torch.float32:
+        return outcome
+    trace = session.trace(session.targets_and_rows()[0][0], RULES["gradient"], session.double)
+    ours_exact = trace.pixel_grads if session.recording.pixels is not None else trace.block_input_grads[0]
+    exact = _plain(session, Float64Mode()).gradient
+    if exact is None or ours_exact.shape != exact.shape:
+        return outcome
+    largest = max(float(exact.double().abs().max()), 1e-12)
+    off_exactly, rounding, off = (
+        float((a.double() - b.double()).abs().max()) / largest for a, b in ((ours_exact, exact), (theirs, exact), (ours, exact))
+    )
+    if off_exactly > _SAME_IN_FLOAT64 or off > _AS_MUCH * rounding:
+        return "failed", f"{outcome[1]}; in float64 {off_exactly:.1g} of the largest"
+    as_torchs = f"rounding of float32, by which torch's own is off as well ({rounding:.1g}); in float64 {off_exactly:.1g}"
+    return "passed", f"{outcome[1]}: {as_torchs}"
 
 
 def _reach(session: Session, gradient: Tensor) -> float:
@@ -327,9 +365,21 @@ def _completeness(session: Session) -> Outcome:
     whole = trace.account()
     missing = trace.signals.missing
     off = float((whole - terms).abs().max())
-    if missing is None or not bool(missing.any()):
+    is_finite = math.isfinite(off) and (missing is None or bool(missing.isfinite().all()))
+    if not is_finite and (strange := _strange_weights(session.model.module)):
+        return "failed", strange
+    if is_finite and (missing is None or not bool(missing.any())):
         return "passed", f"{float(whole[0]):.4g}, missed by {off:.1g}, which is rounding"
     return "failed", "; ".join(dict.fromkeys(trace.notes_on(0))) or f"{float(whole[0]):.4g} is missed by {off:.1g}"
+
+
+def _strange_weights(module: nn.Module) -> str:
+    """Which weights of a module are not finite; empty where all are."""
+    strange = [name for name, p in module.named_parameters() if p.is_floating_point() and not bool(p.isfinite().all())]
+    if not strange:
+        return ""
+    more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+    return f"weights are not finite: {', '.join(strange[:3])}{more}"
 
 
 def _conservation(session: Session) -> Outcome:

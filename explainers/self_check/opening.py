@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries.hub import DownloadProgress
@@ -108,6 +108,10 @@ def _checks(model: Model, twin: nn.Module | None, every: bool) -> list[Check]:
         session = Session(model.at(None, prepared), prepared, sample.target, pixels=not model.reads_text)
     except ExplainerError as problem:
         return [Check("sample", "A sample is explained", "failed", str(problem))]
+    except Exception as problem:  # of the module, or of an operator that it meets: it is said, as that of each check is
+        if ran_out_of_memory(problem):
+            raise
+        return [Check("sample", "A sample is explained", "failed", f"{type(problem).__name__}: {problem}")]
     checks = quick_checks(session, sample, twin)
     return [*checks, *all_checks(session)] if every else checks
 

@@ -18,22 +18,22 @@ import { WhyNot } from "./whynot.js";
 const ROWS = 5;
 const LINGER = 300; // milliseconds in which the click of a finger follows its press
 const OVER_LINE = "over:0.5"; // a target: every label over this probability
-/** What the numbers in the list are, where they are not shares of one whole. */
+/** The meaning of the numbers in the list, where they are not shares of one whole, by the kind of output. */
 /** @type {{[output: string]: string}} */
 const MEANS = {
   sigmoid: "Each label has a probability of its own.",
-  regression: "The model gives values, each in its own unit.",
+  regression: "The model predicts values, each in its own unit.",
 };
 
 /** @param {string} text */
 const asTyped = (text) => (text.trim() ? [{ name: text.trim(), shown: text.trim() }] : []);
 
-/** What the model says, and the choice of the classes that are explained. */
+/** The list of the model's answers, and the choice of the classes that are explained. */
 export class Classes {
   /**
-   * `explain(labels, asked)` is called with the classes that are chosen, and with what is asked of each: {against,
-   * read}, where against null is no other class and read null the logit. Room is kept for the type-ahead where there
-   * are `many` classes.
+   * `explain(labels, asked)` is called with the chosen classes, and with what is asked of each: {against, read}, where
+   * against null means no other class and read null the logit. Room is kept for the type-ahead where there are `many`
+   * classes.
    * @param {HTMLElement} root
    * @param {(labels: string[], asked: Wish) => void} explain
    * @param {boolean} [many]
@@ -57,7 +57,7 @@ export class Classes {
       {
         type: "button",
         class: "act plain",
-        title: "Side by side, the surest first",
+        title: "Side by side, most likely first",
         on: { click: () => this.explain([OVER_LINE], { against: null, read: null }) },
       },
       "every label of at least 50 %",
@@ -73,7 +73,7 @@ export class Classes {
       id: "other-class",
       label: "Another class",
       suggest: (text) => (this.isOpen ? asTyped(text) : suggestions(this.known, text)),
-      onTake: (label) => this.#take(label),
+      onTake: (label) => this.#addFound(label),
     });
     this.isOpen = false;
     this.other.node.hidden = !many;
@@ -103,8 +103,8 @@ export class Classes {
   }
 
   /**
-   * `top`, `targets` and `output` as the API gives them. The explained classes are in the list, but for differences of
-   * two.
+   * Show `top`, `targets` and `output` as the API gives them. The explained classes are in the list, except for
+   * differences of two.
    * @param {Target[]} top
    * @param {Target[]} targets
    * @param {string} [output]
@@ -125,7 +125,7 @@ export class Classes {
       .map((target) => ({ ...target, label: aloneOf(target) }))
       .filter((target) => !target.against && !top.slice(0, ROWS).some(({ label }) => label === target.label));
     const rows = [...top.slice(0, Math.max(ROWS - others.length, Math.min(ROWS, top.length) - 1)), ...others];
-    this.#lay(rows.slice(0, ROWS));
+    this.#render(rows.slice(0, ROWS));
     this.whyNot.show(top, targets);
     this.#showAgainst(targets[0]);
     this.read.select.value = readOf(targets[0]) ?? "logit";
@@ -134,7 +134,7 @@ export class Classes {
   }
 
   /**
-   * The class that every choice is set against, with the way back to none.
+   * Show the class that every choice is set against, with a button that removes it.
    * @param {Target} target
    */
   #showAgainst(target) {
@@ -158,7 +158,7 @@ export class Classes {
     );
   }
 
-  /** Show again what is explained, where something else was asked for in vain. */
+  /** Restore the list to what is explained, after something else was asked for in vain. */
   restore() {
     if (this.targets.length) this.show(this.top, this.targets, this.output, this.isGuess);
   }
@@ -167,31 +167,31 @@ export class Classes {
    * Choose `label` alone.
    * @param {string} label
    */
-  #only(label) {
+  #selectOnly(label) {
     this.explain([label], likewise(this.targets[0], label));
   }
 
   /**
-   * What was found takes the place of the explained class, or stands beside several.
+   * Explain a class that was found: it replaces the explained one, or is added to several.
    * @param {string} label
    */
-  #take(label) {
-    if (this.chosen.length > 1) this.#beside(label, true);
-    else this.#only(label);
+  #addFound(label) {
+    if (this.chosen.length > 1) this.#setSelected(label, true);
+    else this.#selectOnly(label);
   }
 
   /**
-   * Set `label` beside the others, or take it away from them.
+   * Add `label` to the explained classes, or remove it from them.
    * @param {string} label
    * @param {boolean} on
    */
-  #beside(label, on) {
+  #setSelected(label, on) {
     const labels = on ? [...this.chosen, label] : this.chosen.filter((other) => other !== label);
     this.explain(labels, { against: null, read: readOf(this.targets[0]) });
   }
 
   /**
-   * The classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each.
+   * Set the classes of the model: their labels and, where they are known, {label, group, groups, synonyms} of each.
    * @param {string[]} labels
    * @param {ClassEntry[]} [classes]
    * @param {boolean} [isOpen] whether each place has classes of its own, such as a vocabulary: one is typed
@@ -208,11 +208,11 @@ export class Classes {
   }
 
   /**
-   * Lay these answers in the list. A class that stays keeps its row, and with it the focus; while a row is pressed
-   * none is taken away, so that the press reaches the class that was in sight.
+   * Render these answers in the list. A class that stays keeps its row, and with it the focus; while a row is pressed
+   * none is removed, so that the press reaches the class that was in sight.
    * @param {Target[]} answers
    */
-  #lay(answers) {
+  #render(answers) {
     this.late = this.pressed ? answers : null;
     if (this.late) return;
     const before = this.rows;
@@ -235,7 +235,7 @@ export class Classes {
       clearTimeout(waiting);
       waiting = setTimeout(() => {
         this.pressed = false;
-        if (this.late) this.#lay(this.late);
+        if (this.late) this.#render(this.late);
       }, after);
     };
     for (const name of ["pointerdown", "keydown"])
@@ -252,7 +252,7 @@ export class Classes {
   }
 
   /**
-   * The row of a class, to be filled.
+   * Make an empty row for a class.
    * @param {string} label
    */
   #row(label) {
@@ -260,7 +260,7 @@ export class Classes {
     const bar = el("i");
     const button = el(
       "button",
-      { type: "button", title: named(label), on: { click: () => this.#only(label) } },
+      { type: "button", title: named(label), on: { click: () => this.#selectOnly(label) } },
       el("span", { class: "name" }, el("span", {}, named(label)), this.#group(label)),
       number,
       el("span", { class: "bar" }, bar),
@@ -268,14 +268,14 @@ export class Classes {
     const tick = el("input", {
       type: "checkbox",
       "aria-label": `${named(label)} beside the others`,
-      on: { change: () => this.#beside(label, tick.checked) },
+      on: { change: () => this.#setSelected(label, tick.checked) },
     });
     const node = el("li", {}, button, el("label", { class: "tick", title: "Set side by side" }, tick));
     return { node, button, number, bar, tick };
   }
 
   /**
-   * What the model says of a class, and whether it is explained.
+   * Fill the row of a class: the model's answer, and whether the class is explained.
    * @param {Target} answer
    */
   #fill(answer) {
@@ -291,7 +291,7 @@ export class Classes {
   }
 
   /**
-   * The everyday group of a class, to stand beside its label.
+   * The everyday group of a class, shown next to its label.
    * @param {string} label
    */
   #group(label) {

@@ -30,7 +30,7 @@ export class MethodButton {
       id: "choose-methods",
       "aria-expanded": "false",
       "aria-controls": root.id,
-      on: { click: () => this.#turn(root.hidden !== false) },
+      on: { click: () => this.#setOpen(root.hidden !== false) },
     });
     root.hidden = true;
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.#close());
@@ -38,7 +38,7 @@ export class MethodButton {
   }
 
   /**
-   * The methods to choose from.
+   * Set the methods to choose from.
    * @param {Registry} registry
    */
   setRegistry(registry) {
@@ -63,12 +63,12 @@ export class MethodButton {
    * @returns {Promise<void>}
    */
   async configure(spec) {
-    await this.#turn(true);
+    await this.#setOpen(true);
     this.#panel?.configure(spec);
   }
 
   /** @param {boolean} open */
-  async #turn(open) {
+  async #setOpen(open) {
     if (!open) return this.#close();
     try {
       this.#panel ??= await this.#load();

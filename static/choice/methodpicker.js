@@ -72,7 +72,7 @@ export class MethodPicker {
   }
 
   /**
-   * The methods to choose from.
+   * Set the methods to choose from.
    * @param {Registry} registry
    */
   setRegistry(registry) {
@@ -128,7 +128,7 @@ export class MethodPicker {
   }
 
   /**
-   * A line for a method; without a search each method has its best rule, and those that have names of their own.
+   * Make the row of a method; without a search each method has its best rule, and those that have names of their own.
    * @param {Listed} pair
    * @param {Listed[]} pairs
    */
@@ -176,7 +176,7 @@ export class MethodPicker {
     );
   }
 
-  /** Show the methods that what was typed is about. */
+  /** Show only the methods that match what was typed. */
   #filter() {
     const words = this.search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const titles = new Map(this.registry.families.map(({ name, title }) => [name, title]));
@@ -210,7 +210,7 @@ export class MethodPicker {
   }
 
   /**
-   * A method with options is made, ticked and shown.
+   * Add a method with options: it is made, ticked and shown.
    * @param {string} spec
    */
   #add(spec) {
@@ -236,7 +236,7 @@ export class MethodPicker {
     this.warning.textContent = !ticked.size
       ? "Tick at least one."
       : over > 0
-        ? `This server takes at most ${limit} at once: untick ${over}.`
+        ? `This server takes at most ${limit} methods at once: untick ${over}.`
         : "";
   }
 

@@ -17,9 +17,9 @@ const PAGES = {
   molecule: { path: "/molecule", name: "Molecule" },
 };
 
-/** What the model of a page was given, in words; of the Image page it depends. */
+/** The input of a page's model in words, by kind; on the Image page it depends on the model. */
 /** @type {{[kind: string]: string}} */
-const GIVEN = { text: "a text", clip: "a picture and words", molecule: "a molecule" };
+const GIVEN = { text: "a text", clip: "a picture and a few English words", molecule: "a molecule" };
 
 const facts = (/** @type {Model} */ { details, device }) =>
   [
@@ -32,12 +32,12 @@ const facts = (/** @type {Model} */ { details, device }) =>
     .join(", ");
 
 /**
- * What a model knows, in words, from the names of its classes.
+ * The knowledge of a model in words, from the names of its classes.
  * @param {string[]} labels
  * @param {boolean} isClip whether it is asked with words in place of classes
  */
 function knows(labels, isClip) {
-  if (!labels.length) return isClip ? "any words will do" : "each place has classes or values of its own";
+  if (!labels.length) return isClip ? "ask for anything" : "it has its own classes or values for each place";
   return labels.length <= 3 ? `it says ${labels.join(" or ")}` : `it knows ${whole(labels.length)} things`;
 }
 
@@ -90,7 +90,7 @@ export class ModelChoice {
   }
 
   /**
-   * The page on which a stored explanation is looked at: {kind, path, name}.
+   * Find the page for a stored explanation: {kind, path, name}.
    * @param {{model: string, input?: ModelInput, top?: Target[]}} options
    * @returns {{kind: string, path: string, name: string}}
    */
@@ -106,7 +106,7 @@ export class ModelChoice {
   }
 
   /**
-   * A well-known model of the hub that is worth getting first, unless it is here already.
+   * The well-known model of the hub that is worth downloading first, unless it is here already.
    * @returns {Model | undefined}
    */
   get recommended() {
@@ -128,8 +128,7 @@ export class ModelChoice {
   }
 
   /**
-   * The name of the model for a picture that `name` would suit: that one where it is loaded and the person chose no
-   * other; else `other`.
+   * The name of the model for a picture: `name` where it is loaded and the person chose no other; else `other`.
    * @param {string | null} name
    * @param {string | null} other
    * @returns {string | null}
@@ -157,7 +156,7 @@ export class ModelChoice {
   }
 
   /**
-   * Whether the model of this name is shown clips.
+   * Return whether the model of this name takes clips.
    * @param {string | null | undefined} name
    * @returns {boolean}
    */
@@ -166,7 +165,7 @@ export class ModelChoice {
   }
 
   /**
-   * What people call the model of this name.
+   * The title of the model of this name.
    * @param {string} name
    * @returns {string}
    */
@@ -175,7 +174,7 @@ export class ModelChoice {
   }
 
   /**
-   * The title of a model where no other has the same, else its name: what tells it from the others.
+   * The title of a model where no other has the same, else its name, so that the two can be told apart.
    * @param {string} name
    * @returns {string}
    */
@@ -185,7 +184,7 @@ export class ModelChoice {
   }
 
   /**
-   * The model called `name`, once it is loaded. Rejects with a Problem where it cannot be had.
+   * Resolves to the model called `name`, once it is loaded. Rejects with a Problem where it cannot be had.
    * @param {string} name
    * @returns {Promise<Model>}
    */
@@ -201,6 +200,13 @@ export class ModelChoice {
         title: "Another model is needed",
         detail: name ? `'${name}' is not a model for this page.` : "There is no model for this page.",
         send: known ? `Choose one of: ${known}` : "Load one on the Models page",
+      });
+    }
+    if (model.state === "not-installed") {
+      throw new Problem({
+        title: `${name} is not installed`,
+        detail: model.problem?.detail,
+        send: model.problem?.send,
       });
     }
     if (model.state !== "loaded") {
@@ -256,7 +262,7 @@ export class ModelChoice {
       this.show();
       showProblem(
         place,
-        problem instanceof Problem ? problem : { title: `${name} could not be had`, detail: String(problem) },
+        problem instanceof Problem ? problem : { title: `${name} could not be loaded`, detail: String(problem) },
       );
     } finally {
       this.get.disabled = false;

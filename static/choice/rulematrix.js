@@ -11,7 +11,7 @@ import { MethodOptions } from "./methodoptions.js";
 
 const ALONE = "alone";
 const HINT =
-  "A row is a method, a column the rule that its signal travels back by. Point at a square, or walk them with the arrow keys.";
+  "Rows are methods; columns are the rules by which the signal travels back. Point at a square, or use the arrow keys.";
 /** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -61,7 +61,7 @@ export class RuleMatrix {
   }
 
   /**
-   * Lay the squares for these methods.
+   * Render the squares of these methods.
    * @param {Registry} registry
    */
   setRegistry(registry) {
@@ -84,7 +84,7 @@ export class RuleMatrix {
   }
 
   /**
-   * Lines of their own for methods with options.
+   * Add separate rows for methods with options.
    * @param {string[]} specs
    */
   add(specs) {
@@ -152,7 +152,7 @@ export class RuleMatrix {
   }
 
   /**
-   * A method with options gets a line of its own under its name.
+   * Add a separate row for a method with options under its name.
    * @param {string} spec
    */
   #addVariant(spec) {
@@ -170,7 +170,7 @@ export class RuleMatrix {
   }
 
   /**
-   * Say what the square under the pointer or the focus stands for.
+   * Explain the square under the pointer or the focus.
    * @param {any} event
    */
   #explain(event) {
@@ -201,7 +201,7 @@ export class RuleMatrix {
 }
 
 /**
- * The names over the columns; rules of a group stand under its name.
+ * Make the column headings; rules of a group stand under its name.
  * @param {Column[]} columns
  */
 function heads(columns) {

@@ -10,13 +10,13 @@ import { term } from "../help/terms.js";
  */
 
 /**
- * What is explained of a target, as the control has it.
+ * The value of the control that says what is explained of a target.
  * @param {Target | undefined} target
  */
 export const readOf = (target) => (target?.kind && target.kind in CONTRASTIVE ? target.kind : target?.read);
 
 /**
- * These classes and what is asked of them, as they are sent.
+ * Build the fields of a request for these classes and what is asked of them.
  * @template {string | null} Label
  * @param {Label[]} labels
  * @param {Wish} wish
@@ -28,7 +28,7 @@ export const sent = (labels, wish) =>
     : [labels, wish];
 
 /**
- * What to send to have `target` set against another class, or against none.
+ * Build the wish that sets `target` against another class, or against none.
  * @param {Target} target
  * @param {string | null} label
  * @returns {Wish}
@@ -36,7 +36,7 @@ export const sent = (labels, wish) =>
 export const setAgainst = (target, label) => ({ against: label, read: label === null ? readOf(target) : null });
 
 /**
- * What to send to have the same asked of `label` as of `target`.
+ * Build the wish that asks the same of `label` as of `target`.
  * @param {Target | undefined} target
  * @param {string} [label]
  * @returns {Wish}
@@ -47,7 +47,7 @@ export const likewise = (target, label) => ({
 });
 
 /**
- * Which number of a target is explained, `ofClasses` also a class over all others.
+ * Make the control of which number of a target is explained, `ofClasses` also a class over all others.
  * @param {(read: string) => void} onRead
  * @param {boolean} [ofClasses]
  * @returns {{select: HTMLSelectElement, node: HTMLElement}}

@@ -16,8 +16,9 @@ import { el } from "../core/dom.js";
  */
 
 /**
- * `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was taken. With `stays` the list is always
- * there, else only while the field has the focus. Gives {node, input, label, open()}; `open` fills the list.
+ * Make a field with a list of matches: `suggest(text)` gives [{name, shown, hint}], `onTake(name)` is told which was
+ * taken. With `stays` the list is always there, else only while the field has the focus. Gives {node, input, label,
+ * open()}; `open` fills the list.
  * @param {SearchField} options
  * @returns {{node: HTMLElement, input: HTMLInputElement, label: HTMLLabelElement, open: () => void}}
  */

@@ -46,7 +46,7 @@ export class WhyNot {
       id: "against",
       label: "Search",
       suggest: (text) => this.#suggest(text),
-      onTake: (label) => this.#take(explain, label),
+      onTake: (label) => this.#choose(explain, label),
       stays: true,
     });
     this.node = sheet(NAME, NAME, this.what, this.finer, this.field.node);
@@ -63,7 +63,7 @@ export class WhyNot {
   }
 
   /**
-   * The classes of the model: {label, group, groups, synonyms} of each.
+   * Set the classes of the model: {label, group, groups, synonyms} of each.
    * @param {ClassEntry[]} classes
    */
   setClasses(classes) {
@@ -74,7 +74,7 @@ export class WhyNot {
   }
 
   /**
-   * What the model says, and what is explained, as the API gives them.
+   * Show the model's answer and the explained classes, as the API gives them.
    * @param {Target[]} top
    * @param {Target[]} targets
    */
@@ -83,7 +83,7 @@ export class WhyNot {
     const isSeveral = targets.length > 1;
     const [first] = targets;
     this.what.textContent = isSeveral
-      ? "Several classes are side by side. Choose one of them first."
+      ? "You see several classes side by side. Choose one of them first."
       : `What speaks for “${first ? named(aloneOf(first)) : "…"}” rather than for:`;
     this.field.node.hidden = this.finer.hidden = isSeveral;
     if (this.node.open) this.field.open();
@@ -93,7 +93,7 @@ export class WhyNot {
    * @param {(label: string | null) => void} explain
    * @param {string} label
    */
-  #take(explain, label) {
+  #choose(explain, label) {
     this.node.open = false;
     this.node.querySelector("summary")?.focus();
     explain(label || null);

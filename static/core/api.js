@@ -7,7 +7,7 @@ import { addressOf } from "./dom.js";
  * @import { ProblemFields } from "./types.js"
  */
 
-/** What was wrong, and what to send instead. */
+/** An error of the API: what was wrong, and what to send instead. */
 export class Problem extends Error {
   /**
    * `retryAfter`: seconds after which the same may be asked again, where the server says so.
@@ -24,7 +24,7 @@ export class Problem extends Error {
   }
 
   /**
-   * Whether it is the problem that the server calls `slug`.
+   * Return whether this is the problem that the server calls `slug`.
    * @param {string} slug
    * @returns {boolean}
    */
@@ -39,7 +39,7 @@ export class Problem extends Error {
 const BEYOND = /[\u{10000}-\u{10FFFF}]/u;
 
 /**
- * For each character of a text, and for its end, the index of its first code unit.
+ * The index of the first code unit of each character of a text, and of its end.
  * @param {string} text
  */
 function indicesOf(text) {
@@ -61,7 +61,8 @@ function move(spans, indices) {
 }
 
 /**
- * Those of one input: its tokens and words, of which some may belong to the second text of a pair.
+ * Convert the offsets of one input, in place: of its tokens and words, some of which may belong to the second text of a
+ * pair.
  * @param {TextInput} input
  */
 function moveInput(input) {
@@ -77,7 +78,7 @@ function moveInput(input) {
 }
 
 /**
- * An answer of the API with the offsets of its texts as indices of strings. It is changed in place.
+ * Convert the offsets into texts in an answer of the API to indices of strings, in place.
  * @template T
  * @param {T} answer
  * @returns {T}
@@ -99,7 +100,7 @@ export const connectionLost = (title, detail) =>
   new Problem({ type: "urn:vitrine:problem:connection-lost", title, detail, send: "Try again in a moment." });
 
 /**
- * Whether something was not answered because the server went away: the same question has its answer once it is back.
+ * Return whether a request failed because the server went away: the same question has its answer once it is back.
  * @param {any} problem
  * @returns {boolean}
  */
@@ -130,7 +131,7 @@ export async function serverIsBack(signal) {
 }
 
 /**
- * The response to a request; rejects with the Problem where that is refused.
+ * Send a request; resolves to the response and rejects with the Problem where that is refused.
  * @param {string} path
  * @param {RequestInit} options
  * @returns {Promise<Response>}
@@ -152,7 +153,7 @@ export async function answer(path, options) {
 }
 
 /**
- * The JSON at `path`.
+ * Fetch the JSON at `path`.
  * @param {string} path
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
@@ -160,7 +161,7 @@ export async function answer(path, options) {
 export const getJSON = async (path, signal) => inCodeUnits(await (await answer(path, { signal })).json());
 
 /**
- * The bytes of a picture that the server offers (a sample).
+ * Fetch the bytes of a picture that the server offers (a sample).
  * @param {string} path
  * @param {AbortSignal} [signal]
  * @returns {Promise<Blob>}
@@ -168,7 +169,7 @@ export const getJSON = async (path, signal) => inCodeUnits(await (await answer(p
 export const getBlob = async (path, signal) => (await answer(path, { signal })).blob();
 
 /**
- * The bytes at `path`, as they are.
+ * Fetch the bytes at `path`, as they are.
  * @param {string} path
  * @param {AbortSignal} [signal]
  * @returns {Promise<ArrayBuffer>}
@@ -176,7 +177,7 @@ export const getBlob = async (path, signal) => (await answer(path, { signal })).
 export const getBytes = async (path, signal) => (await answer(path, { signal })).arrayBuffer();
 
 /**
- * The picture at `path`, decoded.
+ * Fetch the picture at `path`, decoded.
  * @param {string} path
  * @returns {Promise<HTMLImageElement>}
  */
@@ -188,7 +189,7 @@ export async function loadImage(path) {
 }
 
 /**
- * The methods of a model; `side` is that of a CLIP model whose tokens get the scores.
+ * The address of the methods of a model; `side` is that of a CLIP model whose tokens get the scores.
  * @param {string} model
  * @param {string} [side]
  * @returns {string}
@@ -203,7 +204,7 @@ export const methodsPath = (model, side = "image") =>
 export const modelPath = (model) => `/api/models/${encodeURIComponent(model).replaceAll("%2F", "/")}`;
 
 /**
- * An address, also for elements.
+ * The address of an explanation, also for elements.
  * @param {string} id
  * @returns {string}
  */
@@ -240,7 +241,7 @@ export async function createExplanation(fields, signal, waits = false) {
 }
 
 /**
- * A call that answers nothing.
+ * Send a request whose answer is empty.
  * @param {string} path
  * @param {string} method
  * @returns {Promise<Response>}
@@ -269,7 +270,7 @@ export async function abandon(id) {
 }
 
 /**
- * Ask exactly what an explanation was asked that the server did not finish.
+ * Ask again what an unfinished explanation was asked.
  * @param {string} id
  * @returns {Promise<{id: string}>}
  */

@@ -72,7 +72,7 @@ export const SEQUENCES = {
 };
 
 /**
- * For signed maps: from faint to full evidence for and against, both growing darker alike.
+ * The colours of signed maps: from faint to full evidence for and against, both growing darker alike.
  * @type {{[name: string]: {for: number[][], against: number[][]}}}
  */
 export const DIVERGING = {
@@ -137,7 +137,7 @@ const FEW = 10; // fewer scores, as of a short text, may well all lie on one sid
 const FLOOR = 0.25; // of the largest size: where all are larger, little but their common sign would be seen
 
 /**
- * On which side of zero scores lie that are all far from it, 1 or -1: as for and against they would be a slab of one
+ * The common sign, 1 or -1, of scores that all lie far from zero: as for and against they would be a slab of one
  * colour. 0 where some are near zero or on the other side, and where they are few.
  * @param {number[]} scores
  * @returns {number}
@@ -151,8 +151,8 @@ export function oneSign(scores) {
 }
 
 /**
- * How strong each score is: its size; of scores that all lie far below zero, where sizes are the order turned round,
- * the score, unless they are `sided`: drawn as for and against whatever their signs.
+ * The strength of each score: its size. For scores that all lie far below zero, where sizes are the order turned round,
+ * it is the score, unless they are `sided`: drawn as for and against whatever their signs.
  * @param {number[]} scores
  * @param {boolean} [sided]
  * @returns {number[]}
@@ -162,7 +162,7 @@ export const strengths = (scores, sided = false) => (!sided && oneSign(scores) <
 const SINK = 0.5; // of all evidence: a first word with more of it is a likely attention sink
 
 /**
- * Whether the first of the scores of a text's words dwarfs all others together, as where a model attends to its first
+ * Return whether the first score of a text's words dwarfs all others together, as where a model attends to its first
  * token whatever it says.
  * @param {number[]} scores
  * @returns {boolean}
@@ -203,8 +203,8 @@ export const limits = (lists, signed) => endsOf(lists.flat(), signed && !oneSign
 export const signedLimits = (lists) => endsOf(lists.flat(), true);
 
 /**
- * Whether a scale has two sides, for and against: that of a map whose method has a sign, unless its scores
- * all lie far on one side of zero.
+ * Return whether a scale has two sides, for and against: that of a signed map, unless its scores all lie far on one
+ * side of zero.
  * @param {Ends} ends
  * @param {boolean} signed
  * @returns {boolean}
@@ -222,7 +222,7 @@ export const chosen = (score, signed, evidence) =>
   signed && ((evidence === "for" && score < 0) || (evidence === "against" && score > 0)) ? 0 : score;
 
 /**
- * Where a score lies between the ends of the scale: -1 to 1 if that has two sides, 0 to 1 if not.
+ * The position of a score between the ends of the scale: -1 to 1 where that has two sides, else 0 to 1.
  * @param {number} score
  * @param {Ends} ends
  * @param {boolean} signed

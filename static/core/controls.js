@@ -10,6 +10,14 @@ import { sheet } from "./menu.js";
  */
 
 /**
+ * A select with its label before it.
+ * @param {string} text
+ * @param {HTMLSelectElement} select
+ * @returns {HTMLDivElement}
+ */
+export const labelled = (text, select) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
+
+/**
  * A row of choices bound to one key of the view. `choices` maps values to their names.
  * @param {Store<any>} view
  * @param {string} key
@@ -55,7 +63,7 @@ export function slider(view, key, text, { max = 100, step = 5 } = {}) {
 }
 
 /**
- * Whether each map is told in words too.
+ * Make the control that shows each map in words, too.
  * @param {Store<View>} view
  */
 const inWords = (view) => segment(view, "words", "In words", { hidden: "no", shown: "yes" });
@@ -123,7 +131,7 @@ const SMOOTHING = { patches: "none", smooth: "bilinear", bicubic: "bicubic" };
 const SIGNED = { "red-blue": "red, blue", "orange-purple": "orange, purple" };
 
 /**
- * Keep the colours of words, which are set in CSS, as the view asks for them.
+ * Keep the colours of words, which are set in CSS, in step with the view.
  * @param {Store<View>} view
  */
 function followColours(view) {
@@ -134,7 +142,7 @@ function followColours(view) {
 }
 
 /**
- * A button that shows the numbers of all plates at once, and puts them away.
+ * Make a button that shows the numbers of all plates at once, and hides them.
  * @param {Store<View>} view
  */
 function numbersButton(view) {
@@ -159,7 +167,7 @@ function numbersButton(view) {
 }
 
 /**
- * What is over the plates of pages that draw maps over a picture.
+ * Make the controls above the plates of pages that draw maps over a picture.
  * @param {Store<View>} view
  * @returns {HTMLElement[]}
  */
@@ -183,7 +191,7 @@ export function mapControls(view) {
 }
 
 /**
- * What is over the plates of the page that colours words.
+ * Make the controls above the plates of the page that colours words.
  * @param {Store<View>} view
  * @returns {HTMLElement[]}
  */

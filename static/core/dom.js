@@ -3,7 +3,7 @@
 const MINUS = "\u2212";
 
 /**
- * An element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
+ * Make an element. `props` are properties, except `class`, `data`, `on` and attributes with a dash or in `role`, `for`.
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {{on?: {[event: string]: (event: any) => void}, [name: string]: any}} [props]
@@ -25,7 +25,7 @@ export function el(tag, props = {}, ...children) {
 }
 
 /**
- * What draws on a canvas.
+ * The 2D drawing context of a canvas.
  * @param {{getContext: (kind: "2d", settings?: any) => any}} canvas
  * @param {{willReadFrequently: boolean}} [settings]
  * @returns {OffscreenCanvasRenderingContext2D}
@@ -39,7 +39,7 @@ export const context2d = (canvas, settings) => canvas.getContext("2d", settings)
 export const byId = (id) => document.getElementById(id);
 
 /**
- * A number with `digits` significant digits, a true minus sign, and an exponent only where it is needed.
+ * Format a number with `digits` significant digits, a true minus sign, and an exponent only where it is needed.
  * @param {number} value
  * @param {number} [digits]
  * @returns {string}
@@ -60,8 +60,7 @@ export function number(value, digits = 3) {
 }
 
 /**
- * Two numbers that are compared, with as many digits as tell them apart, three at least: what is above another one is
- * not to read the same.
+ * Format two numbers that are compared, with as many digits as distinguish them, three at least.
  * @param {number} a
  * @param {number} b
  * @returns {string[]}
@@ -73,7 +72,8 @@ export function compared(a, b) {
 }
 
 /**
- * A whole number that is not negative, with commas: "1,000". `toLocaleString` would first load tables of languages.
+ * Format a whole number that is not negative, with commas: "1,000". `toLocaleString` would first load tables of
+ * languages.
  * @param {number} n
  * @returns {string}
  */
@@ -87,7 +87,7 @@ export const whole = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 export const signedNumber = (value, digits = 3) => (value > 0 ? "+" : "") + number(value, digits);
 
 /**
- * A probability as a percentage with one decimal; what is neither 0 nor 1 never reads as 0 or 100.
+ * Format a probability as a percentage with one decimal; what is neither 0 nor 1 never reads as 0 or 100.
  * @param {number} p
  * @returns {string}
  */
@@ -106,7 +106,7 @@ export const unbroken = (text) =>
   text.split(/(\S+\u2009%)/).map((part, i) => (i % 2 ? el("span", { class: "nb" }, part) : part));
 
 /**
- * What the model says of a class: its probability; of a regression, which has none, the value.
+ * Format the model's answer for a class: its probability, or the value of a regression, which has none.
  * @param {{probability?: number | null, logit: number}} options
  * @returns {string}
  */
@@ -117,14 +117,14 @@ const NO_POINTS = 0.0005; // so many percent points are rounding, not a change
 const NO_CHANGE = 1e-5; // likewise of a number, as a share of it
 
 /**
- * A change of a probability, in percent points: "+1.2 points". What is only rounding is 0.
+ * Format a change of a probability in percentage points: "+1.2 points". A change by rounding alone is 0.
  * @param {number} change
  * @returns {string}
  */
 export const points = (change) => `${Math.abs(100 * change) < NO_POINTS ? "0" : signedNumber(100 * change, 2)} points`;
 
 /**
- * How what the model says of a class changed: in points, of a regression in its own unit. What is only rounding is 0.
+ * Format the change of an answer: in points, or in the unit of a regression. A change by rounding alone is 0.
  * @param {{probability?: number | null, logit: number}} was
  * @param {{probability?: number | null, logit: number}} is
  * @returns {string}
@@ -153,7 +153,8 @@ export const seconds = (s) =>
 export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
 
 /**
- * Fill a select anew and keep what was chosen, where it is still there; else the first of `others` that is there.
+ * Replace the options of a select and keep what was chosen, where it is still there; else choose the first of `others`
+ * that is there.
  * @param {HTMLSelectElement} select
  * @param {string[][]} options
  * @param {...(string | undefined)} others
@@ -174,7 +175,7 @@ export function say(id, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** What a proxy puts before each path, "/vitrine": this script's own has it. */
+/** The prefix that a proxy puts before each path, such as "/vitrine", read from this script's own address. */
 const ROOT = new URL(import.meta.url).pathname.replace(/\/static\/.*/, "");
 
 /**

@@ -5,7 +5,7 @@ const KEY = "vitrine.history";
 const MOST = 200;
 
 /**
- * The ids, newest first; none where the browser keeps nothing for this site.
+ * The ids of the remembered explanations, newest first; none where the browser keeps nothing for this site.
  * @returns {string[]}
  */
 export function remembered() {

@@ -17,7 +17,7 @@ export async function loadLimits() {
 }
 
 /**
- * The limit called `name`; none before it is known.
+ * The limit called `name`; Infinity before it is known.
  * @param {string} name
  * @returns {number}
  */
@@ -36,7 +36,7 @@ function hold(name, count, what = "") {
 }
 
 /**
- * How many pixels a picture has; 0 where the browser cannot read it, which is for the server to judge.
+ * The number of pixels of a picture; 0 where the browser cannot read it, which is for the server to judge.
  * @param {Blob} file
  */
 async function pixelsOf(file) {

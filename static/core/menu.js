@@ -25,8 +25,8 @@ function shutting(node, summary) {
 }
 
 /**
- * A list made anew each time it is opened. `items()` gives what it holds: {text, href, download?} for a link, {text,
- * run} for an action; choosing one closes it, too.
+ * Make a menu whose items are made each time it is opened. `items()` gives what it holds: {text, href, download?} for a
+ * link, {text, run} for an action; choosing one closes it, too.
  * @param {string} text
  * @param {string} name
  * @param {() => {text: string, href?: string, download?: string, run?: () => void}[]} items

@@ -4,9 +4,10 @@ const TOO_MANY = 429; // the status of a question that the server takes later
 const MOST_PATIENCE = 600; // seconds for which one is asked again and again
 
 /**
- * What `ask()` resolves to. Where the server has too many questions, or too many of this visitor, it is asked again after
- * as long as it says, for ten minutes at most; `onPause(seconds)` hears of each wait. With a `refusal` it was asked once
- * already. Rejects with the Problem, and with an AbortError where `signal` says so.
+ * Call `ask()` and resolve to its result, trying again while the server is busy. Where the server has too many
+ * questions, or too many of this visitor, it is asked again after as long as it says, for ten minutes at most;
+ * `onPause(seconds)` hears of each wait. With a `refusal` it was asked once already. Rejects with the Problem, and with
+ * an AbortError where `signal` says so.
  * @template T
  * @param {() => Promise<T>} ask
  * @param {(seconds: number) => void | Promise<void>} onPause

@@ -9,25 +9,26 @@ import { learnRules } from "./rules.js";
  * @import { Listed, Variant } from "./types.js"
  */
 
-/** What is shown where there is room for one map. */
+/** The method that is shown where there is room for one map. */
 export const FEATURED_METHOD = "fullgrad_plus:libra";
 
 /**
- * Whether it compares patches with prompts: forward passes give its maps of all prompts at once, before any other's.
+ * Return whether a method compares patches with prompts: forward passes give its maps of all prompts at once, before
+ * any other's.
  * @param {{family?: string}} variant
  * @returns {boolean}
  */
 export const isForwardOnly = ({ family }) => family === "similarity";
 
 /**
- * Whether it explains anything: the control is drawn at random, to be compared with.
+ * Return whether a variant explains anything: the control is drawn at random, to be compared with.
  * @param {{family?: string}} variant
  * @returns {boolean}
  */
 export const isMethod = ({ family }) => family !== "control";
 
 /**
- * How many methods these are; the control is none: "11 methods + random", "7 more methods + random".
+ * Count methods in words, with the control apart: "11 methods + random", "7 more methods + random".
  * @param {{family?: string}[]} variants
  * @param {string} [more]
  * @returns {string}
@@ -38,7 +39,7 @@ export function countMethods(variants, more = "") {
 }
 
 /**
- * So many methods, and whether the control is among them, in words.
+ * Say a number of methods, and whether the control is among them, in words.
  * @param {number} methods
  * @param {number} controls
  * @param {string} [more]
@@ -51,7 +52,7 @@ export const sayMethods = (methods, controls, more = "") =>
 const parts = new Map();
 
 /**
- * Learn what specs are made of that no method lists.
+ * Store the parts of specs that no method lists.
  * @param {(Pick<SpecParts, "spec" | "pair" | "options">)[]} specs
  */
 export function learnSpecs(specs) {
@@ -74,8 +75,8 @@ export const optionsOf = (spec) =>
 export const optionTexts = (spec) => optionsOf(spec).map((option) => option.join("="));
 
 /**
- * Whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the pair
- * makes sense.
+ * Return whether a pair that cannot run for the model can with an option: what is missing is the model's lack, and the
+ * pair makes sense.
  * @param {{reason?: string | null, remedies?: string[]}} pair
  * @returns {boolean}
  */
@@ -88,8 +89,8 @@ const rankOrLast = ({ standing }) => standing?.rank ?? Infinity;
 const placeOf = ({ place }) => place ?? Infinity;
 
 /**
- * What comes first of these plates: of each family the method that was measured best, the best of all in front; where
- * there are fewer families than places, the next best. `variants` in the fixed order; the control leads nothing.
+ * Choose the first plates: of each family the method that was measured best, the best of all in front; where there are
+ * fewer families than places, the next best. `variants` in the fixed order; the control leads nothing.
  * @param {Variant[]} variants
  * @returns {Variant[]}
  */
@@ -104,7 +105,7 @@ export function leaders(variants) {
 /** The methods of a model, by spec. */
 export class Registry {
   /**
-   * As GET /api/methods gives it.
+   * `listed` is the answer of GET /api/methods.
    * @param {Partial<Methods>} [options]
    */
   constructor({ methods = [], variants = [], families = [], presets = [], standing = null, rules = [] } = {}) {
@@ -132,7 +133,7 @@ export class Registry {
   }
 
   /**
-   * How many pairs can run.
+   * The number of pairs that can run.
    * @returns {number}
    */
   get size() {
@@ -140,7 +141,7 @@ export class Registry {
   }
 
   /**
-   * Whether these are the methods that are shown where nobody chose any.
+   * Return whether these are the methods that are shown where nobody chose any.
    * @param {string[]} specs
    * @returns {boolean}
    */
@@ -158,7 +159,7 @@ export class Registry {
   }
 
   /**
-   * Whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks.
+   * Return whether a spec can be asked for: as it stands, or with an option that makes up for what the model lacks.
    * @param {string} spec
    * @returns {boolean}
    */
@@ -172,7 +173,7 @@ export class Registry {
   }
 
   /**
-   * What a plate shows of a spec, with or without options; null for one that is not known.
+   * The variant that a plate shows for a spec, with or without options; null for one that is not known.
    * @param {string} spec
    * @returns {Variant | null}
    */
@@ -183,7 +184,7 @@ export class Registry {
   }
 
   /**
-   * These specs as plates, in the order of the page: the leaders, then the others in the fixed order.
+   * The variants of these specs in the order of the page: the leaders, then the others in the fixed order.
    * @param {string[]} specs
    * @returns {Variant[]}
    */

@@ -11,7 +11,7 @@ export function learnRules(rules) {
 }
 
 /**
- * What a label or a list calls the rule `name`; null is a method that reads no backward signal.
+ * The title of the rule `name`; null is a method that reads no backward signal.
  * @param {string | null} name
  * @returns {string}
  */

@@ -4,7 +4,7 @@
 /** @import { ClassEntry } from "./schemas.js" */
 
 /**
- * What was typed finds: what to send, and how it is shown.
+ * One match of what was typed: what to send, and how it is shown.
  * @typedef {{name: string, shown: string, hint?: string}} Suggestion
  */
 
@@ -31,14 +31,14 @@ export function groupsOf(classes) {
 }
 
 /**
- * What to send to ask for a group.
+ * The target that asks for any class of a group: "any:dog".
  * @param {string} group
  * @returns {string}
  */
 export const anyOf = (group) => ANY + group;
 
 /**
- * How well `word` matches: 0 where it begins with `text`, 1 where one of its words does, 2 where it contains it, else
+ * Rank a match of `word`: 0 where it begins with `text`, 1 where one of its words does, 2 where it contains it, else
  * -1.
  * @param {string} word
  * @param {string} text
@@ -76,9 +76,9 @@ function matchOf({ label, group, groups = [], synonyms = [] }, text) {
 }
 
 /**
- * What was typed finds: {name: what to send, shown, hint}. First the group of that very name, then what begins with it,
- * has a word that does, or contains it, by label and group, then by synonym, then the classes of a group whose name
- * begins with it.
+ * Find the classes and groups that match what was typed: {name: what to send, shown, hint}. First the group of that
+ * very name, then what begins with it, has a word that does, or contains it, by label and group, then by synonym, then
+ * the classes of a group whose name begins with it.
  * @param {ClassEntry[]} classes
  * @param {string} typed
  * @returns {Suggestion[]}

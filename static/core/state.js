@@ -4,7 +4,7 @@ import { DIVERGING, SEQUENCES } from "./colour.js";
 
 /** @import { Address, Subject } from "./types.js" */
 
-/** How a view begins; what is as it begins is left out of the address. */
+/** The default view; what is as in the default is left out of the address. */
 const VIEW = {
   evidence: "both",
   grid: "smooth",
@@ -42,9 +42,9 @@ const CHOICES = {
   more: ["folded", "shown"],
   order: ["most", "least"],
 };
-/** What may stand in the address for the others. */
+/** The pattern of the values in the address that are not one of a few choices. */
 const FREE = { pair: /^\d-\d$/, regions: /^[\w:?=&.,+-]+$/ };
-/** The largest of those that are a number of percent, from 0. */
+/** The keys of the view that are a percentage, with the largest value of each; the smallest is 0. */
 const PERCENT = { opacity: 100, threshold: 50, removed: 100 };
 
 /**
@@ -58,7 +58,7 @@ export class Store {
     this.value = value;
   }
   /**
-   * Change these parts of the value; the followers are told where that makes a difference.
+   * Change these parts of the value; followers are called where that makes a difference.
    * @param {Partial<T>} patch
    */
   set(patch) {
@@ -70,7 +70,7 @@ export class Store {
     for (const run of this.#followers) run(next, before);
   }
   /**
-   * Have `run` told of every change; gives what ends that.
+   * Call `run` at every change; returns a function that ends that.
    * @param {(now: T, before: T) => void} run
    * @returns {() => boolean}
    */
@@ -81,26 +81,18 @@ export class Store {
 }
 
 /**
- * No explanation on show.
+ * The empty subject: no explanation is on show.
  * @type {Subject}
  */
 export const NOTHING = { id: null, model: null, info: null, done: false };
 
 /**
- * The parameters of links of before 0.2, which are read for one release more.
- * @type {{[name: string]: string}}
- */
-const FORMER_NAMES = { order: "first", removed: "gone", regions: "paint", threshold: "none" };
-
-/**
- * What the address asks for: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}.
+ * Parse the address: {id, source, model, targets, prompts, compare, sample, side, methods, view, focus}.
  * @param {string} [search]
  * @returns {Address}
  */
 export function readAddress(search = location.search) {
   const query = new URLSearchParams(search);
-  for (const [name, former] of Object.entries(FORMER_NAMES))
-    if (query.has(former) && !query.has(name)) query.set(name, query.get(former) ?? "");
   const view = /** @type {any} */ ({ ...VIEW });
   for (const [name, choices] of Object.entries(CHOICES))
     if (choices.includes(query.get(name) ?? "")) view[name] = query.get(name);

@@ -1,6 +1,6 @@
 // Two maps of one method held against each other: how alike they are, and what one has more of than the other.
 
-/** From here on two maps are called the same; what is shown is the correlation itself. */
+/** The correlation from which on two maps are called the same; the correlation itself is shown. */
 export const SAME_FROM = 0.99;
 
 /**
@@ -57,10 +57,10 @@ export function meanRanks(values) {
 export const spearman = (a, b) => correlation(meanRanks(a), meanRanks(b));
 
 /**
- * Scores in a unit that the maps of one method share, whatever they explain: a signed method's as they are (they share
- * out the logit or the probability that is explained); an unsigned one's, whose size means nothing across maps, as
- * shares of the map: each divided by the sum of all absolute values. `content` tells which scores stand for patches or
- * words; the others count in no sum.
+ * Convert scores to a unit that the maps of one method share, whatever they explain. Those of a signed method stay as
+ * they are: they share out the logit or the probability that is explained. Those of an unsigned one, whose size means
+ * nothing across maps, become shares of the map: each is divided by the sum of all absolute values. `content` tells
+ * which scores stand for patches or words; the others count in no sum.
  * @param {number[]} scores
  * @param {boolean} signed
  * @param {boolean[] | null} [content]

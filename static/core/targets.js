@@ -24,7 +24,7 @@ export const CONTRASTIVE = {
 };
 
 /**
- * The class of such a target, and of any other.
+ * The class that a target is about, without the kind of a contrastive target.
  * @param {{label: string, of?: string}} target
  */
 export const aloneOf = (target) => classOf(target).replace(/^(clrp|sglrp|finer):/, "");
@@ -40,8 +40,8 @@ export function spoken(target) {
 }
 
 /**
- * How sure the model is of a target, in brief: what it says where it cannot know, in place of a share, which then means
- * nothing; null where it gives none. `abstention` is that of the whole input.
+ * The model's confidence in a target, in brief: its abstention where it cannot know, in place of a share, which then
+ * means nothing; null where it gives none. `abstention` is that of the whole input.
  * @param {Target} target
  * @param {Abstention | undefined} [abstention]
  * @returns {string | null}

@@ -8,7 +8,7 @@ import { learnSpecs, Registry } from "./registry.js";
 /** The methods of a model for several prompts. */
 export class TogetherRegistry extends Registry {
   /**
-   * As GET /api/methods gives it.
+   * `listed` is the answer of GET /api/methods, `together` what was measured for several prompts.
    * @param {Methods} listed
    * @param {TogetherMethods} together
    */
@@ -19,7 +19,7 @@ export class TogetherRegistry extends Registry {
   }
 
   /**
-   * What a plate shows of a spec; with options that were measured, where these stand.
+   * The variant that a plate shows for a spec; with options that were measured, it has their rank.
    * @param {string} spec
    */
   plate(spec) {

@@ -12,7 +12,7 @@
  */
 
 /**
- * Which classes or prompts to ask for, as fields of the form.
+ * The classes or prompts to ask for, as fields of the form.
  * @typedef {object} Wish
  * @property {string[] | null} [target]
  * @property {string[] | null} [prompt]
@@ -21,7 +21,7 @@
  */
 
 /**
- * What a plate colours of a text as a whole: a piece, a word or a sentence.
+ * A part of a text that a plate colours as a whole: a piece, a word or a sentence.
  * @typedef {object} Unit
  * @property {number} start the first of its characters
  * @property {number} end behind the last
@@ -44,7 +44,7 @@
  */
 
 /**
- * What the model says of an input, once it has answered.
+ * The model's answer about an input, once it is there.
  * @typedef {Omit<schemas.StartedData, "expected" | "costs"> &
  *   Required<Pick<schemas.StartedData, "output" | "input" | "targets" | "top" | "notes">>} Answer
  */
@@ -75,14 +75,14 @@
  */
 
 /**
- * What a plate says of its method: a method with a rule, and with options where the spec has any. One that the list
- * does not have is known by its map alone. `meaning` says what the two ends of a sign stand for, where not against and for.
+ * The description of a method on a plate: a method with a rule, and with options where the spec has any. One that the
+ * list does not have is known by its map alone. `meaning` names the two ends of a sign, where not against and for.
  * @typedef {Partial<Method & MethodPair> & Pick<MethodPair, "spec" | "title" | "rule"> & Pick<Method, "signed"> &
  *   {readout: string, standing?: Standing | null, place?: number, meaning?: string[]}} Variant
  */
 
 /**
- * How maps are looked at; the address has what is not as it begins.
+ * The settings of how maps are shown; the address holds what differs from the default.
  * @typedef {object} View
  * @property {string} evidence "both", "for" or "against"
  * @property {string} grid "smooth", "bicubic" or "patches"
@@ -106,7 +106,7 @@
  */
 
 /**
- * What the address asks for.
+ * The parsed address of a page.
  * @typedef {object} Address
  * @property {string | null} id of an explanation
  * @property {string | null} source the explanation whose input is asked about

@@ -66,7 +66,7 @@ export class DeletionBar {
   }
 
   /**
-   * Whether the maps are tested.
+   * True while the deletion test is open.
    * @returns {boolean}
    */
   get isOpen() {
@@ -74,17 +74,17 @@ export class DeletionBar {
   }
 
   /** @param {boolean} isOpen */
-  #turn(isOpen) {
+  #setOpen(isOpen) {
     byId("curves").hidden = !isOpen;
     byId("deletion-bar").classList.toggle("open", isOpen);
     byId("plates").classList.toggle("untested", !isOpen);
     this.tool.set({ open: isOpen || undefined });
   }
 
-  /** Nothing is removed any more, and the model is not asked about the next input. */
+  /** Close the deletion test: nothing is removed any more, and the model is not asked about the next input. */
   close() {
     this.workbench.removal.set({ removed: 0, order: "most" });
-    this.#turn(false);
+    this.#setOpen(false);
     this.view?.rest();
   }
 
@@ -94,7 +94,7 @@ export class DeletionBar {
    */
   open() {
     if (!this.isOpen) {
-      this.#turn(true);
+      this.#setOpen(true);
       this.view?.wake();
     }
     const sheets = ["curves", "ranks"].map((name) => styled(`workbench/${name}.css`));
@@ -105,7 +105,7 @@ export class DeletionBar {
     return this.#opened;
   }
 
-  /** Opens the words for editing. */
+  /** Open the words for editing. */
   #editing() {
     const place = byId("edits");
     const tool = this.workbench.toolStates.of("edits");

@@ -12,7 +12,7 @@ import { readFor } from "../plates/content.js";
  */
 
 /**
- * The tokens `content` (indices of `scores`) in the order of removal; of equal ones the earlier is first, as on
+ * Sort the tokens `content` (indices of `scores`) in the order of removal; of equal ones the earlier is first, as on
  * the server.
  * @param {number[]} scores
  * @param {number[]} content
@@ -24,7 +24,7 @@ function removalOrder(scores, content, order) {
 }
 
 /**
- * How many of `tokens` are removed at a share; a half is rounded up, as on the server.
+ * The number of `tokens` that are removed at a share; a half is rounded up, as on the server.
  * @param {number} share
  * @param {number} tokens
  * @returns {number}
@@ -85,7 +85,7 @@ export class DeletionTest {
   }
 
   /**
-   * What the model is asked about: parts of the input are left out of each.
+   * The noun for the inputs that the model is asked about, from each of which parts are removed.
    * @returns {string}
    */
   get inputNoun() {
@@ -134,22 +134,22 @@ export class DeletionTest {
     }
   }
 
-  /** Nobody wants to know any more. */
+  /** Stop asking: nobody waits for the answers any more. */
   drop() {
     (this.#request ??= new AbortController()).abort();
   }
 
   /**
-   * What was asked, in a line; empty while the answers are not all there.
+   * One line on what was asked; empty while the answers are not all there.
    * @returns {string}
    */
   get summaryLine() {
     if (this.isAsking || !this.answers.size) return "";
     const [{ curves, counts, how }] = this.answers.values();
-    const painted = how === "painted" ? "; patches painted grey, as this model needs them all" : "";
+    const painted = how === "painted" ? "; patches were painted grey, as this model needs them all" : "";
     const words = this.info.prompts
-      ? "; each prompt loses its own words, and what changes is its likeness to the picture"
+      ? "; each prompt loses its own words, which changes its likeness to the picture"
       : "";
-    return `${count(curves.length / 2, "method")}, asked at ${counts.length} points; ≈ lies between two of them${painted}${words}`;
+    return `${count(curves.length / 2, "method")}; the model was asked at ${counts.length} steps, and values marked ≈ are in between${painted}${words}`;
   }
 }

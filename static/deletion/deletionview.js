@@ -28,7 +28,7 @@ const READ_TERMS = {
 };
 
 /**
- * A number of the target as it is read: a probability, a logit or a value.
+ * Format a number of the target by how it is read: a probability, a logit or a value.
  * @param {string} read
  * @param {number} value
  * @returns {string}
@@ -50,8 +50,8 @@ function factsOf({ node, actions, deletion }) {
 }
 
 // Why there are no curves yet.
-const WAITING = "The model is asked when all maps are there.";
-const ASKING = "All maps are there. The model now answers without the parts that each of them names.";
+const WAITING = "The test begins when all maps are there.";
+const ASKING = "All maps are there. The model now answers without the parts that each map names.";
 
 /**
  * @param {Element | HTMLSpanElement} node
@@ -59,7 +59,7 @@ const ASKING = "All maps are there. The model now answers without the parts that
  */
 const put = (node, text) => node.textContent !== text && (node.textContent = text);
 
-/** What the plates lose at the place of the slider, and the curves. */
+/** The display of the deletion test: what the plates lose at the place of the slider, and the curves. */
 export class DeletionView {
   /** @type {Map<string, DeletionTest>} */
   #trials = new Map(); // id of an explanation on show -> DeletionTest; two of them where two models are compared
@@ -110,10 +110,10 @@ export class DeletionView {
       trial.drop();
       this.#trials.set(id, new DeletionTest(trial));
     }
-    this.#tell();
+    this.#renderCurves();
   }
 
-  /** The explanations on show: the page's own, and that of another model beside it. */
+  /** The explanations on show: the page's own, and the one of another model where there is one. */
   get #subjects() {
     return [this.workbench.subject, this.workbench.compared];
   }
@@ -126,7 +126,7 @@ export class DeletionView {
     });
   }
 
-  /** Remove from every plate what the slider says. */
+  /** Remove from every plate the share that the slider shows. */
   draw() {
     const { removed, order } = this.workbench.removal.value;
     this.paper = paperColour(byId("plates")); // read once, before anything is written
@@ -193,7 +193,7 @@ export class DeletionView {
     return tokens.length;
   }
 
-  /** Another explanation is on show, or another beside it. */
+  /** Start again for another explanation on show, or for another second one. */
   #begin() {
     const before = this.#trials;
     this.#trials = new Map();
@@ -203,7 +203,7 @@ export class DeletionView {
     }
     for (const [id, trial] of before) if (!this.#trials.has(id)) trial.drop();
     showProblem(this.bar.problem, null);
-    this.#tell();
+    this.#renderCurves();
     this.soon();
   }
 
@@ -213,31 +213,31 @@ export class DeletionView {
    */
   #ask({ id }) {
     const onAnswer = () => {
-      this.#tell();
+      this.#renderCurves();
       this.draw();
     };
     this.#trials
       .get(id ?? "")
-      ?.ask(this.asking, onAnswer, () => this.#tellProgress())
+      ?.ask(this.asking, onAnswer, () => this.#showProgress())
       .catch((problem) => this.workbench.report(problem, this.bar.problem));
   }
 
   /**
-   * The name of a model, where there are two.
+   * The name of a trial's model, where there are two.
    * @param {DeletionTest} trial
    */
-  #of(trial) {
+  #modelName(trial) {
     return this.#trials.size < 2 ? null : this.workbench.models.shownName(trial.model);
   }
 
-  /** Lay the figure of curves anew, and say what was asked. */
-  #tell() {
+  /** Render the figure of curves, and say what was asked. */
+  #renderCurves() {
     const trials = [...this.#trials.values()];
     const names = new Map(this.workbench.plateSet.tested.map(({ variant }) => [variant.spec, plateName(variant)]));
     const entries = trials.flatMap((trial) =>
       [...trial.answers.values()].map((answer) => ({
         id: trial.id,
-        name: [this.#of(trial), answer.target].filter(Boolean).join(" · "),
+        name: [this.#modelName(trial), answer.target].filter(Boolean).join(" · "),
         answer,
         names,
       })),
@@ -245,15 +245,15 @@ export class DeletionView {
     const isAsking = trials.some((trial) => trial.isAsking);
     this.figure.show(entries, isAsking ? ASKING : this.#subjects.some(({ value }) => value.done) ? "" : WAITING);
     const summaries = trials.map(
-      (trial) => trial.summaryLine && [this.#of(trial), trial.summaryLine].filter(Boolean).join(": "),
+      (trial) => trial.summaryLine && [this.#modelName(trial), trial.summaryLine].filter(Boolean).join(": "),
     );
     if (isAsking) this.bar.statusLine.replaceChildren("asking the model… ", this.count);
     else put(this.bar.statusLine, summaries.filter(Boolean).join(" · "));
-    this.#tellProgress();
+    this.#showProgress();
   }
 
-  /** How many inputs of how many the model has answered, beside the curves and in the deletion bar. */
-  #tellProgress() {
+  /** Show how many inputs of how many the model has answered, at the curves and in the deletion bar. */
+  #showProgress() {
     const now = [...this.#trials.values()].find((trial) => trial.isAsking && trial.progress);
     const progressLine = this.figure.progress(now?.progress ?? null, now?.inputNoun ?? "");
     put(this.count, progressLine);

@@ -16,7 +16,7 @@ const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LONGEST = 200; // characters in place of a word
 
 /**
- * The edits that the address names of a text of so many words: {removed, replaced}.
+ * Read the edits that the address names for a text of this many words: {removed, replaced}.
  * @param {{[part: string]: string}} parts
  * @param {number} words
  */
@@ -95,7 +95,7 @@ export class Edits {
       el(
         "p",
         { class: "quiet" },
-        "Click a word and it is removed from what the model reads; click again and it is back. Or choose a word and write another in its place.",
+        "Click a word to remove it from what the model reads; click again to put it back. Or write another word in its place.",
       ),
       this.text,
       el("div", { class: "row" }, replace, reset),
@@ -105,14 +105,14 @@ export class Edits {
       this.change.node,
     );
     workbench.subject.follow((now, before) => {
-      if (now.id !== before.id) this.#lay();
+      if (now.id !== before.id) this.#render();
       else if (now.done) this.#ask();
     });
-    this.#lay();
+    this.#render();
   }
 
-  /** Another text: nothing is edited, but for what the address says of its own. */
-  #lay() {
+  /** Show another text: nothing is edited, except as the address says. */
+  #render() {
     this.#request?.abort();
     const { id, info } = this.workbench.subject.value;
     const input = info?.input.kind === "text" ? info.input : null;
@@ -161,7 +161,7 @@ export class Edits {
   }
 
   /**
-   * Word `i` is the one that the field is about.
+   * Choose word `i` as the one that the field edits.
    * @param {number} i
    */
   #choose(i) {
@@ -208,7 +208,7 @@ export class Edits {
     this.#ask();
   }
 
-  /** Ask for what is there now; while an answer is on its way, once more when it has come. */
+  /** Ask about the edited text; while an answer is on its way, once more when it has come. */
   async #ask() {
     const { id, info, done } = this.workbench.subject.value;
     if (!id || !info || !done) return void this.#show(null);
@@ -242,7 +242,7 @@ export class Edits {
   #show(answer, edited = 0) {
     const { info } = this.workbench.subject.value;
     this.statusLine.textContent = edited
-      ? `${count(this.removed.size, "word")} removed, ${count(this.replaced.size, "word")} written anew`
+      ? `${count(this.removed.size, "word")} removed, ${count(this.replaced.size, "word")} rewritten`
       : "as it was written";
     this.root.dataset.edited = String(edited);
     this.change.show(info?.top ?? [], answer?.top ?? []);

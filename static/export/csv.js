@@ -9,8 +9,8 @@ import { save, stem } from "./saving.js";
  */
 
 /**
- * Rows of cells as CSV (RFC 4180): a cell with a comma, a quotation mark or a line break stands in quotation marks.
- * Numbers have all their digits; what is missing is empty.
+ * Format rows of cells as CSV (RFC 4180): a cell with a comma, a quotation mark or a line break stands in quotation
+ * marks. Numbers have all their digits; what is missing is empty.
  * @param {(string | number | null | undefined)[][]} rows
  * @returns {string}
  */
@@ -26,7 +26,7 @@ export const toCsv = (rows) =>
     .join("");
 
 /**
- * A button that saves what `rows()` gives, under a name of these parts.
+ * Make a button that saves `rows()`, under a name of these parts.
  * @param {() => (string | number | null | undefined)[][]} rows
  * @param {() => string[]} name
  * @returns {HTMLButtonElement}
@@ -45,7 +45,7 @@ export function saveCsv(rows, ...name) {
 }
 
 /**
- * The curves of the deletion test as rows: a line a method, order and point.
+ * Convert the curves of the deletion test to rows: one for each method, order and point.
  * @param {DeletionAnswer} answer
  * @returns {(string | number)[][]}
  */
@@ -60,7 +60,7 @@ export function curveRows({ target, counts, tokens, curves, random, read }) {
 }
 
 /**
- * A run of the leaderboard as rows: a line a method and metric.
+ * Convert a run of the leaderboard to rows: one for each method and metric.
  * @param {RunReport} run
  * @returns {(string | number | null | undefined)[][]}
  */

@@ -22,7 +22,7 @@ const COLUMNS = [66, 84, 560, 690, 820]; // of the table: rank, method, and the 
 const small = { size: 11, family: MONO, fill: SOFT };
 
 /**
- * How the line of the method that is `i`-th in the ranking is drawn.
+ * The stroke of the curve of the `i`-th method in the ranking.
  * @param {number} i
  */
 const styleOf = (i) => ({
@@ -144,7 +144,7 @@ export async function curveFigure({ answer, names, explanation }) {
     [{ ...explanation, targets }],
     `${axisOf(answer)} at ${answer.counts.length} points`,
     width,
-    `Tokens are ${how} in the order of each map; area: the mean over the whole range.`,
+    `Tokens are ${how} in the order of each map. Area: the mean over the whole range.`,
   );
   const ends = endsOf(answer);
   const styles = new Map(answer.ranking.filter((row) => !row.control).map(({ method }, i) => [method, styleOf(i)]));

@@ -330,8 +330,8 @@ async function inputCell(id, { seen, frames }, width, { base }) {
 }
 
 /**
- * How many tiles stand beside each other: the first of the `choices` that leaves the fewest gaps, if possible not a
- * tile alone in the last row.
+ * Choose how many tiles stand in a row: the first of the `choices` that leaves the fewest gaps, if possible not a tile
+ * alone in the last row.
  * @param {number} tiles
  * @param {...number} choices
  * @returns {number}
@@ -384,7 +384,7 @@ export async function figure({ plates, view, columns, explanations }) {
   return sheet(parts.join(""), whole, y + MARGIN - GAP);
 }
 /**
- * What the deletion test removed from the plates; empty where it is nothing.
+ * One line on what the deletion test removed from the plates; empty where it is nothing.
  * @param {MapPlate[]} plates
  * @param {Explanation[]} explanations
  */

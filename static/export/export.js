@@ -55,7 +55,7 @@ export async function saveDrawn(drawn, format, name) {
 }
 
 /**
- * Where the boxes and the mask of the regions that labels win by the maps of `spec` are; `none` is the threshold in
+ * The links to the boxes and the mask of the regions that labels win by the maps of `spec`; `none` is the threshold in
  * percent.
  * @param {string} id
  * @param {string} spec
@@ -113,7 +113,7 @@ function show(title, text) {
   field.select();
 }
 
-/** Whether this server lets other pages show its explanations. */
+/** True where this server lets other pages show its explanations. */
 const embeds = document.querySelector("meta[name=vitrine]")?.getAttribute("data-embed") === "yes";
 
 /**

@@ -28,7 +28,7 @@ export const round = (value) => Math.round(100 * value) / 100;
 
 const ruler = context2d(el("canvas"));
 /**
- * How wide a text is in this font, given as in CSS.
+ * The width of a text in this font, given as in CSS.
  * @param {string} text
  * @param {string} font
  * @returns {number}
@@ -36,7 +36,7 @@ const ruler = context2d(el("canvas"));
 export const widthOf = (text, font) => ((ruler.font = font), ruler.measureText(text).width);
 
 /**
- * The beginning of a word that fits into `most`; at least a letter.
+ * The longest beginning of a word that fits into `most`; at least a letter.
  * @param {string} word
  * @param {string} font
  * @param {number} most
@@ -48,7 +48,7 @@ function fitting(word, font, most) {
 }
 
 /**
- * A text in lines no wider than `most`, parted between words; a word that is wider is parted where the line ends.
+ * Split a text into lines no wider than `most`, between words; a wider word is split where the line ends.
  * @param {string} text
  * @param {string} font
  * @param {number} most

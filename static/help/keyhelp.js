@@ -75,11 +75,11 @@ export const KEYS = [
 ];
 
 /**
- * What a finger can do, for those who have no keys.
+ * The gestures of a finger, for those who have no keys.
  * @type {[string, string][]}
  */
 const TOUCHES = [
-  ["Tap a patch or a word", "every plate shows the same one and its value; tap it again to let go"],
+  ["Tap a patch or a word", "every plate shows its value; tap it again to let go"],
   ["Tap the two arrows under a map", "show the plate at full size"],
   ["Tap a class", "explain it; the boxes beside the classes set several side by side"],
   ["Drag the slider at the foot", "remove what each map calls most relevant, and see the answer change"],
@@ -150,7 +150,7 @@ async function tour() {
   start();
 }
 
-/** Whether the visit was offered before; where nothing can be kept, it never comes by itself. */
+/** Return whether the visit was offered before; true where nothing can be stored, so that it never comes by itself. */
 function offeredBefore() {
   try {
     const seen = localStorage.getItem(SEEN) !== null;

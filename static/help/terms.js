@@ -12,7 +12,7 @@ const MARGIN = 8; // pixels between a note and the edge of the window
 let note;
 
 /**
- * The note that explains a word, beside the button that asked for it. A press elsewhere and Escape close it.
+ * Show the note that explains a word, next to the button that asked for it. A press elsewhere and Escape close it.
  * @param {HTMLElement} button
  * @param {string} word
  */
@@ -32,7 +32,7 @@ async function explain(button, word) {
 }
 
 /**
- * A word of the glossary as a button; `shown` in its place where it is named otherwise.
+ * Make a button of a word of the glossary; `shown` is its text where it is named otherwise.
  * @param {string} word
  * @param {string} [shown]
  * @returns {HTMLButtonElement}

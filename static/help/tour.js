@@ -8,8 +8,8 @@ const { language, say } = await loadWords();
 const HAS_FINGER = matchMedia("(pointer: coarse)").matches; // and seldom keys
 
 /**
- * What each step shows: the key of its title, and the parts that it may point at, each with the key of what is said of
- * it; the first that is there is shown.
+ * The steps of the visit: the key of its title, and the parts that it may point at, each with the key of its text; the
+ * first that is there is shown.
  * @type {[string, string[][]][]}
  */
 const STEPS = [
@@ -58,7 +58,7 @@ const button = (text, run, plain = true) =>
   el("button", { type: "button", class: plain ? "act plain" : "act", on: { click: run } }, text);
 
 /**
- * Put a card up, which takes the focus. It is the first thing that Tab reaches.
+ * Show a card, which takes the focus. It is the first thing that Tab reaches.
  * @param {string} title
  * @param {HTMLParagraphElement[]} parts
  * @param {(false | HTMLButtonElement)[]} buttons
@@ -107,7 +107,7 @@ export function start() {
   step(0);
 }
 
-/** Ask in the head of the page, where it covers nothing, whether the visit is wanted. */
+/** Offer the visit in the head of the page, where it covers nothing. */
 export function offer() {
   /** @param {() => void} run */
   const answer = (run) => () => {

@@ -93,9 +93,9 @@ class Cropping {
     };
     const most = () => Math.min(width, height * this.aspect);
     this.slides = {
-      size: slide("size", "Size", (t) => this.#put({ w: t * most() }, true)),
-      left: slide("left", "Left to right", (t) => this.#put({ x: t * (width - this.across) })),
-      top: slide("top", "Top to bottom", (t) => this.#put({ y: t * (height - this.down) })),
+      size: slide("size", "Size", (t) => this.#moveFrame({ w: t * most() }, true)),
+      left: slide("left", "Left to right", (t) => this.#moveFrame({ x: t * (width - this.across) })),
+      top: slide("top", "Top to bottom", (t) => this.#moveFrame({ y: t * (height - this.down) })),
     };
     this.statusLine = el("p", { class: "num quiet", role: "status" });
     /**
@@ -125,7 +125,7 @@ class Cropping {
       el(
         "p",
         { class: "quiet" },
-        "The model sees only what is inside the frame, cut out at full resolution. Drag the frame, or its corners.",
+        "The model sees only what is inside the frame, at full resolution. Drag the frame or its corners.",
         el("span", { class: "keyboard" }, " With the keyboard: arrows move it, + and − resize it."),
       ),
       this.stage,
@@ -150,7 +150,7 @@ class Cropping {
     this.#listen();
     document.body.append(this.dialog);
     const begin = frame ?? crop;
-    this.#put({ x: begin[0], y: begin[1], w: begin[2] - begin[0] });
+    this.#moveFrame({ x: begin[0], y: begin[1], w: begin[2] - begin[0] });
     this.dialog.showModal();
     this.frame.focus();
   }
@@ -168,7 +168,7 @@ class Cropping {
    * @param {{x?: number, y?: number, w?: number}} change
    * @param {boolean} [centred]
    */
-  #put(change, centred = false) {
+  #moveFrame(change, centred = false) {
     const [x, y] = this.box;
     const next = { x, y, w: this.across, ...change };
     if (centred)
@@ -212,13 +212,13 @@ class Cropping {
     };
     /** @type {{[key: string]: number}} */
     const sizes = { "+": 1.1, "=": 1.1, "-": 1 / 1.1 };
-    if (moves[event.key]) this.#put(moves[event.key]);
-    else if (sizes[event.key]) this.#put({ w: this.across * sizes[event.key] }, true);
+    if (moves[event.key]) this.#moveFrame(moves[event.key]);
+    else if (sizes[event.key]) this.#moveFrame({ w: this.across * sizes[event.key] }, true);
     else return;
     event.preventDefault();
   }
 
-  /** Dragging inside moves the frame; dragging a corner resizes it, and the opposite corner stays. */
+  /** Listen to drags: inside they move the frame; at a corner they resize it, and the opposite corner stays. */
   #listen() {
     /** @param {PointerEvent} event */
     const at = (event) => {
@@ -241,7 +241,7 @@ class Cropping {
       } = this.#from;
       const [x, y] = at(event);
       const [right, down] = [x - this.#from.x, y - this.#from.y];
-      if (!corner) return this.#put({ x: x0 + right, y: y0 + down });
+      if (!corner) return this.#moveFrame({ x: x0 + right, y: y0 + down });
       const [west, north] = [corner.includes("w"), corner.includes("n")];
       // up to the edge, from the corner that stays
       const room = [west ? x1 : this.width - x0, north ? y1 : this.height - y0];
@@ -252,7 +252,7 @@ class Cropping {
         this.width,
         this.height,
       );
-      this.#put({ x: west ? x1 - w[2] : x0, y: north ? y1 - w[3] : y0, w: w[2] });
+      this.#moveFrame({ x: west ? x1 - w[2] : x0, y: north ? y1 - w[3] : y0, w: w[2] });
     });
     const end = () => (this.#from = null);
     this.frame.addEventListener("pointerup", end);

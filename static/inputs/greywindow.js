@@ -19,7 +19,7 @@ export const windowInWords = (window) =>
   window ? `, level ${window.level}, width ${window.width} (${SOURCES[window.source]})` : "";
 
 /**
- * Have the fields beside a grey picture of more than 8 bits.
+ * Show the fields next to a grey picture of more than 8 bits.
  * @param {HTMLElement} root
  * @param {{subject: Store<Subject>, question: {input: Input | null},
  *   ask: (change: {input: Input}) => Promise<void>}} workbench

@@ -56,7 +56,7 @@ export class Input {
   }
 
   /**
-   * What to send: the server keeps what it was sent before, bit for bit, and is only told which it is.
+   * Resolves to the fields to send: the server keeps what it was sent before, bit for bit, and only gets its id again.
    * @returns {Promise<{[name: string]: any}>}
    */
   async fields() {
@@ -69,7 +69,7 @@ export class Input {
   }
 
   /**
-   * The input itself; null where this page never had it.
+   * Resolves to the input itself; null where this page never had it.
    * @returns {Promise<{text?: string | null, text_pair?: string | null, image?: Blob | Blob[]} | null>}
    */
   async sent() {

@@ -44,7 +44,7 @@ export class Lens {
   }
 
   /**
-   * Look at the input of explanation `id`; `seen` is its picture as the model saw it.
+   * Show the input of explanation `id`; `seen` is its picture as the model saw it.
    * @param {string | null} id
    * @param {ImageInput | null} input
    * @param {HTMLImageElement | null} seen
@@ -60,7 +60,7 @@ export class Lens {
   }
 
   /**
-   * Another explanation of the same picture is on show.
+   * Switch to another explanation of the same picture.
    * @param {string} id
    */
   belongsTo(id) {
@@ -77,7 +77,7 @@ export class Lens {
     if (known?.[0] !== grid?.[0] || known?.[1] !== grid?.[1]) this.#draw();
   }
 
-  /** Whether the pixels of the original are asked for. */
+  /** True where the pixels of the original are asked for. */
   get #showsOriginal() {
     return this.view.value.shown === "original" && !this.sheet;
   }

@@ -27,7 +27,7 @@ export class PictureField {
       const [file] = [given].flat();
       if (root.hidden) return;
       this.file = file;
-      this.#lay(URL.createObjectURL(file), "The picture that you gave");
+      this.#render(URL.createObjectURL(file), "The picture that you gave");
       this.says.textContent = "Write what the model is asked about it.";
       onGive();
     });
@@ -40,7 +40,7 @@ export class PictureField {
    */
   show(id) {
     this.file = null;
-    this.#lay(`${explanationPath(id)}/input.png`, "The picture as the model saw it");
+    this.#render(`${explanationPath(id)}/input.png`, "The picture as the model saw it");
     this.says.textContent = "";
   }
 
@@ -48,7 +48,7 @@ export class PictureField {
    * @param {string} src
    * @param {string} alt
    */
-  #lay(src, alt) {
+  #render(src, alt) {
     if (this.image.src.startsWith("blob:")) URL.revokeObjectURL(this.image.src);
     Object.assign(this.image, { src, alt, hidden: false });
   }

@@ -21,7 +21,7 @@ import { Lens } from "./lens.js";
 const BASE = 448; // pixels of the longer side of the grey base
 
 /**
- * What maps are drawn on: the picture in grey, of a clip the sheet of its frames.
+ * Draw the base of maps: the picture in grey; of a clip the sheet of its frames.
  * @param {HTMLImageElement} seen
  * @param {ContactSheet | null} sheet
  * @returns {GreyBase}
@@ -33,7 +33,7 @@ function grey(seen, sheet) {
 }
 
 /**
- * What the model of explanation `id` saw, in grey, as maps are drawn on it.
+ * Load the base of maps for explanation `id`: the picture that its model saw, in grey.
  * @param {string} id
  * @param {{input?: any}} info
  * @returns {Promise<GreyBase>}
@@ -97,7 +97,7 @@ export class PictureView {
   }
 
   /**
-   * Ask for what the model saw of explanation `id`, which the server has, before its answer is here.
+   * Fetch the picture that the model saw of explanation `id`, which the server has, before its answer is here.
    * @param {string} id
    */
   fetch(id) {
@@ -105,7 +105,7 @@ export class PictureView {
   }
 
   /**
-   * Another explanation of the same picture is on show.
+   * Switch to another explanation of the same picture.
    * @param {string} id
    */
   belongsTo(id) {
@@ -131,7 +131,7 @@ export class PictureView {
     this.#laid = input;
     this.lens.show(this.id, this.input, null);
     const isWhole = picture && this.view.value.shown === "original"; // else its middle, as most models see it
-    this.#lay(
+    this.#render(
       picture?.src ?? "",
       "The picture that the model is asked about",
       isWhole ? picture.naturalWidth / picture.naturalHeight : 1,
@@ -143,7 +143,7 @@ export class PictureView {
     this.#mark();
   }
 
-  /** What was awaited is not answered: show the picture of the explanation on show again. */
+  /** Show the picture of the explanation on show again, after the awaited one was not answered. */
   restore() {
     if (!this.#awaited) return;
     this.#awaited = this.#laid = null;
@@ -212,7 +212,7 @@ export class PictureView {
       ? "The original picture; the part that the model saw is marked"
       : `The ${frames ? "frames" : "picture"} as the model saw ${frames ? "them" : "it"}`;
     const kept = `${explanationPath(String(this.id))}/${original ? "original.jpg" : "input.png"}`;
-    this.#lay(frames ? shown.src : kept, alt, aspect);
+    this.#render(frames ? shown.src : kept, alt, aspect);
     // enlarged pixels stay squares
     this.image.classList.toggle("pixels", !original && seen[0] <= this.sheet.clientWidth);
     const box = original ? [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height] : [0, 0, 1, 1];
@@ -231,7 +231,7 @@ export class PictureView {
    * @param {string} alt
    * @param {number} aspect
    */
-  #lay(src, alt, aspect) {
+  #render(src, alt, aspect) {
     if (this.image.src.startsWith("blob:")) URL.revokeObjectURL(this.image.src);
     Object.assign(this.image, { src, alt });
     this.sheet.hidden = false;
@@ -249,8 +249,8 @@ export class PictureView {
 }
 
 /**
- * A button that has the person choose the part of the picture on show that the model shall see, and asks the same about
- * it.
+ * Make a button that lets the person choose the part of the picture on show that the model shall see, and asks the same
+ * about it.
  * @param {HTMLElement} root
  * @param {{subject: Store<Subject>, question: {input: Input | null}, ask: (change: {input: Input}) => Promise<void>,
  *   report: (problem: unknown, place: Element) => void}} workbench

@@ -77,12 +77,12 @@ export class Prompts {
     this.#count();
   }
 
-  /** Nothing comes to fill the list. */
+  /** Stop showing that the list waits to be filled. */
   known() {
     this.root.classList.remove("waiting");
   }
 
-  /** These are asked for now: what comes back may take their place. */
+  /** Mark the prompts as asked for: what comes back may replace them. */
   markAsked() {
     this.isWritten = false;
   }
@@ -102,7 +102,7 @@ export class Prompts {
   }
 
   /**
-   * Ready sets to take: [{name, prompts}].
+   * Offer ready sets to take: [{name, prompts}].
    * @param {{name: string, prompts: string[]}[]} [sets]
    */
   offer(sets = []) {

@@ -29,7 +29,7 @@ export class Samples {
   }
 
   /**
-   * Lay the strip.
+   * Render the strip.
    * @param {Sample[]} samples
    */
   show(samples) {

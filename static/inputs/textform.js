@@ -6,7 +6,7 @@ import { byId } from "../core/dom.js";
 
 /** @typedef {{label: string, placeholder: string, submit: string, rows?: number}} Wording */
 
-/** What may be called a review: the model inside knows nothing else. */
+/** The wording for texts that may be called a review: the embedded model knows nothing else. */
 const REVIEW = { label: "The review to explain", placeholder: "Paste a movie review", submit: "Explain this review" };
 const TEXT = { label: "The text to explain", placeholder: "Paste a text", submit: "Explain this text" };
 
@@ -23,14 +23,14 @@ function wordingOf({ details, embedded }) {
 }
 
 /**
- * Whether a model may read two texts together: one whose task has two, or a classifier that somebody brought, of which
- * nobody says whether it was trained on pairs.
+ * Return whether a model may read two texts together: one whose task has two, or a classifier that somebody brought, of
+ * which nobody says whether it was trained on pairs.
  * @param {Pick<Model, "details" | "embedded">} model
  */
 export const mayReadTwo = ({ details, embedded }) => Boolean(details?.texts) || (!embedded && !details?.task);
 
 /**
- * Call the text as a model does.
+ * Name the field of the text as the model calls it.
  * @param {Pick<Model, "details" | "embedded">} model
  */
 export function nameText(model) {

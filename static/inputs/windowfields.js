@@ -9,8 +9,8 @@ import { Input } from "./input.js";
  */
 
 /**
- * Two fields, level and width, beside a grey picture of more than 8 bits; the same is asked about it through another
- * window.
+ * Add two fields, level and width, next to a grey picture of more than 8 bits; a change asks the same about it through
+ * another window.
  * @param {HTMLElement} root
  * @param {{subject: Store<Subject>, question: {input: Input | null},
  *   ask: (change: {input: Input}) => Promise<void>}} workbench

@@ -1,10 +1,45 @@
 // What each block adds to a map, of methods that are a sum over the blocks: a bar each.
 
+import { labelled } from "../core/controls.js";
 import { el, number, refill, signedNumber } from "../core/dom.js";
 
 /** @import { Contributions, Method } from "../core/schemas.js" */
 
 const USUAL = "fullgrad_plus:libra";
+
+/**
+ * Draw the parts of a sum, a bar each, and a sentence below. A part without `choose` cannot be chosen.
+ * @param {HTMLElement} place
+ * @param {{key: string, name: string, total: number, choose?: () => void}[]} parts
+ * @param {boolean} signed
+ * @param {string} sentence
+ */
+export function drawBars(place, parts, signed, sentence) {
+  const most = Math.max(...parts.map(({ total }) => Math.abs(total))) || 1;
+  place.classList.toggle("two", signed && parts.some(({ total }) => total < 0));
+  const bars = parts.map(({ key, name, total, choose }) => {
+    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
+    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
+    return el(
+      "button",
+      { type: "button", disabled: !choose, "aria-pressed": "false", data: { key }, on: { click: () => choose?.() } },
+      el("span", {}, name),
+      el("span", { class: "track" }, bar),
+      el("span", { class: "num" }, (signed ? signedNumber : number)(total)),
+    );
+  });
+  place.replaceChildren(...bars, el("p", { class: "quiet" }, sentence));
+}
+
+/**
+ * Mark the bar of the part that is on show; without a key none is.
+ * @param {HTMLElement} place
+ * @param {string} [key]
+ */
+export function markBar(place, key) {
+  for (const button of place.querySelectorAll("button"))
+    button.setAttribute("aria-pressed", String(button.dataset.key === key));
+}
 
 /** The bars, and the choice of the method that they are of. */
 export class BlockSums {
@@ -35,9 +70,9 @@ export class BlockSums {
       el(
         "p",
         { class: "quiet" },
-        "Some methods are a sum over the blocks. Each bar is the sum of one block's part over all patches or words; choose one to see that part.",
+        "Some methods are a sum over the blocks. Each bar sums one block's part over all patches or words. Choose a bar to see that part.",
       ),
-      el("div", { class: "asked" }, el("label", { for: "layers-method" }, "Method"), this.method),
+      labelled("Method", this.method),
       this.bars,
     );
   }
@@ -79,14 +114,14 @@ export class BlockSums {
       return;
     }
     const { blocks, rest, signed } = parts;
-    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])];
-    const most = Math.max(...rows.map((row) => Math.abs(row.total))) || 1;
-    this.bars.classList.toggle("two", signed && rows.some((row) => row.total < 0));
-    const together = rows.reduce((sum, row) => sum + row.total, 0);
-    this.bars.replaceChildren(
-      ...rows.map(({ block, total }) => this.#bar(block, total, most, signed)),
-      el("p", { class: "quiet" }, `Together ${(signed ? signedNumber : number)(together)}: the sum of the map.`),
-    );
+    const rows = [...blocks, ...(rest ? [{ ...rest, block: null }] : [])].map(({ block, total }) => ({
+      key: String(block),
+      name: block === null ? "no block (biases)" : `block ${block + 1}`,
+      total,
+      choose: () => this.choose(block),
+    }));
+    const sum = rows.reduce((all, { total }) => all + total, 0);
+    drawBars(this.bars, rows, signed, `Together ${(signed ? signedNumber : number)(sum)}: the sum of the map.`);
     this.onParts();
   }
 
@@ -105,31 +140,6 @@ export class BlockSums {
    * @param {number | null} block
    */
   mark(isShown, block) {
-    for (const button of this.bars.querySelectorAll("button"))
-      button.setAttribute("aria-pressed", String(isShown && button.dataset.block === String(block)));
-  }
-
-  /**
-   * @param {number | null} block
-   * @param {number} total
-   * @param {number} most
-   * @param {boolean} signed
-   */
-  #bar(block, total, most, signed) {
-    const bar = el("i", { class: !signed ? "mag" : total < 0 ? "con" : "pro" });
-    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
-    const name = block === null ? "no block (biases)" : `block ${block + 1}`;
-    return el(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        data: { block: String(block) },
-        on: { click: () => this.choose(block) },
-      },
-      el("span", {}, name),
-      el("span", { class: "track" }, bar),
-      el("span", { class: "num" }, (signed ? signedNumber : number)(total)),
-    );
+    markBar(this.bars, isShown ? String(block) : undefined);
   }
 }

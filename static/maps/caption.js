@@ -12,14 +12,14 @@ import { withTerms } from "../help/terms.js";
  */
 
 /**
- * Who published a method, and when.
+ * The authors and year of a method.
  * @param {{by?: string, year?: number | null}} options
  * @returns {string}
  */
 export const byLine = ({ by, year }) => [by, year].filter(Boolean).join(", ") || "\u00a0";
 
 /**
- * The name of a method, which leads to its page.
+ * Make the heading of a method, which links to its page.
  * @param {Variant} variant
  * @returns {HTMLHeadingElement}
  */
@@ -37,14 +37,14 @@ const ordinals = new Intl.PluralRules("en", { type: "ordinal" });
 export const ordinal = (n) => `${n}${ENDINGS[ordinals.select(n)]}`;
 
 /**
- * The place of a method in a run: of those that cannot be told from the best none is the first.
+ * The rank of a method in a run in words: where several are tied with the best, none is the first.
  * @param {Standing} standing
  */
 const placeOf = ({ rank, tied, ties }) => (tied && ties > 1 ? `one of the ${ties} best` : ordinal(rank));
 
 /**
- * The place of a method in a run that ships, in a line that says of which model and on what; where none measured it
- * (null), that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
+ * Make the line on a method's rank in a run that ships, with its model and data set; where none measured it (null), the
+ * line says that. The whole sentence is its tooltip, and is read out. No line where it is not known whether one did.
  * @param {{standing?: Standing | null, family?: string}} options
  * @returns {HTMLParagraphElement | null}
  */
@@ -54,7 +54,7 @@ export function standingLine({ standing, family }) {
     return el(
       "p",
       { class: "standing" },
-      isMethod({ family }) ? "not in the test of all methods" : "the control: noise, to compare with",
+      isMethod({ family }) ? "not measured" : "the control: noise, to compare with",
     );
   const { of, value, low, high, measured, inputs, model, metric, second, random } = standing;
   /** @param {number | null} figure */
@@ -76,7 +76,7 @@ export function standingLine({ standing, family }) {
 }
 
 /**
- * What a method shows, in plain words; what the deletion test says of the map takes their place.
+ * Make the line on what a method shows, in plain words; what the deletion test says of the map replaces it.
  * @param {{line?: string}} options
  * @returns {HTMLDivElement}
  */
@@ -91,18 +91,20 @@ const rowOf = (value) => /** @type {HTMLElement} */ (value.parentNode);
 const SAME = "The same map for every class.";
 
 /**
- * What the engine found wrong with these maps, in plain words, once each.
+ * The warnings of the engine about these maps, in plain words, once each.
  * @param {ScoreMap[]} maps
  * @returns {string[]}
  */
 export function warnings(maps) {
   const equal = maps
     .filter((map) => map.range[0] === map.range[1])
-    .map(() => "All scores are equal: this map tells nothing apart.");
+    .map(() => "All scores are equal, so this map shows nothing.");
   return [...new Set([...equal, ...maps.flatMap((map) => map.notes ?? [])])];
 }
 
-/** Under a map: what holds for every map of the method, and with a sign before it what is wrong with this one. */
+/**
+ * The notes under a map: what holds for every map of the method, and with a sign before it what is wrong with this one.
+ */
 export class Notes {
   /** @param {string | null} standing */
   constructor(standing) {
@@ -111,7 +113,7 @@ export class Notes {
     this.show([]);
   }
   /**
-   * What is wrong with the map, a line each.
+   * Show what is wrong with the map, a paragraph each.
    * @param {string[]} texts
    */
   show(texts) {
@@ -129,7 +131,7 @@ export class Notes {
 }
 
 /**
- * What holds for every map of a method, whatever the input.
+ * The note on what holds for every map of a method, whatever the input.
  * @param {Variant} variant
  * @param {string} [same]
  * @returns {string}
@@ -137,7 +139,7 @@ export class Notes {
 export const sameNote = (variant, same = SAME) => (variant.class_specific ? "" : same);
 
 /**
- * Opens the fields of a method's options; null where it has none.
+ * Make a button that opens the fields of a method's options; null where it has none.
  * @param {Variant} variant
  * @returns {HTMLButtonElement | null}
  */
@@ -159,14 +161,14 @@ export const optionsButton = (variant) =>
     : null;
 
 /**
- * What the two ends of the colours stand for; `meaning` where a map with a sign is not against and for its target.
+ * The meaning of the two ends of the colours; `meaning` where a map with a sign is not against and for its target.
  * @param {{signed: boolean, meaning?: string[]}} options
  * @returns {string[]}
  */
 export const meaningOf = ({ signed, meaning = ["against", "for"] }) => (signed ? meaning : ["weak", "strong"]);
 
 /**
- * What a reader must know of a map that is drawn as strength although its method has a sign; "" of any other.
+ * The note on a map that is drawn as strength although its method has a sign; "" for any other.
  * @param {Ends} ends
  * @param {boolean} signed
  * @returns {string}
@@ -174,7 +176,7 @@ export const meaningOf = ({ signed, meaning = ["against", "for"] }) => (signed ?
 export const oneSignNote = (ends, signed) =>
   !signed || twoSided(ends, signed) || ends[0] === ends[1]
     ? ""
-    : `Every patch or word is ${ends[1] > 0 ? "for" : "against"}, so the map is drawn as strength: only the order is meant.`;
+    : `Every patch or word is ${ends[1] > 0 ? "for" : "against"}, so the map is drawn as strength: only the order counts.`;
 
 /** The colour bar with the values at its two ends. */
 export class Scale {
@@ -218,7 +220,7 @@ export class Scale {
 }
 
 /**
- * Where to read the paper: its page at arXiv, if the citation names one.
+ * The address of the paper: its page at arXiv, if the citation names one.
  * @param {string | undefined} citation
  * @returns {string | null}
  */
@@ -254,20 +256,20 @@ export class Facts {
     this.variant = variant;
     this.sum = line(
       "sum is off by",
-      "Completeness error: how far the scores are from adding up to the explained number, where they are shares of it under some rule",
+      "Completeness error: how far the scores are from adding up to the explained number",
     );
     this.seeds = line(
       "two seeds",
-      "How much this map would correlate with that of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
+      "Correlation with the map of another seed, estimated from its own samples: 1 is the same map, 0 is noise",
     );
     rowOf(this.seeds).hidden = true; // of maps drawn at random alone
     this.precision = line("precision", "");
     rowOf(this.precision).hidden = true; // of maps of relevance alone
-    this.time = line("time", "Seconds that this map took");
+    this.time = line("time", "Computing time of this map");
     this.node = el("dl", { class: "facts" }, this.rows);
   }
   /**
-   * What is known of this map; null: none is there.
+   * Show the facts of this map; null: there is none.
    * @param {ScoreMap | null} map
    */
   show(map) {
@@ -278,8 +280,8 @@ export class Facts {
     this.sum.dataset.promise = total ?? "";
     if (map)
       rowOf(this.sum).title = total
-        ? `The scores promise to add up to ${total}; they are off by this`
-        : "The scores do not promise to add up to anything under this rule; this is how far they are from the explained number";
+        ? `The scores should add up to ${total}; they are off by this`
+        : "The scores need not add up to anything under this rule; they are off the explained number by this";
     const { precision, seed_correlation: seeds } = map ?? {};
     rowOf(this.seeds).hidden = seeds === undefined;
     this.seeds.textContent = seeds === undefined ? "–" : number(seeds, 2);
@@ -290,7 +292,7 @@ export class Facts {
   }
 }
 
-/** What can be exported of a plate, its options, and its paper. `menu` is the menu of its export. */
+/** The actions of a plate: its exports, its options, and its paper. `menu` is the menu of its export. */
 export class PlateActions {
   /** @type {string | null} */
   id = null; // of the explanation that the map is from

@@ -12,7 +12,7 @@ import { explanationPath, loadImage } from "../core/api.js";
 const ACROSS = 4; // frames in a row, as in the pictures of the API
 const GAP = 2; // pixels between frames
 
-/** Where the frames of a clip lie. */
+/** The layout of the frames of a clip on one sheet. */
 export class ContactSheet {
   /** @param {number} frames */
   constructor(frames) {
@@ -22,7 +22,7 @@ export class ContactSheet {
   }
 
   /**
-   * Where the patches of a grid, the rows of all frames below each other, lie on the sheet.
+   * The layout of the patches of a grid on the sheet; the rows of all frames follow each other.
    * @param {Grid} grid
    * @returns {PatchLayout}
    */
@@ -73,7 +73,7 @@ export class ContactSheet {
   }
 
   /**
-   * Part the frames that are drawn on a canvas.
+   * Draw the gaps between the frames on a canvas.
    * @param {any} context
    */
   part(context) {
@@ -85,7 +85,7 @@ export class ContactSheet {
   }
 
   /**
-   * Which frame has most of the weights, and how much of it.
+   * A sentence on the frame with most of the weights, and how much of it that is.
    * @param {number[]} weights
    */
   densest(weights) {

@@ -8,7 +8,7 @@ import { number } from "../core/dom.js";
  */
 
 const BOX = { width: 600, height: 270, left: 52, right: 158, top: 30, bottom: 40 };
-/** So many are named. */
+/** The number of methods that are named. */
 export const NAMED = 3; // the best methods, which have a colour and a name
 const LINE = 14; // between two names
 const LONGEST = 24; // characters of a name beside a line
@@ -17,14 +17,14 @@ export const TITLES = { most: "Most relevant first", least: "Least relevant firs
 /** @type {{[order: string]: string}} */
 export const BETTER = { most: "the sooner it falls, the better", least: "the longer it stays, the better" };
 /**
- * What the axis of values shows.
+ * The title of the axis of values.
  * @param {{read: string, target: string, isContrast?: boolean}} options
  * @returns {string}
  */
 export const axisOf = ({ read, target, isContrast }) =>
   isContrast ? "logit difference" : read === "value" ? target : read;
 
-/** What the order by which nothing is known is called. */
+/** The name of the random order, which knows nothing. */
 export const BASELINE = "random baseline";
 /**
  * @param {string} tag
@@ -55,8 +55,7 @@ export function endsOf(answer) {
 const clipped = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
 
 /**
- * Move labels apart that would lie over each other; `ends` are their heights. Gives the heights of the labels, in the
- * same order.
+ * Move overlapping labels apart; `ends` are their heights. Gives the heights of the labels, in the same order.
  * @param {number[]} ends
  * @param {number} top
  * @param {number} bottom
@@ -205,7 +204,7 @@ export class Panel {
   }
 
   /**
-   * Single out the line of `spec` while it is pointed at; null: none.
+   * Highlight the curve of `spec` while it is pointed at; null: none.
    * @param {string | null} spec
    */
   point(spec) {

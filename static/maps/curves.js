@@ -11,7 +11,7 @@ import { BASELINE, endsOf, NAMED, Panel } from "./curvepanel.js";
  */
 
 const HOW =
-  "Area: the mean over the whole range. Most relevant first: the smaller, the better. Least relevant first: the larger, the better. Methods are ranked by the gap between the two. Dots are computed, lines join them.";
+  "Area: the mean over the whole range. Most relevant first: smaller is better. Least relevant first: larger is better. Methods are ranked by the gap between the two areas. Dots are computed; lines join them.";
 
 /**
  * The deletion test of a target, and the names of its methods.
@@ -77,8 +77,8 @@ export class Curves {
   }
 
   /**
-   * The curves there are, the first of them drawn unless another was chosen: {id, name, answer, names}, `names` says
-   * what methods are called; `why` says why there are none yet.
+   * Show the available curves, the first of them unless another was chosen: {id, name, answer, names}, `names` are the
+   * titles of methods; `why` says why there are none yet.
    * @param {{id: string, name: string, answer: DeletionAnswer, names: Map<string, string>}[]} entries
    * @param {string} why
    */
@@ -91,8 +91,8 @@ export class Curves {
   }
 
   /**
-   * How many of the inputs are answered: {asked, total}, null while nothing is asked; `inputNoun` says what they are.
-   * Gives it in words.
+   * Show how many of the inputs are answered, and return it in words: {asked, total}, null while nothing is asked;
+   * `inputNoun` says what they are.
    * @param {{asked: number, total: number} | null} progress
    * @param {string} inputNoun
    * @returns {string}
@@ -115,7 +115,7 @@ export class Curves {
   }
 
   /**
-   * Where the slider stands: the share that is removed, in the panel of the order in force.
+   * Mark the place of the slider: the share that is removed, in the panel of the order in force.
    * @param {string} order
    * @param {number} share
    */
@@ -206,7 +206,7 @@ export class Curves {
   }
 
   /**
-   * Single out a method in both panels and in the table.
+   * Highlight a method in both panels and in the table.
    * @param {string | null} spec
    */
   #point(spec) {

@@ -2,7 +2,7 @@
 
 import { el } from "../core/dom.js";
 
-/** What stands in place of an answer that the model has not given. */
+/** The text for an answer that the model has not given yet. */
 export const NOT_ASKED = "not asked yet";
 
 /**

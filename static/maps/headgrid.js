@@ -63,7 +63,7 @@ export class HeadGrid {
   }
 
   /**
-   * Lay one button a head, and draw the maps that are there.
+   * Render one button for each head, and draw the maps that are there.
    * @param {{heads: (number | null)[], grid: Grid | null, signed: boolean}} answer
    */
   lay({ heads, grid, signed }) {

@@ -22,10 +22,10 @@ export function whyHeadsAreSimilar(maps, isAttention) {
   if (maps.length < 2) return "";
   const sizes = maps.map((scores) => scores.map(Math.abs));
   if (sizes.every((scores) => Math.max(...scores) === 0))
-    return "All heads of this block are empty: nothing that they do at this token reaches the answer.";
+    return "All heads of this block are empty: nothing that they do here reaches the answer.";
   if (isAttention && sizes.every((scores) => Math.max(...scores) < EVEN * mean(scores)))
-    return "All heads of this block look alike, because each looks nearly evenly at everything: the token that is looked from tells nothing apart yet. Later blocks do.";
+    return "All heads of this block look alike, because each looks nearly evenly at everything. Later blocks tell places apart.";
   const least = lowest(maps);
   if (least < ALIKE) return "";
-  return `All heads of this block look alike, because they look at the same places (any two correlate by ${least.toFixed(2)} or more): here the block does what one head could.`;
+  return `All heads of this block look at the same places (any two correlate by ${least.toFixed(2)} or more). One head would be enough here.`;
 }

@@ -33,8 +33,8 @@ export function greyBase(image, width, height) {
 }
 
 /**
- * Weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is Catmull
- * and Rom's.
+ * The weights of the four neighbours of a place that lies `u` (0 to 1) from the second to the third; the cubic is
+ * Catmull and Rom's.
  * @type {{[smoothing: string]: (u: number) => number[]}}
  */
 const KERNELS = {
@@ -48,7 +48,7 @@ const KERNELS = {
 };
 
 /**
- * For each of the `fine` places in each of `count` along one axis: which four values are near, and their weights.
+ * For `fine` places in each of `count` along one axis: the four nearest values, and their weights.
  * @param {number} count
  * @param {number} fine
  * @param {(u: number) => number[]} kernel
@@ -66,8 +66,8 @@ function stencil(count, fine, kernel) {
 }
 
 /**
- * Put a value at each place of a stencil along one axis: from `from` in `values` to `to` in `put`, `step` apart. What
- * no neighbour has is never made up.
+ * Interpolate values along one axis with a stencil: from `from` in `values` to `to` in `put`, `step` apart. The result
+ * never leaves the range of the neighbours.
  * @param {number[] | Float64Array<ArrayBuffer>} values
  * @param {number} from
  * @param {Float64Array<ArrayBuffer>} put
@@ -89,7 +89,8 @@ function refine(values, from, put, to, step, { near, weights }) {
 }
 
 /**
- * Scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at the edge.
+ * Interpolate scores on a grid, `fine` times as many along both axes; beyond the outer centres they stay as they are at
+ * the edge.
  * @param {number[]} scores
  * @param {Grid} grid
  * @param {number} fine
@@ -107,8 +108,7 @@ function refined(scores, [rows, columns], fine, kernel) {
 }
 
 /**
- * Scores as they are drawn, and how many times as many they are along both axes: 1 where the view asks for no
- * smoothing.
+ * The scores to draw, and by which factor they are more along both axes: 1 where the view asks for no smoothing.
  * @param {number[]} scores
  * @param {Grid} grid
  * @param {string} smoothing

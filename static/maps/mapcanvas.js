@@ -27,7 +27,7 @@ export const strongest = (scores, sided) =>
   strengths(scores, sided).reduce((best, size, i, all) => (size > all[best] ? i : best), 0);
 
 /**
- * A score as it is shown: with its sign where the method has one.
+ * Format a score for display: with its sign where the method has one.
  * @param {{scores: number[], signed: boolean}} map
  * @param {number} i
  * @returns {string}
@@ -45,7 +45,7 @@ export const patchName = (i, grid, sheet) =>
   sheet?.patchName(i, grid) ?? `row ${Math.floor(i / grid[1]) + 1}, column ${(i % grid[1]) + 1}`;
 
 /**
- * Put the outline of patch `i` over a box that shows the whole grid.
+ * Place the outline of patch `i` over a box that shows the whole grid.
  * @param {HTMLElement} node
  * @param {number} i
  * @param {Grid | null} grid
@@ -134,13 +134,13 @@ export class MapCanvas {
     this.describe();
   }
 
-  /** Where the frames of a clip lie; null for a picture. */
+  /** The layout of the frames of a clip; null for a picture. */
   get sheet() {
     return this.base?.sheet ?? null;
   }
 
   /**
-   * The grey picture to draw on; null leaves it as it is until there is one.
+   * Set the grey picture to draw on; null leaves it as it is until there is one.
    * @param {GreyBase | null} base
    */
   setBase(base) {
@@ -155,7 +155,7 @@ export class MapCanvas {
   }
 
   /**
-   * The map; null takes it away. `draw` shows it.
+   * Set the map; null removes it. `draw` shows it.
    * @param {Drawable | null} map
    */
   setMap(map) {
@@ -166,7 +166,7 @@ export class MapCanvas {
   }
 
   /**
-   * What is drawn as `view` asks for it, and how: the map, or its pixels as they are.
+   * The scores and the view that are drawn for `view`: the map, or its pixels as they are.
    * @param {View} view
    * @returns {[Drawable | null, View]}
    */
@@ -174,7 +174,7 @@ export class MapCanvas {
     return this.pixels && view.level === "pixels" ? [this.pixels, { ...view, grid: "patches" }] : [this.map, view];
   }
 
-  /** Paint what there is. */
+  /** Paint the current map. */
   draw() {
     const [map, view] = this.look(this.view.value);
     if (this.base) paint(this.canvas, this.base, map, this.ends, view);
@@ -184,7 +184,7 @@ export class MapCanvas {
   }
 
   /**
-   * Show what is in focus, with its value and rank.
+   * Show the focus, with its value and rank.
    * @param {Focus} options
    */
   mark({ at, locked }) {

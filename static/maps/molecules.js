@@ -20,7 +20,7 @@ export function outlines({ svg: text }) {
 }
 
 /**
- * How large the colour of an atom is: so that neighbours do not run into each other.
+ * The radius of an atom's colour, so that neighbours do not run into each other.
  * @param {MoleculePart} molecule
  * @returns {number}
  */

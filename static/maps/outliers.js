@@ -9,7 +9,7 @@ const LOOK =
   "position: absolute; pointer-events: none; border: 1.5px dashed #1c1a15; outline: 1px solid #fffefb99; outline-offset: -2px;";
 
 /**
- * Lay a frame over each of the patches, in place of those that are there.
+ * Frame each of the patches, and remove the frames that are there.
  * @param {MapCanvas} mapCanvas
  * @param {number[]} patches
  */

@@ -10,7 +10,7 @@ import { explanationPath, loadImage } from "../core/api.js";
  */
 
 /**
- * How large what the model saw was, in words.
+ * The size of the picture that the model saw, in words.
  * @param {Pick<ImageInput, "seen" | "frames">} input
  * @returns {string}
  */
@@ -18,14 +18,14 @@ export const seenSize = ({ seen: [width, height], frames }) =>
   frames ? `${frames} times ${width}×${height / frames}` : `${width}×${height}`;
 
 /**
- * The sheet of a clip of so many frames; null for a picture.
+ * Resolves to the sheet of a clip with this number of frames; null for a picture.
  * @param {number | undefined} frames
  * @returns {Promise<ContactSheet | null>}
  */
 export const sheetOf = async (frames) => (frames ? new (await import("./contactsheet.js")).ContactSheet(frames) : null);
 
 /**
- * What the model of an explanation saw.
+ * Load the picture that the model of an explanation saw.
  * @param {string} id
  * @param {ContactSheet | null} sheet of a clip
  * @returns {Promise<HTMLImageElement>}
@@ -33,7 +33,7 @@ export const sheetOf = async (frames) => (frames ? new (await import("./contacts
 export const seenPicture = (id, sheet) => sheet?.seen(id) ?? loadImage(`${explanationPath(id)}/input.png`);
 
 /**
- * Where the patches of a grid lie.
+ * The layout of a grid's patches.
  * @param {Grid} grid
  * @param {ContactSheet | null} [sheet]
  * @returns {PatchLayout}
@@ -47,7 +47,7 @@ export const layoutOf = ([rows, columns], sheet) =>
   };
 
 /**
- * The patch so many rows down and columns to the right of patch `at`; at an edge `at` itself.
+ * The patch this many rows down and columns to the right of patch `at`; at an edge `at` itself.
  * @param {number} at
  * @param {number[]} step
  * @param {PatchLayout} layout
@@ -60,7 +60,7 @@ export function beside(at, [down, right], layout) {
 }
 
 /**
- * Lay a box over patch `i` of a box that shows the whole grid.
+ * Place a box over patch `i` of a box that shows the whole grid.
  * @param {HTMLElement} node
  * @param {number} i
  * @param {PatchLayout} layout

@@ -30,7 +30,7 @@ export class LevelSwitch {
     );
   }
   /**
-   * Offer what this map has.
+   * Offer the levels that this map has.
    * @param {ScoreMap | null} map
    */
   show(map) {

@@ -31,7 +31,7 @@ export function readNumpy(buffer) {
     !header.includes("'<f4'") ||
     !header.includes("'fortran_order': False")
   )
-    throw new Error("This is no NumPy file of float32.");
+    throw new Error("This file is not a NumPy array of float32.");
   const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "")
     .split(",")
     .filter((n) => n.trim())
@@ -59,11 +59,11 @@ export function pixelsOf(map, id) {
 }
 
 /**
- * Why a method has no map of the pixels, in words.
+ * The reason why a method has no map of the pixels, in words.
  * @param {Variant} variant
  * @returns {string}
  */
 export const withoutPixels = (variant) =>
   variant.options?.some((option) => option.name === "at" && option.choices.includes("pixels"))
-    ? "This map is of patches. With its option at=pixels the method gives a map of the pixels."
-    : "This method gives one score a patch: there is no map of the pixels.";
+    ? "This map has one score a patch. The option at=pixels gives one a pixel."
+    : "This method gives one score a patch, so there is no map of pixels.";

@@ -48,7 +48,7 @@ export function ninths(weights, [rows, columns], frames = 1) {
 }
 
 /**
- * How many of the largest weights make up half of their sum.
+ * The number of largest weights that make up half of their sum.
  * @param {number[]} weights
  * @returns {number}
  */
@@ -86,11 +86,11 @@ export function pictureInWords(map, sheet) {
   const densest = place(weights, grid, sheet?.frames);
   const what = signed ? `evidence for ${target}` : "strength";
   if (signed && oneSign(scores) < 0)
-    return `Every patch speaks against ${target}, so only their order is meant. The highest is ${patchName(best, grid, sheet)}, ${shownScore(map, best)}.`;
+    return `Every patch speaks against ${target}, so only the order counts. The highest is ${patchName(best, grid, sheet)}, ${shownScore(map, best)}.`;
   if (!densest) return `Nothing speaks for ${target}. ${last}`;
   const where =
     densest.share < SPREAD
-      ? `The ${what} is spread: no ninth of the picture has more than ${percent(densest.share)} of it`
+      ? `The ${what} is spread over the picture`
       : `${percent(densest.share)} of the ${what} lies ${densest.name}`;
   const parts = [`${where}; half of it in ${half(weights)} of ${scores.length} patches.`];
   if (sheet) parts.push(sheet.densest(weights));
@@ -98,7 +98,7 @@ export function pictureInWords(map, sheet) {
   const share = sum(against) / (sum(against) + sum(weights));
   if (signed && share >= AGAINST)
     parts.push(
-      `${percent(share)} of all evidence speaks against it, most of that ${place(against, grid, sheet?.frames)?.name}.`,
+      `${percent(share)} of all evidence speaks against it, mostly ${place(against, grid, sheet?.frames)?.name}.`,
     );
   return [...parts, last].join(" ");
 }

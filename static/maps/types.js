@@ -9,7 +9,7 @@
  */
 
 /**
- * What is drawn of a map over a picture.
+ * A map over a picture, as it is drawn.
  * @typedef {object} Drawable
  * @property {number[]} scores in raster order
  * @property {Grid} grid
@@ -18,13 +18,14 @@
  */
 
 /**
- * Where patches lie: in so many rows and columns; the row and column of a patch, and the patch there, -1 for none.
+ * The layout of patches: the number of rows and columns; the row and column of a patch, and the patch there, -1 for
+ * none.
  * @typedef {{rows: number, columns: number, place: (i: number) => [number, number],
  *   at: (row: number, column: number) => number}} PatchLayout
  */
 
 /**
- * What a map of a picture is drawn on: the picture in grey, of a clip the sheet of its frames.
+ * The base of a picture's maps: the picture in grey, of a clip the sheet of its frames.
  * @typedef {OffscreenCanvas & {sheet?: ContactSheet | null}} GreyBase
  */
 
@@ -36,7 +37,7 @@
  */
 
 /**
- * What the deletion test removed from a plate: the tokens `removed` of so many.
+ * The tokens that the deletion test removed from a plate, and the number of its tokens.
  * @typedef {{removed: Set<number>, of: number, which: string, resultLine: string | null}} Removal
  */
 

@@ -35,7 +35,7 @@ export class ValueTag {
     this.node = el("span", { class: "value-tag", "aria-hidden": "true", hidden: true }, this.value, this.rank);
   }
   /**
-   * Show `text`, and the rank behind it; without text nothing.
+   * Show `text`, followed by the rank; without text nothing.
    * @param {string} [text]
    * @param {string} [rank]
    */

@@ -30,7 +30,7 @@ const stores = {
 };
 
 /**
- * What the maps for a target are drawn on: the grey picture, or a text with its words.
+ * Resolves to the base of the maps for each target: the grey picture, or a text with its words.
  * @param {Explanation} explanation
  * @returns {Promise<(target: string) => any>}
  */
@@ -67,7 +67,8 @@ async function pictureIn(part) {
 }
 
 /**
- * What the labels say of methods on this model: where each stands. A model that is not loaded leaves that open.
+ * Resolves to a function that gives a method's rank on this model, for its label. It is unknown for a model that is not
+ * loaded.
  * @param {Explanation} explanation
  * @returns {Promise<(map: ScoreMap) => {standing?: Standing | null, family?: string}>}
  */

@@ -1,5 +1,5 @@
 // The maps that were made ahead: every method on the same photo, prompt and sentence. `gallery.json` is made by
-// embedded/recipes/assets/method_gallery.py.
+// recipes/assets/method_gallery.py.
 
 import { getJSON, loadImage } from "../core/api.js";
 import { limits } from "../core/colour.js";
@@ -9,7 +9,7 @@ import { greyBase, paint } from "../maps/heatmap.js";
 /** @import { Samples } from "../core/schemas.js" */
 
 /**
- * What a signal is on its way back through a block under one rule, at each stage.
+ * A signal on its way back through a block under one rule, at each stage.
  * @typedef {{norms: number[], carried: number[]}} Way
  */
 
@@ -20,7 +20,7 @@ import { greyBase, paint } from "../maps/heatmap.js";
  */
 
 /**
- * The file.
+ * The contents of the file.
  * @typedef {{image: SampleMaps, clip: SampleMaps, text: SampleMaps, molecule?: SampleMaps,
  *   way: {model: string, block: number, of: number, stages: string[], rules: {[rule: string]: Way}}}} GalleryFile
  */
@@ -33,7 +33,7 @@ const VIEW = { evidence: "both", grid: "smooth", opacity: 85 };
 const PAPER = "#8c8984"; // where the sample is not at hand
 
 /**
- * Scores from -1 to 1, as `packed` of the Python module wrote them.
+ * Decode scores from -1 to 1, which `pack_scores` of the Python module wrote.
  * @param {string} text
  */
 const unpacked = (text) => [...atob(text)].map((byte) => ((byte.charCodeAt(0) << 24) >> 24) / STEPS);
@@ -98,7 +98,7 @@ export class Gallery {
   }
 
   /**
-   * Whether there is a map of a method.
+   * Return whether there is a map of a method.
    * @param {Kind} kind
    * @param {string} spec
    * @returns {boolean}
@@ -108,7 +108,7 @@ export class Gallery {
   }
 
   /**
-   * What is explained, in words: "cocker spaniel".
+   * The explained class or text, in words: "cocker spaniel".
    * @param {Kind} kind
    * @returns {string}
    */
@@ -128,7 +128,7 @@ export class Gallery {
     const made = this.data[kind];
     if (!made) return el("span", { hidden: true }); // of molecules no maps are made ahead
     const { maps, words, grid, label } = made;
-    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map was made ahead: its page draws one");
+    if (!this.has(kind, spec)) return el("span", { class: "thumb none" }, "no map is stored; its page draws one");
     const scores = unpacked(maps[spec]);
     if (words) return wordStrip(words.map((text, i) => ({ text, score: scores[i] })));
     const about = { role: "img", "aria-label": `What made the model say ${label}, by ${title}` };

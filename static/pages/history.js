@@ -96,7 +96,7 @@ function record(summary) {
 }
 
 /**
- * Delete, asked twice.
+ * Make a button that deletes an explanation once it is pressed twice.
  * @param {ExplanationSummary} summary
  * @param {string} name
  * @param {() => HTMLElement} node
@@ -177,7 +177,7 @@ async function removeAll() {
 }
 
 /**
- * Ask whether all is to be deleted.
+ * Ask whether everything shall be deleted.
  * @param {boolean} on
  */
 function askAll(on) {
@@ -188,7 +188,7 @@ function askAll(on) {
 }
 
 /**
- * Why these cannot be set side by side; "" where they can.
+ * The reason why these cannot be compared side by side; "" where they can.
  * @param {ExplanationSummary[]} records
  */
 function reasonAgainst(records) {
@@ -197,9 +197,9 @@ function reasonAgainst(records) {
   if (records[0].page !== records[1].page || records.some(({ state }) => state !== "done"))
     return "Tick two finished ones of the same page.";
   if (records[0].page === "/prompt")
-    return "The Prompt page shows one explanation at a time: ask about one picture with several prompts.";
+    return "The Prompt page shows one explanation at a time. Ask about one picture with several prompts instead.";
   if (records.some(({ targets = [] }) => targets.length > 1))
-    return "One of them has several classes side by side already: tick two with one class each.";
+    return "One of them already has several classes side by side. Tick two with one class each.";
   return "";
 }
 
@@ -216,7 +216,7 @@ function tick(summary, on) {
 }
 
 /**
- * What a search finds in.
+ * The text of an entry that a search looks in.
  * @param {ExplanationSummary} summary
  */
 const textOf = (summary) =>
@@ -252,7 +252,7 @@ function group(members) {
   );
 }
 
-/** Draw what the search leaves. */
+/** Draw the entries that match the search. */
 function draw(before = "") {
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const found = summaries.filter((summary) =>
@@ -264,7 +264,7 @@ function draw(before = "") {
   byId("tools").hidden = !summaries.length;
   byId("comparing").hidden = summaries.length < 2;
   const all = count(summaries.length, "explanation");
-  const text = summaries.length ? all : "Nothing is here yet: explain a picture or a text first.";
+  const text = summaries.length ? all : "Nothing here yet. Explain a picture or a text first.";
   say("status", `${before} ${words.length ? `${found.length} of ${all}` : text}`.trim());
 }
 
@@ -286,7 +286,7 @@ async function next() {
     forget(id);
   }
   summaries.push(...listed);
-  draw(gone.length ? `The server has forgotten ${count(gone.length, "explanation")}: they left this list.` : "");
+  draw(gone.length ? `The server no longer has ${count(gone.length, "explanation")}, so they left this list.` : "");
 }
 
 byId("compare").addEventListener("click", () => {
@@ -298,7 +298,7 @@ byId("delete-all").addEventListener("click", () => askAll(true));
 byId("delete-all-keep").addEventListener("click", () => askAll(false));
 byId("delete-all-sure").addEventListener("click", removeAll);
 
-/** What models are called; one that is gone goes by its name. */
+/** Fetch the titles of models; one that is gone goes by its name. */
 async function loadTitles() {
   const { models } = await getJSON("/api/models");
   for (const { name, title } of models) titles.set(name, title);

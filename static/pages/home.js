@@ -31,12 +31,12 @@ const loaded = Promise.all([getJSON("/api/models"), getJSON("/api/samples")]).th
 }));
 
 /**
- * The model that answers what people bring: of photos the one made for them.
+ * The model that answers the visitor's input: for photos the one made for them.
  * @param {Model[]} models
  * @param {string} kind
  */
 const modelFor = (models, kind) => {
-  const able = models.filter((model) => model.kind === kind && model.state !== "failed" && model.state !== "available");
+  const able = models.filter((model) => model.kind === kind && ["loaded", "loading"].includes(model.state));
   return able.find(({ photos }) => photos) ?? able.find((model) => model.default) ?? able[0];
 };
 
@@ -213,7 +213,7 @@ async function begin() {
   } catch (problem) {
     showProblem(
       byId("live-says"),
-      problem.detail ? problem : { title: "The example is not there", detail: String(problem) },
+      problem.detail ? problem : { title: "The example is missing", detail: String(problem) },
     );
   } finally {
     byId("live").setAttribute("aria-busy", "false");

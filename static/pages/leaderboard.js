@@ -56,7 +56,11 @@ function showSlopes(run) {
   };
   place.replaceChildren(
     el("h2", {}, "Do two metrics agree?"),
-    el("p", {}, "The methods in the order of each metric, best at the top. Where lines cross, the metrics disagree."),
+    el(
+      "p",
+      {},
+      "Each column ranks the methods by one metric, best at the top. Where lines cross, the metrics disagree.",
+    ),
     el("div", { class: "choice" }, select(0, "left "), select(1, "right ")),
     drawing,
   );
@@ -84,16 +88,14 @@ function definitions(run) {
 /** @param {RunReport} run */
 function about(run) {
   const { dataset, interval: kind, inputs, command } = run;
-  const without = run.left_out ? ` (${run.left_out} left out, of classes that the model does not know)` : "";
+  const without = run.left_out ? ` (${run.left_out} left out: the model does not know their class)` : "";
   const broken = run.broken ? ` ${count(run.broken.length, "input")} could not be read and were left out.` : "";
   const unknown = Object.entries(run.unknown ?? {}).map(([label, number]) => `${label} (${number})`);
-  const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder not read.` : "";
-  const missed = unknown.length
-    ? ` Not explained, for the model knows no class of the name: ${unknown.join(", ")}.`
-    : "";
+  const files = dataset.unread ? ` ${count(dataset.unread, "file")} in its folder could not be read.` : "";
+  const missed = unknown.length ? ` Left out, as the model has no such class: ${unknown.join(", ")}.` : "";
   say(
     "status",
-    `${count(inputs, "input")} of ${dataset.title}${without}. ${run.protocol.join(" ")} Lines: intervals of ${100 * kind.level}\u2009%. * cannot be told from the best.${missed}${broken}${files}${run.shows_inputs ? " A figure opens its examples." : " This run keeps no examples of its inputs."}`,
+    `${count(inputs, "input")} of ${dataset.title}${without}. ${run.protocol.join(" ")} Lines: intervals of ${100 * kind.level}\u2009%. * ties for first.${missed}${broken}${files}${run.shows_inputs ? " Press a figure to see its examples." : " This run keeps no examples of its inputs."}`,
   );
   byId("command").hidden = !command;
   byId("command").querySelector("code").textContent = command ?? "";
@@ -109,7 +111,7 @@ function show(run) {
 }
 
 /**
- * What to trust on each kind of input, in words and maps, from the runs that ship.
+ * Show which methods to trust on each kind of input, in words and maps, from the runs that ship.
  * @param {{[kind: string]: Ranking}} rankings
  * @param {RunReport[]} runs
  * @param {(name: string) => string} titleOf a model
@@ -133,9 +135,9 @@ async function showRankings(rankings, runs, titleOf) {
   byId("rankings").setAttribute("aria-busy", "false");
 }
 
-/** What is said where no run is known. */
+/** The text where no run is known. */
 const EMPTY =
-  "No run is known yet. Measure one with vitrine evaluate, and start the server with --runs and the folder of the run.";
+  "There is no run yet. Measure one with vitrine evaluate, and start the server with --runs and its folder.";
 
 /**
  * Fill the choice of runs, and show the one called `wanted`, else the first.
@@ -165,7 +167,7 @@ async function load(wanted) {
   const parts = [
     ["Measured here", runs.filter((run) => run.begun_here)],
     ["Runs", runs.filter((run) => !run.begun_here && run.inputs >= FEW)],
-    ["Trials of a few inputs, too few to rank anything", runs.filter((run) => !run.begun_here && run.inputs < FEW)],
+    ["Trials on too few inputs to rank methods", runs.filter((run) => !run.begun_here && run.inputs < FEW)],
   ];
   const options = parts
     .filter(([, members]) => members.length)
@@ -183,7 +185,7 @@ async function load(wanted) {
 }
 
 /**
- * A run that was begun here has ended, or is gone: show its figures, or those of the first.
+ * Show the figures of a run that was started here and has ended, or those of the first where it is gone.
  * @param {string | null} id
  */
 async function showNew(id) {

@@ -12,7 +12,7 @@ import { SentFile } from "./sentfile.js";
 
 const CHECKED = ["mif", "lif", "srg", "ap", "pointing"];
 const INPUTS = 20;
-const SENT = "a file of one's own"; // values of selects that are no names
+const SENT = "your own file"; // values of selects that are no names
 const THESE = "these methods";
 
 /**
@@ -53,7 +53,7 @@ export class Measuring {
       spellcheck: false,
       placeholder: "rollout fullgrad_plus:libra",
     });
-    this.specsField = field("Specs of these methods, with spaces between them", this.specs);
+    this.specsField = field("Specs of these methods, separated by spaces", this.specs);
     this.specsField.classList.add("wide");
     this.limit = el("input", { name: "limit", type: "number", min: 2, required: true, value: INPUTS });
     this.metrics = el("fieldset", { class: "boxes" });
@@ -147,7 +147,7 @@ export class Measuring {
     this.begin.disabled = !this.choices;
     const chosen = this.protocol.value;
     this.protocol.replaceChildren(
-      el("option", { value: "" }, "no protocol: as chosen below"),
+      el("option", { value: "" }, "no protocol; use the choices below"),
       ...(this.choices?.protocols ?? []).map(({ name, title }) => el("option", { value: name }, title)),
     );
     if (this.choices?.protocols.some(({ name }) => name === chosen)) this.protocol.value = chosen;
@@ -167,7 +167,7 @@ export class Measuring {
       });
     const others = metrics.filter(({ reason }) => reason);
     const rest = others.map(({ title, needs, reason }) => el("li", {}, `${title} ${inNeed(needs)}: ${reason}`));
-    const summary = `${count(others.length, "other metric")}, and why not`;
+    const summary = `${count(others.length, "other metric")} that cannot be used, and why`;
     this.metrics.replaceChildren(
       el("legend", {}, "Metrics"),
       ...boxes,
@@ -199,7 +199,7 @@ export class Measuring {
     );
   }
 
-  /** What the form asks for. */
+  /** The run that the form asks for. */
   get #wanted() {
     const boxes = [...this.metrics.querySelectorAll("input")];
     const specs = this.specs.value.split(/\s+/).filter(Boolean);
@@ -226,7 +226,7 @@ export class Measuring {
     this.begin.disabled = false;
   }
 
-  /** Begin it; a file that the server has dropped after an earlier run is sent again. */
+  /** Start the run; a file that the server has dropped after an earlier run is sent again. */
   async #beginRun() {
     try {
       return await sendJSON("/api/runs", this.#wanted);

@@ -46,9 +46,9 @@ let chosenRule;
 let drawWay = () => {}; // of a rule by its name, once the numbers are there
 
 /**
- * For each kind of input where the method works: {kind, model, registry, sample, pairs}, where it does not: {kind,
- * reasons}, what the loaded models say against it. The model of photos is asked first, then the usual one, then every
- * other one that is loaded.
+ * Resolves to one entry for each kind of input: {kind, model, registry, sample, pairs} where the method works, else
+ * {kind, reasons}, the reasons why the loaded models do not run it. The model of photos is asked first, then the usual
+ * one, then every other one that is loaded.
  * @typedef {{kind: string, model: Model, registry: Registry, sample: Sample, pairs: Listed[]}} Place
  * @typedef {{kind: string, reasons: string[]}} NoPlace
  */
@@ -113,7 +113,7 @@ async function explained({ model, sample }, spec) {
   );
   const explanation = await getJSON(explanationPath(id));
   if (explanation.state !== "done")
-    throw new Problem(explanation.problem ?? { title: "The example was not finished", detail: "It was stopped." });
+    throw new Problem(explanation.problem ?? { title: "The example could not be finished", detail: "It was stopped." });
   return explanation;
 }
 
@@ -257,7 +257,7 @@ function choices(all) {
   const start = el(
     "button",
     { type: "button", class: "act plain", on: { click: showChosen } },
-    "Show it: this takes a while",
+    "Show it (takes a while)",
   );
   byId("example").replaceChildren(el("div", {}, start));
 }

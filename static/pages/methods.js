@@ -20,7 +20,7 @@ const cite = ({ by, year, paper }) => {
 };
 
 /**
- * What holds for a method whatever its rule, in a few words.
+ * The properties of a method under every rule, in a few words.
  * @param {Method} method
  */
 const traits = (method) =>
@@ -43,7 +43,7 @@ const pairOf = (method, rule) => {
 };
 
 /**
- * A card a method: its map, its name, one line, and what holds for it.
+ * Make the card of a method: its map, its name, one line, and its properties.
  * @param {Method} method
  * @param {Gallery} gallery
  * @param {string} rule
@@ -67,7 +67,7 @@ function card(method, gallery, rule) {
 }
 
 /**
- * What a search finds in: name, words, and what its pairs with its own rules are called and by whom.
+ * The text of a method that a search looks in: name, words, and the titles and authors of its pairs with its own rules.
  * @param {Method} method
  */
 const textOf = (method) => {
@@ -143,7 +143,7 @@ class MethodGallery {
 }
 
 /**
- * A row a rule, a column a kind of operator: what the rule does there.
+ * Make the table of rules: a row for each rule, a column for each kind of operator, with what the rule does there.
  * @param {Rule[]} rules
  * @param {OperatorKind[]} kinds
  */

@@ -21,12 +21,20 @@ const KINDS = {
   molecule: "molecule classifier",
 };
 /** @type {{[name: string]: string}} */
-const STATES = { loaded: "loaded", loading: "loading", available: "not loaded", failed: "could not be loaded" };
+const STATES = {
+  loaded: "loaded",
+  loading: "loading",
+  available: "not loaded",
+  failed: "could not be loaded",
+  "not-installed": "not installed",
+};
+/** The type of the problem of a model that needs an optional package. */
+const NOT_INSTALLED = "urn:vitrine:problem:not-installed";
 const following = new Set();
 let mayLoad = true; // whether models of the hub can be had
 
 /**
- * What is known of a model, as pairs of name and value.
+ * The facts about a model, as pairs of name and value.
  * @param {Model} model
  */
 function facts({ details, device, weights_digest: digest, embedded, name }) {
@@ -44,13 +52,13 @@ function facts({ details, device, weights_digest: digest, embedded, name }) {
     ["classes", details.classes],
     ["parameters", details.parameters && millions(details.parameters)],
     ["device", device],
-    ["folder", embedded && `embedded/models/${name}`],
+    ["folder", embedded && `explainers/embedded/models/${name}`],
     ["weights", digest?.slice(0, 12)],
   ].filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
 }
 
 /**
- * Where a model says that it does not know, and how that line was measured.
+ * Make paragraphs on when a model says that it does not know, and how that threshold was measured.
  * @param {Calibration} calibration
  */
 const lines = (calibration) =>
@@ -63,27 +71,27 @@ const lines = (calibration) =>
   );
 
 /**
- * What the scores measure by which a model says that it does not know, in plain words.
+ * The quantities that abstention thresholds apply to, in plain words.
  * @type {{[name: string]: string}}
  */
 const SCORES = {
-  cosine: "the likeness of picture and prompt (cosine)",
+  cosine: "the similarity of picture and prompt (cosine)",
   energy: "the response of all classes together (energy)",
   max_logit: "the response of the best class (logit)",
   max_probability: "the largest probability",
   neutral_probability: "the probability of no opinion",
   opinion_evidence: "the evidence for any opinion",
-  patch_cosine: "the likeness of the prompt to the tenth of the patches that is most like it (mean cosine)",
+  patch_cosine: "the mean cosine of the prompt with the tenth of the patches most like it",
   pieces_per_word: "the number of pieces that a word is cut into",
   probability_gap: "the lead of the best class",
-  prominence: "the lead of the best class over the others (prominence)",
+  prominence: "the prominence of the best class among the others",
   share_unknown: "the share of unknown words",
   strange_words: "the share of words of another language",
-  word_familiarity: "the likeness of the strangest word to a known one",
+  word_familiarity: "the similarity of the strangest word to a known one",
 };
 
 /**
- * The same calibration, its scores in words.
+ * Replace the names of the scores in a calibration by words.
  * @param {Calibration} calibration
  */
 const inWords = (calibration) => ({
@@ -92,13 +100,13 @@ const inWords = (calibration) => ({
 });
 
 /**
- * How large a model is, as far as it is known.
+ * The size of a model in words, as far as it is known.
  * @param {Model} model
  */
 function sizeOf({ details, megabytes }) {
   if (details.parameters)
     return `${(details.parameters / 1e6).toFixed(1)} million parameters, ${details.blocks} blocks`;
-  return megabytes ? `a download of ${megabytes}\u2009MB` : "its size is known once it is loaded";
+  return megabytes ? `a download of ${megabytes}\u2009MB` : "size known after loading";
 }
 
 /** @param {Model} model */
@@ -115,10 +123,10 @@ function card(model) {
   const open =
     model.state === "loaded" &&
     el("a", { class: "act", href: `${PAGES[String(model.kind)]}?model=${encodeURIComponent(model.name)}` }, "Open");
-  const retry = model.state === "failed" ? "Try again" : "Load";
+  const retry = model.state === "available" ? "Load" : "Try again";
   const load =
     mayLoad &&
-    (model.state === "available" || model.state === "failed") &&
+    ["available", "failed", "not-installed"].includes(model.state) &&
     el("button", { type: "button", class: "act plain", on: { click: () => load_(model.name, place) } }, retry);
   const place = el("div", { class: "loading" });
   const about =
@@ -151,7 +159,8 @@ function card(model) {
       : null,
     about,
   );
-  if (model.problem) showProblem(place, model.problem);
+  if (model.state === "not-installed") place.append(el("p", { class: "quiet" }, String(model.problem?.detail)));
+  else if (model.problem) showProblem(place, model.problem);
   if (model.state === "loading") watch(model.name, place);
   return node;
 }
@@ -172,7 +181,7 @@ async function fill(details, name) {
   }
 }
 
-/** Follow the loading of a model until it ends, then show the list anew. */
+/** Follow the loading of a model until it ends, then show the list again. */
 /**
  * @param {string} name
  * @param {HTMLElement} place
@@ -203,7 +212,10 @@ function watch(name, place) {
     {
       progress,
       loaded: end(`${name} is loaded`),
-      failed: (data) => end(`${name} could not be loaded`, data.problem ?? data)(),
+      failed: (data) =>
+        data.problem?.type === NOT_INSTALLED
+          ? end(`${name} is not installed`)()
+          : end(`${name} could not be loaded`, data.problem ?? data)(),
     },
     ["loaded", "failed"],
     (problem) => end("the connection was lost", problem)(),

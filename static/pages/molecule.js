@@ -69,7 +69,7 @@ function showMolecule(molecule) {
   );
 }
 
-/** How many methods put the known causes first, and which miss them. */
+/** Say how many methods rank the known causes first, and which miss them. */
 function tellCauses() {
   /** @type {any[]} */
   const plates = workbench.plateSet.all.filter(({ variant }) => variant.family !== "control");
@@ -77,7 +77,7 @@ function tellCauses() {
   const missing = judged.filter(({ hits }) => 2 * hits.hits < hits.of);
   const names = missing.map(({ variant }) => plateName(variant)).join("; ");
   byId("causes").textContent = judged.length
-    ? `${judged.length - missing.length} of ${judged.length} methods have at least half of these atoms among those that they rank first.${names ? ` These miss them: ${names}.` : ""}`
+    ? `${judged.length - missing.length} of ${judged.length} methods find at least half of these atoms.${names ? ` These miss them: ${names}.` : ""}`
     : "";
 }
 
@@ -155,7 +155,7 @@ file.addEventListener("change", async () => {
 const unsubmitted = new Unsubmitted(
   byId("writing"),
   () => started !== null && ![laidOut(started).text, workbench.question.input?.text, submitted].includes(field.value),
-  "The answer and the maps belong to the molecule before your change: ask for this one with “Explain this molecule”.",
+  "These maps are of the molecule before your change. Press “Explain this molecule” for new ones.",
 );
 
 workbench.subject.follow(({ done }) => (done ? tellCauses() : (byId("causes").textContent = "")));

@@ -5,10 +5,11 @@ import { byId, count, el, say } from "../core/dom.js";
 import { showProblem } from "../core/problems.js";
 import { remember, remembered } from "./runaddress.js";
 
-/** @import { RunTable, TableCell, TableChoices } from "../core/schemas.js" */
+/** @import { RunTable, TableCell, TableChoices, TableRow } from "../core/schemas.js" */
 
 const ALL = "";
-/** What is selected, by its name in the address: the parameter of the call, and what it is at first. */
+const ROWS_AT_ONCE = 40; // all metrics of all models are 3 MB
+/** The selections, by their name in the address: the parameter of the call, and the initial value. */
 const SELECTED = {
   tmodel: { parameter: "model", first: ALL },
   tdata: { parameter: "dataset", first: ALL },
@@ -23,7 +24,7 @@ const KEYS = /** @type {Key[]} */ (Object.keys(SELECTED));
 let asked = 0;
 
 /**
- * What is chosen. The address says "all" where that is not how it is at first.
+ * The current value of a selection. The address says "all" where that is not the initial value.
  * @param {Key} key
  */
 function chosen(key) {
@@ -97,6 +98,15 @@ function drawCell({ printed, spread, count: of, note, best, star }) {
   );
 }
 
+/** @param {TableRow} row */
+const drawRow = ({ title, spec, cells }) =>
+  el(
+    "tr",
+    { data: { spec } },
+    el("th", { scope: "row" }, el("span", { class: "title" }, title), spec ? el("code", {}, spec) : null),
+    cells.map(drawCell),
+  );
+
 /** @param {RunTable} made */
 function drawTable({ rows_are: rowsAre, upper_heads: upper, columns, rows }) {
   const upperRows = upper.map((heads, i) =>
@@ -108,14 +118,6 @@ function drawTable({ rows_are: rowsAre, upper_heads: upper, columns, rows }) {
     ),
   );
   const heads = [rowsAre, ...columns.map(({ printed }) => printed.replace(/ (?=[%↑↓])/g, "\u00a0"))];
-  const body = rows.map(({ title, spec, cells }) =>
-    el(
-      "tr",
-      { data: { spec } },
-      el("th", { scope: "row" }, el("span", { class: "title" }, title), spec ? el("code", {}, spec) : null),
-      cells.map(drawCell),
-    ),
-  );
   byId("pivot-table").hidden = !rows.length;
   byId("pivot-table").replaceChildren(
     el(
@@ -131,7 +133,7 @@ function drawTable({ rows_are: rowsAre, upper_heads: upper, columns, rows }) {
           heads.map((text) => el("th", { scope: "col" }, text)),
         ),
       ),
-      el("tbody", {}, body),
+      el("tbody", {}, rows.map(drawRow)),
     ),
   );
 }
@@ -155,21 +157,77 @@ function drawFiles(selection) {
   byId("pivot-files").replaceChildren(link("csv", "CSV"), link("tex", "LaTeX"));
 }
 
+/**
+ * A part of the table of a selection: all heads and notes, and its next rows.
+ * @param {string} selection
+ * @param {number} offset
+ * @returns {Promise<RunTable>}
+ */
+function readPart(selection, offset) {
+  const parameters = new URLSearchParams(selection);
+  parameters.set("limit", String(ROWS_AT_ONCE));
+  if (offset) parameters.set("offset", String(offset));
+  return getJSON(`/api/leaderboard/table?${parameters}`);
+}
+
+/**
+ * Say how much of the table is there, and offer the next rows, where there are some.
+ * @param {string} selection
+ * @param {RunTable} made
+ * @param {number} shown rows
+ */
+function offerMore(selection, made, shown) {
+  const rows = shown < made.row_count ? `${shown} of ${count(made.row_count, "row")}` : count(shown, "row");
+  say("pivot-status", `${rows}, ${count(made.columns.length, "column")}.`);
+  const next = Math.min(ROWS_AT_ONCE, made.row_count - shown);
+  const more = el(
+    "button",
+    { type: "button", class: "act plain", on: { click: () => void showMore(selection, shown) } },
+    `Show ${next} more ${next === 1 ? "row" : "rows"}`,
+  );
+  byId("pivot-more").replaceChildren(...(next > 0 ? [more] : []));
+}
+
+/**
+ * Draw the next rows below those that are shown.
+ * @param {string} selection
+ * @param {number} shown
+ */
+async function showMore(selection, shown) {
+  const now = asked;
+  const button = byId("pivot-more").querySelector("button");
+  button.disabled = true;
+  try {
+    const part = await readPart(selection, shown);
+    if (now !== asked) return;
+    const rows = part.rows.map(drawRow);
+    byId("pivot-table")
+      .querySelector("tbody")
+      .append(...rows);
+    offerMore(selection, part, shown + part.rows.length);
+    rows[0]?.scrollIntoView({ block: "nearest" });
+  } catch (problem) {
+    if (now !== asked) return;
+    button.disabled = false;
+    showProblem(byId("pivot-wrong"), problem);
+  }
+}
+
 /** Draw the table of what the address selects. */
 export async function showPivot() {
   const now = ++asked;
   say("pivot-status", "Making the table …");
-  const parts = ["table", "notes", "files", "wrong"].map((part) => byId(`pivot-${part}`));
+  const parts = ["table", "more", "notes", "files", "wrong"].map((part) => byId(`pivot-${part}`));
   try {
     if (!byId("pivot-choice").childElementCount) drawChoices(await getJSON("/api/leaderboard/choices"));
     const selection = query();
-    const made = await getJSON(`/api/leaderboard/table?${selection}`);
+    const made = await readPart(selection, 0);
     if (now !== asked) return; // another selection was made meanwhile
     showProblem(byId("pivot-wrong"), null);
     drawTable(made);
     drawNotes(made);
     drawFiles(selection);
-    say("pivot-status", `${count(made.rows.length, "row")}, ${count(made.columns.length, "column")}.`);
+    offerMore(selection, made, made.rows.length);
   } catch (problem) {
     if (now !== asked) return;
     for (const part of parts) part.replaceChildren();

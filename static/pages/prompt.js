@@ -91,8 +91,7 @@ const workbench = new Workbench("clip", {
   },
   carry(input) {
     const { prompts: wanted } = workbench.address;
-    if (wanted.length)
-      prompts.set(wanted, "The first classes that the model of the Image page named. Write what you like.");
+    if (wanted.length) prompts.set(wanted, "Suggested by the model of the Image page. Write what you like.");
     look(input);
   },
   async started(info, question, isNew) {
@@ -150,7 +149,7 @@ const prompts = new Prompts(byId("prompts"), {
 const unsubmitted = new Unsubmitted(
   byId("prompts"),
   () => Boolean(workbench.id) && String(prompts.all) !== String(workbench.question.targets.prompt ?? ""),
-  "The answer and the maps belong to the prompts before your change: ask for these with “Look for these”.",
+  "These maps are of the prompts before your change. Press “Look for these” for new ones.",
 );
 const read = readChoice((number) =>
   workbench.ask({ targets: targetsOf(prompts.all, { against: null, read: number }) }),
@@ -171,7 +170,7 @@ const regions = new RegionsFold(workbench);
 byId("plates").before(regions.node);
 
 /**
- * The plates for so many prompts that are looked for in the picture.
+ * Choose the plates for this number of prompts.
  * @param {number} count
  */
 function plateSetFor(count) {
@@ -179,7 +178,7 @@ function plateSetFor(count) {
 }
 
 /**
- * Whether patches of the picture or words of the prompts get the scores.
+ * Make the choice whether patches of the picture or words of the prompts get the scores.
  * @param {(side: string) => void} onTurn
  */
 function sideChoice(onTurn) {
@@ -193,7 +192,7 @@ function sideChoice(onTurn) {
 }
 
 /**
- * What the model says of a prompt, one of `count`: first whether it found it, where it can say so. The shares of all
+ * Make the line on a prompt, one of `count`: first whether the model found it, where it can say so. The shares of all
  * prompts are 100 %, so that of a single one says nothing, nor does that of one that was not found for sure.
  * @param {Target} target
  * @param {number} count
@@ -207,7 +206,7 @@ function targetLine(target, count) {
   return [findsPrompts(known) && "found", likeness, share].filter(Boolean).join(" · ");
 }
 
-/** What is asked of these prompts; their words are explained for the logit alone. */
+/** Build the targets for these prompts; their words are explained for the logit alone. */
 function targetsOf(prompt = prompts.all, wanted = targetOptions, side = workbench.question.side) {
   prompts.markAsked();
   return { prompt, ...(side === "text" ? {} : wanted) };

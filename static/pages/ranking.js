@@ -33,14 +33,14 @@ const shown = (value, { unit }) =>
   value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value);
 
 /**
- * What is no better than random numbers, or worse.
+ * Make the warning about methods that are no better than random numbers, or worse.
  * @param {Ranking} ranking
  */
 function warning({ by_chance: byChance, worse }) {
   const lines = [];
   if (byChance.length) lines.push(el("p", { class: "chance" }, "No better than chance: ", listed(byChance), "."));
   if (worse.length) lines.push(el("p", { class: "chance" }, "Worse than random numbers: ", listed(worse), "."));
-  if (!lines.length) lines.push(el("p", { class: "chance" }, "None of the others is as bad as random numbers."));
+  if (!lines.length) lines.push(el("p", { class: "chance" }, "All others beat random numbers."));
   return lines;
 }
 
@@ -69,9 +69,8 @@ export function rankingCard(kind, ranking, { gallery, signed, onRun, titleOf }) 
       el("p", { class: "quiet" }, `${ordinal(entry.rank)} of ${of} · ${figuresOf(entry)}`),
     ),
   );
-  const also = second ? `, nor by ${second.title}` : "";
-  const alike = tied > trust.length ? ` ${count(tied, "method")} cannot be told from the best by it${also}.` : "";
-  const about = `${metric.title} of ${titleOf(model)} on ${measured}; random numbers get ${shown(random, metric)}.${alike}`;
+  const alike = tied > trust.length ? ` ${count(tied, "method")} tie for first.` : "";
+  const about = `${metric.title} with ${titleOf(model)} on ${measured} (random numbers: ${shown(random, metric)}).${alike}`;
   return el(
     "section",
     { class: "kind", data: { kind } },

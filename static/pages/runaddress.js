@@ -3,14 +3,14 @@
 const state = new URLSearchParams(location.search);
 
 /**
- * What the address says, null where it says nothing.
+ * The value of a parameter in the address, null where it has none.
  * @param {string} name
  * @returns {string | null}
  */
 export const remembered = (name) => state.get(name);
 
 /**
- * Keep what is chosen in the address; null takes it away.
+ * Store the choices in the address; null removes one.
  * @param {{[name: string]: string | null}} values
  */
 export function remember(values) {

@@ -68,7 +68,7 @@ function endsOf(run, metric) {
 }
 
 /**
- * Of how many inputs a value is, where other methods have more: "48 of 60".
+ * The number of inputs that a value is of, where other methods have more: "48 of 60".
  * @param {RunReport} run
  * @param {RunMetric} metric
  * @param {string} spec
@@ -89,13 +89,9 @@ function cell(run, metric, spec, ends) {
   const figure = run.results[metric.name][spec];
   const { value, low, high } = figure;
   if (value === null)
-    return el(
-      "td",
-      {},
-      el("span", { class: "quiet", title: "This metric has no meaning for this method or its maps" }, "–"),
-    );
+    return el("td", {}, el("span", { class: "quiet", title: "This metric does not apply to this method" }, "–"));
   const of = counted(run, metric, spec);
-  const tied = figure.tied ? ", cannot be told from the best" : "";
+  const tied = figure.tied ? ", tied for first" : "";
   const label = `${metric.title} of ${spec}: ${shown(value, metric.unit)}${unitOf(metric)}, interval ${shown(low, metric.unit)} to ${shown(high, metric.unit)}${tied}${of ? `, ${of} inputs have a value` : ""}`;
   const text = [
     shown(value, metric.unit),
@@ -121,20 +117,20 @@ function cell(run, metric, spec, ends) {
 }
 
 /**
- * What a column can be believed: the agreement of its metric with the truth, where that is known.
+ * Make the mark of how far a metric can be trusted: its agreement with the truth, where that is known.
  * @param {RunMetric} metric
  */
 function truthMark({ truth, doubts }) {
   const compared = truth
-    ? `Kendall's tau between the order of methods by this metric and their order by truth, ${truthInWords(truth)}, in worlds where the truth is known`
-    : "Not compared with the truth: it is the truth itself, neither of its ends is better, or truth is known of no such inputs";
+    ? `How well this metric's order of methods agrees with known truth: Kendall's tau ${truthInWords(truth)}`
+    : "Not compared with known truth: there is none for such inputs, or the metric has no better end";
   const title = [compared, ...doubts.map((doubt) => `It ${doubt}`)].join(". ");
   const ends = truth ? el("span", {}, `${truth.low.toFixed(2)} to ${truth.high.toFixed(2)}`) : null;
   const doubt = doubts.length ? el("span", { class: "doubt" }, "in doubt") : null;
   return el(
     "a",
     { class: "truth", href: "#truth", title },
-    truth ? `truth ${truth.tau.toFixed(2)} ` : "truth –",
+    truth ? `agrees with known truth: ${truth.tau.toFixed(2)} ` : "truth unknown",
     ends,
     doubt,
   );
@@ -214,7 +210,7 @@ function table(run) {
 }
 
 /**
- * Draw the figures of a run, with what cannot be told from them and a way to take them along.
+ * Draw the figures of a run, with ties marked and a way to download them.
  * @param {RunReport} run
  */
 export function drawTable(run) {

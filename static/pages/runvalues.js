@@ -4,11 +4,11 @@ import { number } from "../core/dom.js";
 
 /** @import { RunMetric, TruthInWorld, TruthOfKind } from "../core/schemas.js" */
 
-/** Beside the name of a metric: which end is better. */
+/** The sign next to the name of a metric: which end is better. */
 export const ARROWS = { higher: "↑", lower: "↓" };
 
 /**
- * A value as it is printed: a share in per cent.
+ * Format a value: a share in per cent.
  * @param {number | null} value
  * @param {string} unit
  * @returns {string}
@@ -16,14 +16,14 @@ export const ARROWS = { higher: "↑", lower: "↓" };
 export const shown = (value, unit) => (value === null ? "–" : unit === "share" ? number(100 * value) : number(value));
 
 /**
- * What stands behind a value of a metric.
+ * The unit that follows a value of a metric.
  * @param {RunMetric} metric
  * @returns {string}
  */
 export const unitOf = (metric) => (metric.unit === "share" ? " %" : "");
 
 /**
- * An agreement with the truth, its interval, and of how many methods it is where others have no value.
+ * Format an agreement with the truth, its interval, and the number of its methods where others have no value.
  * @param {TruthOfKind | TruthInWorld} agreement
  * @returns {string}
  */

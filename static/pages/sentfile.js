@@ -57,7 +57,7 @@ export class SentFile {
   }
 
   /**
-   * Send the chosen file; whether it was taken in.
+   * Send the chosen file; resolves to whether it was accepted.
    * @returns {Promise<boolean>}
    */
   async again() {

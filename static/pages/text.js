@@ -47,7 +47,7 @@ function laidOut({ input, windows }) {
 }
 
 /**
- * Where the windows of a long text lie, and what the model says of each alone.
+ * Show the windows of a long text, and the model's answer about each alone.
  * @param {TextWindow[]} windows
  * @param {Word[]} words
  */
@@ -63,7 +63,7 @@ function tellWindows(windows, words) {
   byId("windows").replaceChildren(...windows.map((span) => el("li", {}, line(span))));
 }
 
-/** Lay the text out in the chosen grain on every plate. */
+/** Render the text in the chosen grain on every plate. */
 function layOut() {
   if (started) workbench.plateSet.setBase(laidOut(started));
   page.compare.cut();
@@ -177,7 +177,7 @@ const unsubmitted = new Unsubmitted(
         plain(workbench.question.input?.text ?? /** @type {TextInput} */ (started.input).text ?? ""),
         submitted,
       ].includes(field.value)),
-  "The answer and the maps belong to the text before your change: ask for this one with the button below it.",
+  "These maps are of the text before your change. Press the button below it for new ones.",
 );
 field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("writing").requestSubmit();

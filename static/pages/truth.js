@@ -7,11 +7,11 @@ import { truthInWords } from "./runvalues.js";
 /** @import { ControlsInWorld, MetricOnTruth, MetricTruth, TruthInWorld, TruthOfKind, TruthWorld } from "../core/schemas.js" */
 
 const ABOUT =
-  "In these worlds it is known what an answer comes from: the pixels of a drawn thing, a mark that a model was taught to go by, the only patches that a model reads, the subject of a verb. Methods whose maps name it better come first by truth. A metric that can be believed puts them in the same order: Kendall's tau is 1 for the same order, 0 for chance, -1 for the reverse, with an interval over inputs.";
+  "In these test worlds we know what an answer comes from, such as the pixels of a drawn thing. Ranked by truth, methods whose maps show it best come first. A metric that can be believed ranks methods in the same order. Kendall's tau is 1 for the same order, 0 for chance, −1 for the reverse; the interval is over inputs.";
 const LIMITS =
-  "The worlds are toys, their models small and their inputs few: other models and data may say something else. A metric in doubt may lack inputs; one that passes has passed here.";
+  "The worlds are toys with small models and few inputs; other models and data may differ. A metric in doubt may only need more inputs.";
 const CONTROLS =
-  "The truth itself is a map of 1 on the marked tokens and 0 elsewhere, and its inverse the reverse. They are no methods: a metric that knows the truth puts the one above every method that is measurably less true, place 1, and the other below every method. Among scenes alone it need not, for there it is not known that the model looks at all of a thing and nowhere else.";
+  "The truth itself is a map of 1 on the marked tokens and 0 elsewhere; its inverse is the reverse. A metric that knows the truth ranks the first above every method that is measurably less true. It ranks the inverse below every method. For scenes this is no proof: a model may look at only a part of a thing.";
 /** @type {{[kind: string]: string}} */
 const KINDS = { image: "pictures", text: "sentences" };
 
@@ -24,18 +24,18 @@ const cell = (figure, title, places) =>
   el("td", { title: title ?? null }, figure ? truthInWords(figure) : "–", places ?? null);
 
 /**
- * Which method a metric puts first in a world, and where that stands by truth.
+ * Say which method a metric ranks first in a world, and the rank of that method by truth.
  * @param {TruthInWorld | null} figure
  * @param {TruthWorld} world
  */
 function choiceOf(figure, { methods }) {
   if (!figure) return "Not measured here, or too few methods have a value";
   const title = methods.find(({ spec }) => spec === figure.first)?.title ?? figure.first;
-  return `It puts ${title} first, whose place by truth is ${figure.first_place} of ${methods.length}`;
+  return `It ranks ${title} first; by truth that is ${figure.first_place} of ${methods.length}`;
 }
 
 /**
- * Where a metric puts the truth itself and its inverse in a world.
+ * Show the ranks that a metric gives the truth itself and its inverse in a world.
  * @param {ControlsInWorld | null} controls
  */
 function placesOf(controls) {
@@ -46,8 +46,8 @@ function placesOf(controls) {
 }
 
 /**
- * Above and below how many methods a metric puts the truth itself and its inverse, in all worlds whose marks are all
- * that answers come from.
+ * Show the ranks that a metric gives the truth itself and its inverse, in all worlds whose marks are all that answers
+ * come from.
  * @param {MetricOnTruth} metric
  */
 function ofTruthItself({ controls }) {

@@ -1,5 +1,5 @@
 // A picture of the way back: what a signal carries through one block of a model under a rule, at every operator. The
-// numbers are those of the photo of the gallery; embedded/recipes/assets/method_gallery.py computed them.
+// numbers are those of the photo of the gallery; recipes/assets/method_gallery.py computed them.
 
 import { el, number } from "../core/dom.js";
 import { svg } from "../core/svg.js";
@@ -20,7 +20,7 @@ const OPERATORS = [
 const ENDS = { output: 22, between: 206, input: 398 };
 
 /**
- * What became of a number at an operator, in a word.
+ * Describe in a word the change of a number at an operator.
  * @param {number} before
  * @param {number} after
  * @returns {string}

@@ -22,18 +22,47 @@ const ASKS = {
 /** @type {{[state: string]: string}} */
 const MARKS = { passed: "✓", failed: "✗", "not asked": "–" };
 const MOST_FILES = 2000;
+/**
+ * The stages from files to a model: the words while each goes on, and after it.
+ * @type {[string, string][]}
+ */
+const STAGES = [
+  ["Sending", "Received"],
+  ["Reading", "Read"],
+  ["Finding the architecture", "Architecture found"],
+  ["Opening", "Opened"],
+  ["Checking", "Checked"],
+];
+const [RECEIVED, READ, FOUND, OPENED, CHECKED] = STAGES.map((_, i) => i + 1);
 
 /**
- * Where the model is.
+ * The place of the model: an upload, or a folder of the server.
  * @type {ModelPlace}
  */
 let place = {};
 let namesFile = "names.txt";
-/** Goes up with each new start: what an earlier one still waits for is dropped. */
+/** A counter of starts: a result that an earlier start still waits for is dropped. */
 let turn = 0;
 
 /**
- * All files in what was dropped, folders gone through.
+ * Show the progress: this many stages are done, and the next one goes on, waits for the person, or has failed.
+ * @param {number} done
+ * @param {"now" | "waits" | "failed"} [next]
+ */
+function showStages(done, next = "now") {
+  const stages = STAGES.map(([doing, said], i) => {
+    const state = i < done ? "done" : i === done ? next : "waits";
+    const mark = { done: "✓", now: "…", failed: "✗", waits: "·" }[state];
+    const text = state === "now" ? doing : said;
+    return el("li", { class: state }, el("span", { class: "mark", "aria-hidden": "true" }, mark), text);
+  });
+  byId("stages").replaceChildren(...stages);
+  byId("stages").hidden = false;
+  if (next === "now" && done < STAGES.length) say("status", STAGES[done][0]);
+}
+
+/**
+ * Collect all files in what was dropped, through all folders.
  * @param {DataTransfer} transfer
  * @returns {Promise<Brought[]>}
  */
@@ -93,6 +122,7 @@ async function bring(files) {
   if (!files.length) return;
   const bar = el("progress", { max: total || 1, value: 0, "aria-label": "Sending files" });
   byId("progress").replaceChildren(bar, el("span", { class: "quiet" }, `sending ${count(files.length, "file")}`));
+  showStages(0);
   try {
     const { id } = await sendJSON("/api/opening", {});
     let gone = 0;
@@ -108,31 +138,42 @@ async function bring(files) {
     }
     await look({ upload: id }, mine);
   } catch (problem) {
-    if (mine === turn) reportProblem(problem, byId("progress"));
+    if (mine === turn) failBringing(problem);
   }
+}
+
+/**
+ * Say what went wrong before the model was opened.
+ * @param {any} problem
+ */
+function failBringing(problem) {
+  byId("stages").hidden = true;
+  reportProblem(problem, byId("progress"));
 }
 
 /** Forget what was shown of an earlier model. */
 function startAnew() {
   showProblem(byId("progress"), null);
   byId("progress").replaceChildren();
-  byId("how").hidden = byId("result").hidden = true;
+  byId("how").hidden = byId("result").hidden = byId("stages").hidden = true;
   return ++turn;
 }
 
 /**
- * Ask what it is, and show it.
+ * Have the server read the files, and show what the model is.
  * @param {ModelPlace} where
  * @param {number} mine
  */
 async function look(where, mine) {
+  byId("progress").replaceChildren();
+  showStages(RECEIVED);
   /** @type {ModelLook} */
   const seen = await sendJSON("/api/opening/look", where);
   if (mine !== turn) return;
   place = where;
-  byId("progress").replaceChildren();
+  showStages(seen.needs_architecture ? READ : FOUND, "waits");
   const classes = seen.classes ? `, ${count(seen.classes, "class", "classes")}` : "";
-  const left = seen.left_out.length ? ` Left out, as they are no weights: ${seen.left_out.join(", ")}.` : "";
+  const left = seen.left_out.length ? ` Ignored, as they hold no weights: ${seen.left_out.join(", ")}.` : "";
   byId("seen").textContent = `It is ${seen.what}${classes}.${seen.guess ? ` ${seen.guess}.` : ""}${left}`;
   byId("name").value = seen.name;
   const isFile = seen.architectures.length > 0 || seen.needs_architecture;
@@ -141,13 +182,13 @@ async function look(where, mine) {
   byId("architecture").required = seen.needs_architecture;
   byId("architectures").replaceChildren(...seen.architectures.map((value) => el("option", { value })));
   byId("architecture-note").textContent = seen.needs_architecture
-    ? "It is not known here by its names and shapes: say it, as timm/<name>, hf/<organisation>/<name> or openclip/<model>."
+    ? "Its weights match no known architecture. Name it: timm/<name>, hf/<organisation>/<name> or openclip/<model>."
     : seen.architectures.length > 1
-      ? `Guessed from names and shapes. The same are those of ${seen.architectures.slice(1, 4).join(", ")}, which may prepare pictures in another way.`
-      : "Guessed from names and shapes of the weights, or named by the file.";
+      ? `Guessed from names and shapes. ${seen.architectures.slice(1, 4).join(", ")} have the same, but may prepare pictures differently.`
+      : "Guessed from the names and shapes of the weights, or named in the file.";
   byId("how").hidden = false;
   byId("how").scrollIntoView({ block: "nearest" });
-  say("status", "It was looked at: say what is known of it");
+  say("status", "Read. Check the fields, then press Open it.");
 }
 
 /** The fields that hold something. */
@@ -160,12 +201,11 @@ const filled = () =>
 
 async function openIt() {
   const mine = turn;
-  byId("result").hidden = false;
-  byId("report").replaceChildren(
-    el("progress", { "aria-label": "Opening" }),
-    el("span", { class: "quiet" }, "opening and checking"),
-  );
-  say("status", "opening and checking");
+  byId("result").hidden = true;
+  byId("report").replaceChildren();
+  showStages(FOUND);
+  byId("stages").scrollIntoView({ block: "nearest" });
+  let done = FOUND;
   try {
     const { name, events } = await sendJSON("/api/opening/open", { ...place, ...filled(), labels_name: namesFile });
     /** @param {any} data of the event that ended it */
@@ -173,13 +213,29 @@ async function openIt() {
       if (mine !== turn) return;
       /** @type {OpeningReport} */
       const answer = await getJSON(`/api/opening/report?name=${encodeURIComponent(name)}`);
+      byId("result").hidden = false;
+      showStages(answer.report ? CHECKED : done, "failed");
       if (answer.report) showReport(answer);
       else showFailure(answer, data.problem ?? data);
     };
+    /** @param {any} problem */
+    const broken = (problem) => {
+      byId("result").hidden = false;
+      showStages(done, "failed");
+      reportProblem(problem, byId("report"));
+    };
     /** @param {any} data */
-    const ended = (data) => end(data).catch((problem) => reportProblem(problem, byId("report")));
-    follow(events, { loaded: ended, failed: ended }, ["loaded", "failed"], ended);
+    const ended = (data) => end(data).catch(broken);
+    /** @param {{stage?: "opened" | "checked"}} data */
+    const progress = ({ stage }) => {
+      if (mine !== turn || !stage) return;
+      done = { opened: OPENED, checked: CHECKED }[stage];
+      showStages(done);
+    };
+    follow(events, { progress, loaded: ended, failed: ended }, ["loaded", "failed"], ended);
   } catch (problem) {
+    byId("result").hidden = false;
+    showStages(FOUND, "failed");
     reportProblem(problem, byId("report"));
   }
 }
@@ -195,7 +251,7 @@ function showReport({ name, kind, report }) {
     el("dl", { class: "found" }, facts),
     el("p", {}, `Its output: ${report.reading}.`),
     ...report.notes.map((note) => el("p", {}, note)),
-    el("h3", {}, failed ? "A check failed: its maps say so" : "Checked on a sample"),
+    el("h3", {}, failed ? "A check failed; its maps carry a warning" : "Checked on a sample"),
     el(
       "ul",
       { class: "checks" },
@@ -243,11 +299,11 @@ function showFailure({ name, failure }, problem) {
       el(
         "details",
         { class: "about" },
-        el("summary", {}, "A report to send to somebody who can help"),
+        el("summary", {}, "A report for somebody who can help"),
         el(
           "p",
           { class: "quiet" },
-          "Versions, names and shapes of the weights, the question and the error. No weights, paths or pictures are in it.",
+          "It holds versions, names and shapes of the weights, the question and the error. It holds no weights, paths or pictures.",
         ),
         el("pre", { tabIndex: 0 }, failure),
         el("button", { type: "button", class: "act plain", on: { click: copy } }, "Copy"),
@@ -281,7 +337,7 @@ for (const [type, isOver] of [
 byId("by-path").addEventListener("submit", (/** @type {any} */ event) => {
   event.preventDefault();
   const mine = startAnew();
-  look({ path: byId("path").value.trim() }, mine).catch((problem) => reportProblem(problem, byId("progress")));
+  look({ path: byId("path").value.trim() }, mine).catch((problem) => mine === turn && failBringing(problem));
 });
 byId("labels-file").addEventListener("change", async (/** @type {any} */ event) => {
   const [file] = event.target.files;

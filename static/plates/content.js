@@ -6,7 +6,7 @@
  */
 
 /**
- * What the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
+ * The text that the model read for `target`, with its {tokens, words}: the text, or the prompt; null for a picture.
  * @param {{info: Answer}} subject
  * @param {string} target
  * @returns {TextInput | null}

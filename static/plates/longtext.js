@@ -21,7 +21,7 @@ export class LongText {
     this.plateSet = null;
     this.bar = el("div", { class: "by-method", role: "group", "aria-label": "Coloured by", hidden: true });
     root.before(this.bar);
-    tool.follow(() => this.#turn());
+    tool.follow(() => this.#showOne());
   }
 
   /**
@@ -46,10 +46,10 @@ export class LongText {
         ),
       ),
     );
-    this.#turn();
+    this.#showOne();
   }
 
-  #turn() {
+  #showOne() {
     if (!this.plateSet) return;
     const plates = this.plateSet.all;
     const chosen = plates.find(({ variant }) => variant.spec === this.tool.value.method) ?? plates[0];

@@ -33,14 +33,14 @@ export function extremePairs(maps, scoresOf) {
 }
 
 /**
- * The name by which tools choose a map: the spec, and the column where there are several.
+ * The key of a map in tools: the spec, and the column where there are several.
  * @param {{variant: {spec: string}, target: string | null}} plate
  * @returns {string}
  */
 export const mapKey = ({ variant, target }) => (target === null ? variant.spec : `${variant.spec} ${target}`);
 
 /**
- * Lay the maps of these keys over each other where they lie on a picture; of texts, list where they disagree.
+ * Show the maps of these keys over each other where they are over a picture; of texts, list where they disagree.
  * @param {WorkbenchView} workbench
  * @param {string} first
  * @param {string} second

@@ -27,7 +27,7 @@ export class Matrix extends PlateSet {
   notes = new Map(); // spec -> what is wrong with the maps of its row
 
   /**
-   * `same` is said of methods whose map does not depend on the column.
+   * `same` is the note on methods whose map does not depend on the column.
    * @param {HTMLElement} root
    * @param {{same?: string} & PlateSetOptions} options
    */
@@ -37,7 +37,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * The columns: {label} of each class or prompt, with what the model says of it in `targetLines`.
+   * Set the columns: {label} of each class or prompt, with the model's answer in `targetLines`.
    * @param {{label: string}[]} targets
    * @param {string[]} [targetLines]
    */
@@ -49,7 +49,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * What the plates of a column are drawn on.
+   * The base that the plates of a column are drawn on.
    * @type {(target?: string) => any}
    */
   baseOf() {
@@ -75,7 +75,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * Have a row for each of these, in this order; see PlateSet.
+   * Make a row for each of these, in this order; see PlateSet.
    * @param {Variant[]} variants
    * @param {boolean} [usual]
    */
@@ -99,7 +99,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * What is wrong with the maps of a row, once each, under the method's name.
+   * Show the warnings about the maps of a row, once each, under the method's name.
    * @param {Variant} variant
    */
   say(variant) {
@@ -107,7 +107,7 @@ export class Matrix extends PlateSet {
     this.notes.get(variant.spec).show(warnings(maps));
   }
 
-  /** Lay the rows and columns anew; plates that were there stay. */
+  /** Render the rows and columns again; plates that were there stay. */
   lay() {
     const { plates: before } = /** @type {PlateSet} */ (this);
     this.plates = new Map();
@@ -132,7 +132,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * What stands over the columns.
+   * Make the headings of the columns.
    * @returns {HTMLElement[]}
    */
   heads() {
@@ -147,7 +147,7 @@ export class Matrix extends PlateSet {
   }
 
   /**
-   * The row of a method: its caption, and a plate a column.
+   * Make the row of a method: its caption, and a plate for each column.
    * @param {Variant} variant
    * @returns {HTMLElement}
    */

@@ -47,7 +47,7 @@ export function patchAcross(at, from, to) {
 }
 
 /**
- * The unit of one cutting of a text that shares most characters with unit `at` of another; -1 where there is none.
+ * The unit of one division of a text that shares most characters with unit `at` of another; -1 where there is none.
  * @param {number} at
  * @param {{units?: Unit[]}} from
  * @param {{units?: Unit[]}} to
@@ -100,7 +100,7 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * Where the second view has what is in focus in the first, or the other way round.
+   * The place in one view that corresponds to `at` in the other.
    * @param {number} at
    * @param {number} from
    * @param {number} to
@@ -113,7 +113,7 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * The two models by name, with the methods of the second.
+   * Set the two models by name, with the methods of the second.
    * @param {string} first
    * @param {string} second
    * @param {Registry} registry
@@ -127,7 +127,7 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * What a model says: `info` as the API tells it when an explanation starts.
+   * Set a model's answer: `info` as the API gives it when an explanation starts.
    * @param {number} side
    * @param {Started} info
    */
@@ -138,7 +138,7 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * What the maps of one model lie on.
+   * Set the base that the maps of one model are drawn on.
    * @param {number} side
    * @param {Base | null} base
    */
@@ -155,7 +155,7 @@ export class ModelPairs extends Matrix {
     this.setSideBase(0, base);
   }
 
-  /** Another input: the other model's view of it is not there either. */
+  /** Clear both columns for another input. */
   clear() {
     this.setSideBase(1, null);
     super.clear();
@@ -227,7 +227,7 @@ export class ModelPairs extends Matrix {
     this.say(plate.variant);
   }
 
-  /** The second column follows what the first has in focus, once both are there. */
+  /** Make the second column follow the focus of the first, once both are there. */
   #follow() {
     const { at, locked } = this.focus.value;
     this.#linking = true;
@@ -240,14 +240,17 @@ export class ModelPairs extends Matrix {
   }
 
   /**
-   * What is still waiting in a column will not come.
+   * Mark the plates that still wait in a column as missing.
    * @param {number} side
    */
   closeSide(side) {
     for (const plate of this.#column(side)) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
 
-  /** A scale is shared by the maps of one model: another model's scores are not in the same unit. */
+  /**
+   * Colour each column by itself: another model's scores are not in the same unit, so a scale is shared by the maps of
+   * one model.
+   */
   colour() {
     for (const side of [0, 1]) colourAll(this.#column(side), this.view.value.scale);
   }
@@ -258,7 +261,7 @@ export class ModelPairs extends Matrix {
     for (const plate of this.#column(1)) plate.mark(this.other.value);
   }
 
-  /** Nothing is laid before there are methods: an empty set would give its room away. */
+  /** Render the plates once there are methods: an empty set would give its room away. */
   lay() {
     if (this.variants.length) super.lay();
   }

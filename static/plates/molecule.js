@@ -45,7 +45,7 @@ export class MoleculePlate extends WordPlate {
   }
 
   /**
-   * The first atom is like any other: none is left out of the scale.
+   * All scores make the scale: the first atom is like any other.
    * @override
    */
   get scaled() {
@@ -90,14 +90,13 @@ export class MoleculePlate extends WordPlate {
     const first = this.values.map((_, i) => i).sort((a, b) => this.values[b] - this.values[a]);
     const hits = first.slice(0, atoms.size).filter((atom) => atoms.has(atom)).length;
     this.hits = names.length && first.length ? { hits, of: atoms.size } : null;
-    this.found.textContent = names.length
-      ? `Of the ${atoms.size} atoms that it ranks first, ${hits} ${hits === 1 ? "is" : "are"} of: ${names.join(", ")}.`
-      : "";
+    this.found.textContent =
+      names.length && hits < atoms.size ? `Its top ${atoms.size} atoms: ${hits} in ${names.join(", ")}.` : "";
   }
 
   /**
-   * Arcs from an atom to those that the map names most strongly, the thicker the stronger: what a head of attention
-   * reads from there.
+   * Draw arcs from an atom to those that the map names most strongly, the thicker the stronger: what a head of
+   * attention reads from there.
    * @param {number} from
    */
   arcs(from) {
@@ -125,7 +124,7 @@ export class MoleculePlate extends WordPlate {
   }
 
   /**
-   * Outline some atoms; none: no more.
+   * Outline some atoms; an empty list removes the outlines.
    * @param {Set<number>} atoms
    */
   outline(atoms) {

@@ -45,7 +45,7 @@ export class PictureInText {
     this.mapCanvas.setMap(map ? { scores, grid: this.grid, signed: this.signed } : null);
     const whole = this.signed ? scores.reduce((sum, score) => sum + score, 0) : Math.max(...scores);
     this.caption.textContent = map
-      ? `The picture, on a scale of its own; ${this.signed ? `its patches together ${signedNumber(whole)}` : `its largest patch ${number(whole)}`}.`
+      ? `The picture, on its own scale; ${this.signed ? `its patches together ${signedNumber(whole)}` : `its largest patch ${number(whole)}`}.`
       : "";
     this.draw();
   }

@@ -31,7 +31,7 @@ import { PlateGroups } from "./plategroups.js";
  */
 
 /**
- * The name by which a screen reader tells maps apart.
+ * The name of a plate, by which a screen reader distinguishes maps.
  * @param {{title: string, rule: string | null, names_rule?: boolean}} options
  * @returns {string}
  */
@@ -42,7 +42,7 @@ const ARROWS = "M8.5 2H12v3.5M12 2 8 6M5.5 12H2V8.5M2 12l4-4"; // from the middl
 const plates = new WeakMap(); // node -> plate
 
 /**
- * A button that shows a plate at full size, beside the bar of its colours; Enter on the map does the same. `enlarged` is
+ * Make a button that shows a plate at full size, next to its colour bar; Enter on the map does the same. `enlarged` is
  * the part that takes the keyboard.
  * @param {MapPlate} plate
  * @param {HTMLElement} enlarged
@@ -71,7 +71,7 @@ export function enlarge(plate, enlarged) {
  */
 export class Plate {
   /**
-   * With `target`, the plate is one of a row of maps of the same method, and its caption says only what differs in the
+   * With `target`, the plate is one of a row of maps of the same method, and its caption shows only what differs in the
    * row.
    * @param {Variant} variant
    * @param {PlateStores} stores
@@ -122,7 +122,7 @@ export class Plate {
   }
 
   /**
-   * What the map lies on; null while it is not known.
+   * The base that the map is drawn on; null while it is not known.
    * @returns {OffscreenCanvas | null}
    */
   get base() {
@@ -138,7 +138,7 @@ export class Plate {
   }
 
   /**
-   * How it is looked at.
+   * The view: how the map is shown.
    * @returns {View}
    */
   get look() {
@@ -146,7 +146,7 @@ export class Plate {
   }
 
   /**
-   * What the colours stand for.
+   * The scores that the colours show.
    * @returns {number[]}
    */
   get values() {
@@ -160,14 +160,14 @@ export class Plate {
   }
 
   /**
-   * Show a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null removes it.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */
   show(map, id) {
     const drawable = /** @type {(ScoreMap & Drawable) | null} */ (map);
     this.mapCanvas.setMap(drawable);
-    this.#tell();
+    this.#describe();
     this.facts.show(map);
     this.level.show(map);
     this.actions.id = (map && id) ?? null;
@@ -177,16 +177,16 @@ export class Plate {
   }
 
   /**
-   * The picture under the map; null while it is not known.
+   * Set the picture under the map; null while it is not known.
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
     this.mapCanvas.setBase(base);
-    this.#tell();
+    this.#describe();
   }
 
-  /** Say the map in words. */
-  #tell() {
+  /** Describe the map in words. */
+  #describe() {
     const { map, sheet } = this.mapCanvas;
     this.sentence.show(map ? pictureInWords(/** @type {ScoreMap & Drawable} */ (map), sheet) : "");
   }
@@ -203,7 +203,7 @@ export class Plate {
     this.mapCanvas.draw();
   }
 
-  /** Fetch the map of the pixels when it is first asked for, and colour the plate anew once it is there. */
+  /** Fetch the map of the pixels when it is first asked for, and colour the plate again once it is there. */
   async #refine() {
     const { map } = this;
     if (!map?.pixels || this.look.level !== "pixels" || this.mapCanvas.pixels || !this.actions.id) return;
@@ -221,7 +221,7 @@ export class Plate {
   }
 
   /**
-   * Show what is in focus.
+   * Show the focus.
    * @param {Focus} value
    */
   mark(value) {
@@ -257,8 +257,7 @@ export function colourAll(plates, scale) {
 const specOf = ({ variant }) => variant.spec;
 
 /**
- * Whether a plate says of its method what holds for the model on show: ranks, reasons and bounds are another model's
- * otherwise.
+ * Return whether a plate was made for the same variant: ranks, reasons and bounds are another model's otherwise.
  * @param {MapPlate} plate
  * @param {Variant} variant
  * @returns {boolean}
@@ -302,7 +301,7 @@ export class PlateSet {
   }
 
   /**
-   * The plates that lose tokens in the deletion test.
+   * The plates that the deletion test removes tokens from.
    * @returns {MapPlate[]}
    */
   get tested() {
@@ -343,12 +342,12 @@ export class PlateSet {
     if (!same) this.root.replaceChildren(...nodes);
   }
 
-  /** Another set takes the place of this one. */
+  /** Stop listening, as another set replaces this one. */
   leave() {
     this.plates = new Map();
   }
 
-  /** Another picture or text: the old maps and the old picture do not belong to it. */
+  /** Clear the plates for another picture or text: the old maps and the old picture do not belong to it. */
   clear() {
     this.setBase(null);
     for (const plate of this.everyPlate) plate.show(null);
@@ -356,7 +355,7 @@ export class PlateSet {
   }
 
   /**
-   * The picture under every map.
+   * Set the picture under every map.
    * @param {Base | null} base
    */
   setBase(base) {
@@ -387,7 +386,7 @@ export class PlateSet {
     plate.mark(this.focus.value);
   }
 
-  /** What is still waiting will not come. */
+  /** Mark the plates that still wait as missing. */
   close() {
     for (const plate of this.everyPlate) if (plate.node.dataset.state !== "done") plate.state = "missing";
   }
@@ -398,7 +397,7 @@ export class PlateSet {
   }
 
   /**
-   * Show what is in focus on every plate.
+   * Show the focus on every plate.
    * @param {Focus} value
    */
   mark(value) {
@@ -406,7 +405,7 @@ export class PlateSet {
   }
 
   /**
-   * The plate that was there for a method, while what it says of the method holds; else a new one with its map.
+   * Return the plate that was there for a method, while what it says of the method holds; else a new one with its map.
    * @param {MapPlate | undefined} before
    * @param {Variant} variant
    */

@@ -13,7 +13,7 @@ import { isRecommended, lead, recommendation } from "./recommendation.js";
 const FEW = 4; // so many plates are all large
 
 /**
- * Plates in the order of the page, parted: {best, more, classic, control}. A few plates are all of the first rank.
+ * Split plates in the order of the page into {best, more, classic, control}. A few plates are all of the first rank.
  * @param {Variant[]} variants
  * @returns {{best: Variant[], more: Variant[], classic: Variant[], control: Variant[]}}
  */
@@ -39,7 +39,7 @@ export class PlateGroups {
   #rest = []; // the methods that it holds
 
   /**
-   * Whether the rest is shown stands in the `view`, where it may be folded at all.
+   * `view` stores whether the rest is shown, where it may be folded at all.
    * @param {Store<View>} view
    */
   constructor(view) {
@@ -66,8 +66,8 @@ export class PlateGroups {
     /** @type {{[group: string]: HTMLElement}} */
     this.heads = {
       more: head("More methods", ""),
-      classic: head("Classic baselines", "what the others are held against"),
-      control: head("Control", "noise, not a method: a map that looks no better says nothing"),
+      classic: head("Classic baselines", "the baseline for the others"),
+      control: head("Control", "noise, not a method; a map that looks no better says nothing"),
     };
     view.follow((now, before) => now.more !== before.more && this.#fold());
   }

@@ -45,6 +45,6 @@ export class PromptWords extends Matrix {
     return this.bases.get(target) ?? null;
   }
 
-  /** Each prompt is drawn on its own words, never on a picture. */
+  /** Does nothing: each prompt is drawn on its own words, never on a picture. */
   setBase() {}
 }

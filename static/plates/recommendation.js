@@ -16,7 +16,7 @@ const figure = ({ unit }, value) =>
   value === null ? "–" : unit === "share" ? `${number(100 * value)}\u2009%` : number(value, 2);
 
 /**
- * What a map of the method leaves open, as the end of "it cannot say …".
+ * The limits of a method's map, as the end of "it cannot say …".
  * @param {Variant} variant
  * @returns {string}
  */
@@ -30,14 +30,14 @@ export function cannotSay({ class_specific: isOfClass, signed, adds_up_to: total
 }
 
 /**
- * Whether the method is the one to look at first: on this very model nothing was measured to be better.
+ * Return whether the method is the one to look at first: on this very model nothing was measured to be better.
  * @param {Variant | undefined} variant
  * @returns {boolean}
  */
 export const isRecommended = (variant) => Boolean(variant?.standing?.here && variant.standing.tied);
 
 /**
- * How well the method did where it was measured, in a sentence; empty where it was not.
+ * The measured quality of the method, in a sentence; empty where it was not measured.
  * @param {Variant} variant
  * @returns {string}
  */
@@ -49,7 +49,7 @@ export function measuredLine({ standing }) {
 }
 
 /**
- * What was measured of the method, for who knows the metrics.
+ * The details of the measurement, for readers who know the metrics.
  * @param {Standing} standing
  */
 function reason(standing) {
@@ -64,14 +64,11 @@ function reason(standing) {
     measured(metric, standing.value, standing.random),
     second && measured(second, standing.second_value, standing.random_second),
   ];
-  const best = `the ${ties} of ${of} methods that cannot be told from the best by ${second ? "either" : "it"}`;
   const place =
     ties === 1
       ? `It is the best of ${of} methods.`
-      : rank === 1
-        ? `Of ${best} it has the highest “${metric.title}”.`
-        : `It is one of ${best}.`;
-  return `Measured with this model on ${standing.measured}: ${figures.filter(Boolean).join(", ")}. ${place}`;
+      : `${ties} of ${of} methods tie for first; this one ${rank === 1 ? `has the highest “${metric.title}”` : "is among them"}.`;
+  return `${place} Measured with this model on ${standing.measured}: ${figures.filter(Boolean).join(", ")}.`;
 }
 
 /**
@@ -86,7 +83,7 @@ const filled = (says, value, random) =>
     .replace("{random}", random === null ? "–" : number(100 * random));
 
 /**
- * What stands over the first plates: {title, says, more} with the one to look at first, what was measured of it, and on
+ * The heading above the first plates: {title, says, more} with the recommended method, what was measured of it, and on
  * how much; null where none is recommended.
  * @param {Variant[]} first the plates that come first, in their order
  * @returns {{title: string, says: string, more: string} | null}
@@ -98,13 +95,13 @@ export function lead(first) {
   return {
     title: `Look at ${best.title} first.`,
     says: `${filled(metric.says, value, random)}.`,
-    more: `Measured with this model on ${inputs}${ties > 1 ? `, too few to tell ${count(ties - 1, "other method")} from it` : ""}.`,
+    more: `Measured with this model on ${inputs}${ties > 1 ? `; ${count(ties - 1, "other method")} may be as good` : ""}.`,
   };
 }
 
 /**
- * What stands under the first plates: {title, says} with why the first one comes first, or why none is recommended;
- * null where nothing was measured at all.
+ * The note under the first plates: {title, says} with why the first one comes first, or why none is recommended; null
+ * where nothing was measured at all.
  * @param {Variant[]} first the plates that come first, in their order
  * @returns {{title: string, says: string} | null}
  */
@@ -115,7 +112,7 @@ export function recommendation(first) {
   if (!standing.here)
     return {
       title: "Not measured with this model.",
-      says: `The order is that of ${standing.model}, on ${standing.measured}; another model may have another.`,
+      says: `The methods are in the order measured with ${standing.model} on ${standing.measured}.`,
     };
   if (!isRecommended(best)) return null;
   return { title: `Why ${best.title} comes first.`, says: `${reason(standing)} It cannot say ${cannotSay(best)}.` };

@@ -6,12 +6,12 @@ import { colourAll, Plate } from "./plate.js";
 import { WordPlate } from "./words.js";
 
 /**
- * @import { Variant } from "../core/types.js"
+ * @import { Grid, Variant } from "../core/types.js"
  * @import { MapPlateSet, WorkbenchView } from "./types.js"
  */
 
 /**
- * What maps for `target` lie on: the grey picture, or {text, units}; each prompt has words of its own.
+ * The base of maps for `target`: the grey picture, or {text, units}; each prompt has its own words.
  * @param {{plateSet: MapPlateSet}} options
  * @param {string | undefined} target
  * @returns {any}
@@ -19,13 +19,13 @@ import { WordPlate } from "./words.js";
 export const baseOf = ({ plateSet }, target) =>
   (target === undefined ? null : plateSet.baseOf?.(target)) ?? plateSet.base;
 
-/** Maps that are not stored, shown beside those of the page. */
+/** Maps that are not stored, shown next to those of the page. */
 export class SinglePlates {
   /** @type {(Plate | WordPlate)[]} */
   #plates = [];
 
   /**
-   * Plates in one group share a scale where the page's scale is shared.
+   * The plates of one group share a scale where the page's scale is shared.
    * @param {WorkbenchView} workbench
    */
   constructor(workbench) {
@@ -70,7 +70,24 @@ export class SinglePlates {
     for (const plate of this.#plates) plate.mark(this.workbench.focus.value);
   }
 
-  /** The input is another, or is cut in another way. */
+  /**
+   * Show one map of the inside of the model, without the facts that a method's map has, and forget the others.
+   * @param {string} caption
+   * @param {{scores: number[], grid?: Grid | null, signed: boolean, target: string}} map
+   * @param {number[]} [content] the scores of patches or words alone
+   * @returns {Plate | WordPlate}
+   */
+  showInside(caption, { scores, grid, signed, target }, content = scores) {
+    const inside = { readout: "inside", signed };
+    const range = [Math.min(...content), Math.max(...content)];
+    const variant = { ...inside, title: caption, spec: "inside", rule: null, class_specific: true };
+    const plate = this.make(variant, caption, target);
+    plate.facts.node.remove();
+    this.show([[plate, { ...inside, method: "inside", scores, grid: grid ?? undefined, target, range, notes: [] }]]);
+    return plate;
+  }
+
+  /** Set the base again, for another input or another division of the text. */
   rebase() {
     for (const plate of this.#plates) plate.setBase(baseOf(this.workbench, plate.map?.target));
   }

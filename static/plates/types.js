@@ -11,7 +11,7 @@
  */
 
 /**
- * What maps lie on: the grey picture, a text or a molecule.
+ * The base of maps: the grey picture, a text or a molecule.
  * @typedef {{width?: number, height?: number, text?: string, units?: Unit[], windows?: TextWindow[],
  *   molecule?: MoleculePart}} Base
  */
@@ -37,7 +37,7 @@
  */
 
 /**
- * What the frame of Image, Prompt, Text and Molecule offers to plates, the deletion bar and the tools.
+ * The part of Image, Prompt, Text and Molecule that plates, the deletion bar and the tools use.
  * @typedef {object} WorkbenchView
  * @property {string} kind "image", "clip", "text" or "molecule"
  * @property {string | null} id of the explanation on show
@@ -61,19 +61,19 @@
  */
 
 /**
- * The stores that plates share, who is told what the keyboard reached, and what is said of methods whose map does not
+ * The stores that plates share, a callback for what the keyboard reached, and the note on methods whose map does not
  * depend on what is explained.
  * @typedef {{focus: Store<Focus>, view: Store<View>, onRead?: (text: string) => void, width?: number,
  *   same?: string}} PlateStores
  */
 
 /**
- * Makes a plate; with `target` it is one of a row of maps of the same method.
+ * A function that makes a plate; with `target` it is one of a row of maps of the same method.
  * @typedef {(variant: Variant, stores: PlateStores, target?: string) => any} PlateMaker
  */
 
 /**
- * What a set of plates is made of.
+ * The options of a set of plates.
  * @typedef {PlateStores & {makePlate?: PlateMaker}} PlateSetOptions
  */
 
@@ -88,7 +88,7 @@
  */
 
 /**
- * Shows the problem of a tool; null clears it.
+ * A function that shows the problem of a tool; null clears it.
  * @typedef {(problem: unknown) => void} Report
  */
 

@@ -16,7 +16,7 @@ import { unitScore } from "./content.js";
 const MEANING = ["second more", "first more"];
 
 /**
- * What a method says of two maps: words where they are the same, and the correlation, always.
+ * Describe the likeness of two maps: words where they are the same, and the correlation, always.
  * @param {number | null} r
  * @returns {string}
  */
@@ -27,8 +27,8 @@ export function likeness(r) {
 }
 
 /**
- * What map `a` has more of than map `b`, as a map: see `onOneUnit` for the unit. `content` tells patches and words from
- * other tokens.
+ * The difference of map `a` and map `b`, as a map: see `onOneUnit` for the unit. `content` marks patches and words
+ * among the tokens.
  * @param {ScoreMap} a
  * @param {ScoreMap} b
  * @param {boolean[] | null} [content]
@@ -93,7 +93,7 @@ export class Versus extends Matrix {
   }
 
   /**
-   * Whether there are two columns to subtract.
+   * True where there are two columns to subtract.
    * @returns {boolean}
    */
   get isPaired() {
@@ -101,7 +101,7 @@ export class Versus extends Matrix {
   }
 
   /**
-   * The two columns whose difference is shown, as their places.
+   * The indices of the two columns whose difference is shown.
    * @returns {number[]}
    */
   get pair() {
@@ -208,7 +208,7 @@ export class Versus extends Matrix {
     this.view.set({ pair: places.join("-") === "0-1" ? "" : places.join("-") });
   }
 
-  /** Another pair: the difference plates change, all others stay. */
+  /** Update the difference plates for another pair; all others stay. */
   #turn() {
     if (!this.isPaired || !this.differences.size) return;
     this.#showPair();

@@ -33,7 +33,7 @@ const WORD = /[\p{L}\p{N}_]+(?:['’-][\p{L}\p{N}_]+)*|[^\s\p{L}\p{N}_]/gu; // a
 const FOLDED = 12; // so many unread words stand there openly
 
 /**
- * Whether the model left out what stands between two places of the text: white space alone is nothing.
+ * Return whether the model left out any letters between two places of the text: white space alone is nothing.
  * @param {string} text
  * @param {number} from
  * @param {number} to
@@ -41,7 +41,7 @@ const FOLDED = 12; // so many unread words stand there openly
 const leftOut = (text, from, to) => /[\p{L}\p{N}]/u.test(text.slice(from, to));
 
 /**
- * What the model did not read: struck through, and folded where it is long.
+ * Make the part that the model did not read: struck through, and folded where it is long.
  * @param {string} gap
  */
 function unread(gap) {
@@ -63,7 +63,7 @@ function unread(gap) {
 }
 
 /**
- * Pieces that stand for bytes of one character are one: it is shown once.
+ * Join pieces that stand for bytes of one character, which is shown once.
  * @param {Unit[]} pieces
  * @param {Unit} piece
  */
@@ -77,14 +77,14 @@ function joined(pieces, piece) {
 const BETWEEN = "\n\n"; // the two texts of a pair, where they are shown
 
 /**
- * A text as it is shown: the second of a pair below the first.
+ * The text as it is shown: the second of a pair below the first.
  * @param {Pick<TextInput, "text" | "text_pair">} input
  * @returns {string}
  */
 export const wholeText = ({ text, text_pair: second }) => (text ?? "") + (second === undefined ? "" : BETWEEN + second);
 
 /**
- * The text cut into `grain`: [{start, end, tokens}], tokens being indices into the scores.
+ * Split the text by `grain`: [{start, end, tokens}], tokens being indices into the scores.
  * @param {Pick<TextInput, "text" | "text_pair" | "tokens" | "words">} input
  * @param {string} grain
  * @returns {Unit[]}
@@ -117,7 +117,7 @@ export function unitsOf(input, grain) {
 }
 
 /**
- * The parts of a pair of texts, those of the second moved `by` so many characters.
+ * The parts of a text, moved `by` this many characters: those of the second of a pair.
  * @template {{start: number, end: number, part?: number}} Part
  * @param {Part[]} parts
  * @param {number} by
@@ -127,7 +127,7 @@ const moved = (parts, by) =>
   parts.map((one) => (one.part === 1 ? { ...one, start: one.start + by, end: one.end + by } : one));
 
 /**
- * Colour a word by its place on the scale: depth of colour, thickness of the underline, and dots under what speaks
+ * Colour a word by its position on the scale: depth of colour, thickness of the underline, and dots under what speaks
  * against.
  * @param {HTMLElement | SVGElement} span
  * @param {number} t
@@ -141,7 +141,7 @@ export function tint(span, t, signed) {
 }
 
 /**
- * Where a window of a long text begins or ends: a thin mark with its number, no part of the text.
+ * Make the mark where a window of a long text begins or ends: a thin line with its number, no part of the text.
  * @param {string} kind
  * @param {number} i
  */
@@ -170,7 +170,7 @@ const edges = (windows, side, unit, kind) =>
 /** A text coloured by one map, with its caption. */
 export class WordPlate {
   /**
-   * With `target`, the plate is one of a row of maps of the same method, and its caption says only what differs in the
+   * With `target`, the plate is one of a row of maps of the same method, and its caption shows only what differs in the
    * row.
    * @param {Variant} variant
    * @param {PlateStores} stores
@@ -240,7 +240,7 @@ export class WordPlate {
   }
 
   /**
-   * How it is looked at.
+   * The view: how the map is shown.
    * @returns {View}
    */
   get look() {
@@ -248,7 +248,7 @@ export class WordPlate {
   }
 
   /**
-   * The scores that make the scale: where the view says so, without a first word that dwarfs all others.
+   * The scores that decide the scale: where the view says so, without a first word that dwarfs all others.
    * @returns {number[]}
    */
   get scaled() {
@@ -262,7 +262,7 @@ export class WordPlate {
   }
 
   /**
-   * The text and how it is cut: {text, units, windows}, `windows` those of a text longer than the model. Null leaves
+   * Set the text and its division: {text, units, windows}, `windows` those of a text longer than the model. Null leaves
    * the plate as it is.
    * @param {TextBase | null} base
    */
@@ -303,11 +303,11 @@ export class WordPlate {
     this.reading.replaceChildren(...parts);
   }
 
-  /** Of a molecule more. */
+  /** Does nothing here; a molecule describes itself. */
   tell() {}
 
   /**
-   * Show a map of explanation `id`; null takes it away.
+   * Show a map of explanation `id`; null removes it.
    * @param {ScoreMap | null} map
    * @param {string} [id]
    */
@@ -339,7 +339,7 @@ export class WordPlate {
   }
 
   /**
-   * Show what is in focus.
+   * Show the focus.
    * @param {Focus} options
    */
   mark({ at, locked }) {

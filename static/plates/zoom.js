@@ -74,7 +74,7 @@ class Zoom {
   }
 
   /**
-   * Escape closes, and what is held stays held; Page Up and Page Down go from plate to plate.
+   * Handle keys: Escape closes, and what is held stays held; Page Up and Page Down go from plate to plate.
    * @param {KeyboardEvent} event
    */
   #key(event) {
@@ -128,7 +128,7 @@ class Zoom {
     if (plate.base?.getContext && plate.actions.id) this.#refine(plate);
   }
 
-  /** The map that the plate has now, which another explanation may have changed, in the plate's colours. */
+  /** Draw the map that the plate has now, which another explanation may have changed, in the plate's colours. */
   #draw() {
     const { plate, large } = this;
     if (!plate.map) return void this.dialog.close();
@@ -138,11 +138,11 @@ class Zoom {
     if (large.mapCanvas) large.mapCanvas.pixels ??= plate.mapCanvas.pixels;
     large.colour(plate.ends);
     large.mark(plate.stores.focus.value);
-    this.#take();
+    this.#applyRemoval();
   }
 
-  /** Remove what the deletion test removed from the plate, and say what the model says then. */
-  #take() {
+  /** Remove what the deletion test removed from the plate, and show the model's answer then. */
+  #applyRemoval() {
     const { plate, large } = this;
     const { removed, of, which, resultLine } = plate.removal ?? { removed: new Set() };
     if (!large.mapCanvas) strikeWords(large, removed);
@@ -154,7 +154,7 @@ class Zoom {
   }
 
   /**
-   * A finer picture in place of the small one, once it has come; without it the small one stays.
+   * Load a finer picture in place of the small one; without it the small one stays.
    * @param {any} plate
    */
   async #refine(plate) {

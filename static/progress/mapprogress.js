@@ -9,7 +9,7 @@ import { about, LOST, now, SOON, WaitingLine } from "./waitingline.js";
 
 const PAUSE = 150; // milliseconds of a page that stands still until it is asked for what is in view
 
-/** What is said of an explanation while it is made. */
+/** The status of an explanation while it is made. */
 export class MapProgress {
   /** @type {string | null} */
   #id = null;
@@ -42,7 +42,8 @@ export class MapProgress {
   }
 
   /**
-   * The maps of explanation `id` come: those of `variants`, which take `costs` seconds, spec by spec.
+   * Start to show that the maps of explanation `id` come: those of `variants`, which take `costs` seconds, spec by
+   * spec.
    * @param {string} id
    * @param {Variant[]} variants
    * @param {{[spec: string]: number}} [costs]
@@ -59,7 +60,7 @@ export class MapProgress {
     this.watch();
   }
 
-  /** Look which plates are in view, once they are there. */
+  /** Watch which plates are in view, once they are there. */
   watch() {
     this.seen.disconnect();
     this.#inView.clear();
@@ -67,7 +68,7 @@ export class MapProgress {
   }
 
   /**
-   * The maps of these methods are all there.
+   * Mark the maps of these methods as complete.
    * @param {string[]} specs
    */
   arrive(specs) {
@@ -78,13 +79,13 @@ export class MapProgress {
     this.line.draw();
   }
 
-  /** The server is away. */
+  /** Show that the server is away. */
   lose() {
     this.line.begin(() => LOST);
   }
 
   /**
-   * It waits: for its turn, as explanation `id`, or to be taken, which `stop()` ends.
+   * Show that an explanation waits: for its turn, as explanation `id`, or to be accepted, which `stop()` ends.
    * @param {string | null} id
    * @param {() => string} says
    * @param {() => void} [stop]
@@ -94,13 +95,13 @@ export class MapProgress {
     this.line.begin(says, "Stop", stop ?? (() => this.#stop()));
   }
 
-  /** The server is back. */
+  /** Show that the server is back. */
   regain() {
     if (this.#id) this.#wait();
     else this.line.end();
   }
 
-  /** No more will come; what is missing was stopped, or there is none. */
+  /** End the status: no more maps come; what is missing was stopped, or there is none. */
   end() {
     const wasStopped = this.isStopping && this.#arrived.size < this.#specs.length;
     const done = this.#done();
@@ -165,7 +166,9 @@ export class MapProgress {
     this.#timer = setTimeout(() => this.#ask(), PAUSE);
   }
 
-  /** Have what is in view and not there yet made next, in the order of the page, and then the rest in that order. */
+  /**
+   * Ask the server to make what is in view and missing next, in the order of the page, and then the rest in that order.
+   */
   async #ask() {
     const id = this.#id;
     const waiting = this.#specs.filter((spec) => !this.#arrived.has(spec));

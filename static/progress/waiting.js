@@ -54,10 +54,10 @@ export class Waiting {
     try {
       for (;;) {
         try {
-          return await this.#patiently(question, path, body);
+          return await this.#sendUntilTaken(question, path, body);
         } catch (problem) {
           question.isOver.signal.throwIfAborted();
-          if (problem.name === "AbortError") await this.#pressed(question);
+          if (problem.name === "AbortError") await this.#askedAgain(question);
           else if (isLost(problem)) await this.#back(question);
           else throw problem;
         }
@@ -69,18 +69,18 @@ export class Waiting {
     }
   }
 
-  /** Nobody wants to know any more. */
+  /** Drop all questions: nobody waits for them any more. */
   drop() {
     for (const question of this.#asked) question.isOver.abort();
   }
 
   /**
-   * As often as the server has too many questions; what it says to wait is said.
+   * Send a question again as often as the server is busy, and show how long it says to wait.
    * @param {Question} question
    * @param {string} path
    * @param {any} body
    */
-  #patiently(question, path, body) {
+  #sendUntilTaken(question, path, body) {
     const sending = new AbortController();
     question.sending = sending;
     question.isOver.signal.addEventListener("abort", () => sending.abort(), { once: true });
@@ -116,11 +116,11 @@ export class Waiting {
   }
 
   /**
-   * Once somebody asks again what was stopped.
+   * Resolves when somebody asks again what was stopped.
    * @param {Question} question
    * @returns {Promise<void>}
    */
-  #pressed(question) {
+  #askedAgain(question) {
     return new Promise((resolve, reject) => {
       const go = () => {
         this.#stopped.delete(go);

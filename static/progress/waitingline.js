@@ -2,11 +2,11 @@
 
 import { el } from "../core/dom.js";
 
-/** Seconds of which nothing is said. */
+/** Seconds of waiting during which nothing is shown. */
 export const SOON = 2;
 const TICK = 1000; // milliseconds
 
-/** What is said while the server is away. */
+/** The text while the server is away. */
 export const LOST = "Connection lost, trying again";
 
 /**
@@ -22,8 +22,8 @@ export function about(seconds) {
 }
 
 /**
- * How long it will take still, in words: from how far it is, else from what was expected, else what it has taken so
- * far. Empty where it is done soon.
+ * Say how long it will still take: by its progress, else by what was expected, else what it has taken so far. Empty
+ * where it is done soon.
  * @param {{elapsed: number, expected?: number | null, done?: number, all?: number}} state seconds and counts
  * @returns {string}
  */
@@ -57,7 +57,7 @@ export class WaitingLine {
   }
 
   /**
-   * Say what `says()` gives from now on, every second anew; nothing while that is empty. With a button of this name.
+   * Show the text that `says()` returns, updated every second; nothing while that is empty. With a button of this name.
    * @param {() => string} says
    * @param {string} [name]
    * @param {() => void} [press]
@@ -72,14 +72,14 @@ export class WaitingLine {
     this.draw();
   }
 
-  /** Say it as it is now. */
+  /** Update the text. */
   draw() {
     const text = this.#says();
     this.node.hidden = !text;
     if (this.text.textContent !== text) this.text.textContent = text;
   }
 
-  /** There is nothing to wait for. */
+  /** Clear the line: there is nothing to wait for. */
   end() {
     clearInterval(this.#timer);
     this.#says = () => "";

@@ -16,7 +16,7 @@ const MOST = 46; // percent of colour at a correlation of 1: the number on it st
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 /**
- * How alike every two methods are.
+ * The tool that shows how alike every two methods are.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} report
@@ -25,7 +25,7 @@ const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 export const open = (root, workbench, report) => new Agreement(root, workbench, report);
 
 /**
- * A correlation with two digits; words where there is none.
+ * Format a correlation with two digits; a dash where there is none.
  * @param {number | null} value
  */
 const shown = (value) =>
@@ -58,7 +58,7 @@ class Agreement {
     this.about = el(
       "p",
       { class: "about" },
-      "Each number is Spearman’s rank correlation of two maps: 1 where they put the patches, words or atoms in the same order, 0 where they know nothing of each other, below 0 where one reverses the other. Agreement is no proof: methods can share a fault.",
+      "Each number is Spearman’s rank correlation of two maps: 1 for the same order, 0 for unrelated orders, below 0 for reversed ones. Agreement is no proof: methods can share a fault.",
     );
     this.statusLine = el("p", { class: "correlation", role: "status" });
     this.table = el("table", {
@@ -156,16 +156,16 @@ class Agreement {
     );
     const first = this.table.querySelector("button");
     if (first) first.tabIndex = 0;
-    this.#tell(correlations, tokens, what);
+    this.#describe(correlations, tokens, what);
   }
 
   /**
-   * The pair that is most alike, and the one that is least alike.
+   * Name the pair that is most alike, and the one that is least alike.
    * @param {(number | null)[][]} correlations
    * @param {number} tokens
    * @param {string} what
    */
-  #tell(correlations, tokens, what) {
+  #describe(correlations, tokens, what) {
     const pairs = correlations
       .flatMap((row, i) => row.slice(0, i).map((value, k) => ({ value, names: [this.names[k], this.names[i]] })))
       .flatMap(({ value, names }) => (value === null ? [] : { value, names }));
@@ -179,7 +179,7 @@ class Agreement {
   }
 
   /**
-   * The two maps of a cell beside each other: over one picture, or as words.
+   * Open the two maps of a cell together: over one picture, or as words.
    * @param {any} event
    */
   #open(event) {

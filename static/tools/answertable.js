@@ -76,7 +76,7 @@ class AnswerWords {
       el(
         "p",
         { class: "about" },
-        "What each word of the prompt did for each word of the answer: its score by the method, each row in colours up to its own largest score. What the model wrote before a word counts as given. Press a word of the answer to explain it above.",
+        "How much each word of the prompt counted for each word of the answer. Colours in a row go up to its own largest score. Words that the model wrote earlier count as input. Press a word of the answer to explain it above.",
       ),
       el(
         "div",
@@ -177,7 +177,7 @@ class AnswerWords {
       el("tbody", {}, drawn),
     );
     this.notes.replaceChildren(...notes.map((note) => el("p", { class: "quiet" }, note)));
-    this.#tell();
+    this.#describe();
     this.#mark();
   }
 
@@ -189,12 +189,12 @@ class AnswerWords {
   /** @param {PointerEvent} event */
   #point({ target }) {
     const cell = target instanceof Element ? /** @type {HTMLElement | null} */ (target.closest("td")) : null;
-    this.#tell(Number(cell?.dataset.row ?? -1), Number(cell?.dataset.column ?? -1));
+    this.#describe(Number(cell?.dataset.row ?? -1), Number(cell?.dataset.column ?? -1));
     this.#follow(Number(cell?.dataset.column ?? -1));
   }
 
   /**
-   * Point at a word of the prompt above, too, where words are what is coloured there.
+   * Point at a word of the prompt above, too, where words are coloured there.
    * @param {number} at
    */
   #follow(at) {
@@ -203,11 +203,11 @@ class AnswerWords {
   }
 
   /**
-   * A cell in words; without one, the strongest of all.
+   * Describe a cell in words; without one, the strongest of all.
    * @param {number} [row]
    * @param {number} [column]
    */
-  #tell(row = -1, column = -1) {
+  #describe(row = -1, column = -1) {
     const { answer } = this;
     if (!answer) return;
     const { rows, columns, scores, signed } = answer;

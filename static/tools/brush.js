@@ -2,7 +2,9 @@
 // paints.
 
 import { explanationPath } from "../core/api.js";
+import { segment } from "../core/controls.js";
 import { context2d, count, el, number, percent, styled } from "../core/dom.js";
+import { Store } from "../core/state.js";
 import { aloneOf } from "../core/targets.js";
 import { outline, patchName } from "../maps/mapcanvas.js";
 import { beside, layoutOf, sheetOf } from "../maps/patches.js";
@@ -17,6 +19,7 @@ import { ChangeTable } from "./answerchange.js";
  */
 
 const SIZES = { 1: "1 patch", 3: "3 patches", 5: "5 patches" };
+const MODES = { hide: "hides", show: "brings back" };
 /** @type {{[key: string]: number[]}} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 /** @typedef {NonNullable<DeletionQuestion["how"]>} How */
@@ -127,32 +130,10 @@ class Brush {
       this.cover,
       this.patch,
     );
-    /**
-     * @param {string} name
-     * @param {{[value: string]: string}} choices
-     * @param {string} chosen
-     */
-    const radio = (name, choices, chosen) =>
-      el(
-        "span",
-        {},
-        Object.entries(choices).map(([value, text]) =>
-          el("label", {}, el("input", { type: "radio", name, value, checked: value === chosen }), text),
-        ),
-      );
-    this.sizes = el("fieldset", { class: "seg" }, el("legend", {}, "Brush"), radio("brush-size", SIZES, "3"));
-    this.modes = el(
-      "fieldset",
-      { class: "seg" },
-      el("legend", {}, "Painting"),
-      radio("brush-mode", { hide: "hides", show: "brings back" }, "hide"),
-    );
-    this.ways = el(
-      "fieldset",
-      { class: "seg", on: { change: () => this.#turn() } },
-      el("legend", {}, "Hidden patches are"),
-      radio("brush-way", WAYS, WAYS[this.tool.value.how] ? this.tool.value.how : "removed"),
-    );
+    const way = WAYS[this.tool.value.how] ? this.tool.value.how : "removed";
+    this.look = new Store({ size: "3", mode: "hide", way });
+    this.ways = segment(this.look, "way", "Hidden patches are", WAYS);
+    this.ways.addEventListener("change", () => this.#turn());
     /**
      * @param {string} text
      * @param {() => void} run
@@ -180,8 +161,8 @@ class Brush {
       el(
         "div",
         { class: "answer" },
-        this.sizes,
-        this.modes,
+        segment(this.look, "size", "Brush", SIZES),
+        segment(this.look, "mode", "Painting", MODES),
         this.ways,
         el("div", { class: "row" }, this.back, this.clear, swap),
         this.statusLine,
@@ -252,7 +233,7 @@ class Brush {
       if (!this.grid || event.button) return;
       sheet.setPointerCapture(event.pointerId);
       this.#before.push(this.hidden);
-      this.#stroke = this.#chosen("brush-mode") === "hide";
+      this.#stroke = this.look.value.mode === "hide";
       this.#paint(at(event));
     });
     sheet.addEventListener("pointermove", (event) => {
@@ -274,11 +255,6 @@ class Brush {
       () => this.workbench.focus.value.locked || this.workbench.focus.set({ at: -1 }),
     );
     sheet.addEventListener("keydown", (event) => this.#key(event));
-  }
-
-  /** @param {string} name */
-  #chosen(name) {
-    return /** @type {HTMLInputElement} */ (this.root.querySelector(`[name=${name}]:checked`)).value;
   }
 
   /** @param {KeyboardEvent} event */
@@ -311,7 +287,7 @@ class Brush {
   #paint(patch) {
     if (patch < 0) return;
     const { place, at } = this.#layout;
-    const reach = (Number(this.#chosen("brush-size")) - 1) / 2;
+    const reach = (Number(this.look.value.size) - 1) / 2;
     const [row, column] = place(patch);
     const next = new Set(this.hidden);
     for (let y = row - reach; y <= row + reach; y++) {
@@ -394,7 +370,7 @@ class Brush {
     this.#isOutdated = false;
     const hidden = [...this.hidden].sort((a, b) => a - b);
     const target = /** @type {Started} */ (this.info).targets[0];
-    const isPainted = this.#chosen("brush-way") === "painted";
+    const isPainted = this.look.value.way === "painted";
     /**
      * @param {{how?: string}} way
      * @returns {Promise<EditedAnswer>}
@@ -422,7 +398,8 @@ class Brush {
 
   /** Hide patches in the other way. */
   #turn() {
-    this.tool.set({ how: this.#chosen("brush-way") === "painted" ? "painted" : undefined });
+    const { way } = this.look.value;
+    this.tool.set({ how: way === "painted" ? way : undefined });
     this.#ask();
   }
 
@@ -433,9 +410,11 @@ class Brush {
   #offer(canRemove) {
     const [removed, painted] = this.ways.querySelectorAll("input");
     removed.disabled = !canRemove;
-    if (!canRemove) painted.checked = true;
     this.canRemove = canRemove;
-    if (!canRemove) this.how.textContent = ONLY_PAINTED;
+    if (canRemove) return;
+    painted.checked = true;
+    this.look.set({ way: "painted" });
+    this.how.textContent = ONLY_PAINTED;
   }
 
   /**

@@ -15,7 +15,7 @@ const LISTED_WORDS = 8; // words in the list
 const NAMES = ["first", "second"];
 
 /**
- * Where two methods disagree.
+ * The tool that shows where two methods disagree.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @returns {Tool}
@@ -95,8 +95,8 @@ class Disagreement {
     const rho = spearman(values[0], values[1]);
     this.statusLine.textContent =
       rho === null
-        ? "One of them gives every word the same score, so there is no rank to compare."
-        : `Rank correlation ${number(rho, 2)} over ${units.length} words, ranked by ${bySign ? "score" : "strength, as not both have a sign"}. 1 is the same order, 0 no order in common, ${number(-1, 1)} the reverse.`;
+        ? "One of them gives every word the same score, so there is nothing to compare."
+        : `Rank correlation ${number(rho, 2)} over ${units.length} words, ranked by ${bySign ? "score" : "strength, as one map has no signs"} (1: same order, 0: unrelated, ${number(-1, 1)}: reversed).`;
     this.#list(
       titles,
       units.map(({ start, end }) => text.slice(start, end)),
@@ -153,6 +153,6 @@ class Disagreement {
       return [before, span];
     });
     this.text.replaceChildren(...parts, text.slice(at));
-    this.legend.textContent = `Solid lines: higher with ${titles[0]}. Dotted lines: higher with ${titles[1]}. The thicker, the further apart. Rank 1 is the highest.`;
+    this.legend.textContent = `Solid lines: higher with ${titles[0]}. Dotted lines: higher with ${titles[1]}. Thicker lines: further apart. Rank 1 is the highest.`;
   }
 }

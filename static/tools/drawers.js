@@ -15,13 +15,13 @@ const DRAWERS = [
     id: "promptinteraction",
     kinds: ["clip"],
     title: "Each word to its patches",
-    says: "The interaction of words and patches: point at one, and those that go with it light up.",
+    says: "Point at a word or a patch to see which parts of the other go with it.",
     load: () => import("./promptinteraction.js"),
   },
   {
     id: "agreement",
     title: "Which methods agree",
-    says: "How alike any two methods rank the patches, words or atoms; similar ones stand side by side.",
+    says: "How alike any two methods rank the patches, words or atoms.",
     load: () => import("./agreement.js"),
   },
   {
@@ -65,7 +65,7 @@ const DRAWERS = [
     id: "disagree",
     kinds: ["text"],
     title: "Where two methods disagree",
-    says: "How alike two methods order the words, and which words they see differently.",
+    says: "How alike two methods rank the words, and which words they see differently.",
     load: () => import("./disagree.js"),
   },
   {
@@ -78,29 +78,29 @@ const DRAWERS = [
   {
     id: "pair",
     kinds: ["molecule"],
-    title: "Beside a like molecule",
-    says: "By the same method: what does one group change?",
+    title: "Compare with a similar molecule",
+    says: "The same method on two molecules: what does one group change?",
     load: () => import("./pair.js"),
   },
   {
     id: "inputinteraction",
     kinds: ["image", "clip", "text"],
     title: "Why are these two alike?",
-    says: "This input beside another one: the interaction of their parts.",
+    says: "Which parts of this input and of another one go together.",
     load: () => import("./inputinteraction.js"),
   },
   {
     id: "patchsimilarity",
     kinds: ["image"],
     title: "Which patches are alike",
-    says: "The features of the patches as colours, and every patch that is like the one you point at.",
+    says: "The features of the patches as colours. Point at a patch to see those like it.",
     load: () => import("./patchsimilarity.js"),
   },
   {
     id: "outliers",
     kinds: ["image", "clip"],
     title: "Outlier tokens",
-    says: "Patches whose norm stands apart, and the same maps without them.",
+    says: "Patches with an unusually large norm, and the same maps without them.",
     load: () => import("./outliers.js"),
   },
   {
@@ -112,7 +112,7 @@ const DRAWERS = [
   {
     id: "layers",
     title: "Layers and heads",
-    says: "What every head of every block attends to, and what each block adds.",
+    says: "Where every head of every block looks, and what each block adds.",
     load: () => import("./layers.js"),
   },
 ];
@@ -172,8 +172,8 @@ class Drawer {
     this.waiting.hidden = done;
     this.waiting.classList.toggle("old", isOld);
     this.waiting.textContent = isOld
-      ? "This belongs to the previous question. It is updated once the maps above are done."
-      : "This opens once the maps above are done.";
+      ? "This is from the previous question. It updates when the maps above are done."
+      : "This opens when the maps above are done.";
     this.body.inert = isOld;
     if (!done) return;
     try {

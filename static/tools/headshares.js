@@ -2,6 +2,7 @@
 // what it looks for in words, its map, and what the model says without it.
 
 import { el, number, percent, signedNumber } from "../core/dom.js";
+import { drawBars, markBar } from "../maps/blocksums.js";
 import { headName } from "../maps/headgrid.js";
 import { SinglePlates } from "../plates/singleplates.js";
 
@@ -41,9 +42,9 @@ export class HeadShares {
       el(
         "p",
         { class: "quiet" },
-        "The cosine of picture and prompt is a sum, exact to rounding, of what each head sends to the classification token from each patch, and of what the MLPs add ",
+        "The cosine of picture and prompt is the sum of what each head sends from each patch to the class token, and of what the MLPs add ",
         el("a", { href: "https://arxiv.org/abs/2310.05916" }, "(Gandelsman et al.)"),
-        ". What a head does by way of later blocks is not in it.",
+        ". It leaves out what a head does through later blocks.",
       ),
       this.says,
       el("div", { class: "by-head" }, this.bars, this.chosen),
@@ -76,15 +77,14 @@ export class HeadShares {
   }
 
   /**
-   * Show a head; of the mean of a block, and null, none is shown.
+   * Show a head; nothing for the mean of a block and for null.
    * @param {Head | null} head
    */
   mark(head) {
     this.#head = head;
     const parts = this.#parts;
     const { block, head: number } = head ?? { block: -1, head: "mean" };
-    for (const button of this.bars.querySelectorAll("button"))
-      button.setAttribute("aria-pressed", String(button.dataset.head === `${block} ${number}`));
+    markBar(this.bars, `${block} ${number}`);
     const found = number === "mean" ? undefined : parts?.blocks[block]?.heads[number];
     if (!parts || !head || !found) {
       this.figures.show([]);
@@ -105,45 +105,18 @@ export class HeadShares {
       .sort((a, b) => Math.abs(b.total) - Math.abs(a.total));
     const sum = (/** @type {{total: number}[]} */ rows) => rows.reduce((all, { total }) => all + total, 0);
     const mlps = parts.start + parts.blocks.reduce((all, { mlp }) => all + mlp, 0);
-    const [shown, others] = [heads.slice(0, SHOWN), heads.slice(SHOWN)];
+    const others = heads.slice(SHOWN);
+    const rows = heads.slice(0, SHOWN).map((row) => ({
+      key: `${row.block} ${row.head}`,
+      name: headName(row),
+      total: row.total,
+      choose: () => this.choose(row),
+    }));
     const rest = [
-      ...(others.length ? [{ name: `${others.length} other heads`, total: sum(others) }] : []),
-      { name: "MLPs", total: mlps },
+      ...(others.length ? [{ key: "others", name: `${others.length} other heads`, total: sum(others) }] : []),
+      { key: "mlps", name: "MLPs", total: mlps },
     ];
-    this.bars.classList.toggle(
-      "two",
-      [...shown, ...rest].some(({ total }) => total < 0),
-    );
-    const most = Math.max(...[...shown, ...rest].map(({ total }) => Math.abs(total))) || 1;
-    this.bars.replaceChildren(
-      ...shown.map((row) => this.#bar(headName(row), row.total, most, row)),
-      ...rest.map(({ name, total }) => this.#bar(name, total, most)),
-      el("p", { class: "quiet" }, `Together ${number(parts.cosine)}: the cosine.`),
-    );
-  }
-
-  /**
-   * @param {string} name
-   * @param {number} total
-   * @param {number} most
-   * @param {Head} [head]
-   */
-  #bar(name, total, most, head) {
-    const bar = el("i", { class: total < 0 ? "con" : "pro" });
-    bar.style.setProperty("--size", (Math.abs(total) / most).toFixed(4));
-    return el(
-      "button",
-      {
-        type: "button",
-        disabled: !head,
-        "aria-pressed": head ? "false" : undefined,
-        data: { head: head ? `${head.block} ${head.head}` : "" },
-        on: { click: () => head && this.choose(head) },
-      },
-      el("span", {}, name),
-      el("span", { class: "track" }, bar),
-      el("span", { class: "num" }, signedNumber(total)),
-    );
+    drawBars(this.bars, [...rows, ...rest], true, `Together ${number(parts.cosine)}: the cosine.`);
   }
 
   /**
@@ -158,26 +131,10 @@ export class HeadShares {
     const button = el(
       "button",
       { type: "button", on: { click: () => this.#takeAway(head, answer) } },
-      "Take this head away",
+      "Remove this head",
     );
     const title = `${headName(head)}: what it adds to “${target}”`;
-    const map = {
-      method: "inside",
-      readout: "inside",
-      scores: found.scores,
-      grid: grid ?? undefined,
-      signed: true,
-      target,
-      range: [Math.min(...found.scores), Math.max(...found.scores)],
-      notes: [],
-    };
-    const plate = this.figures.make(
-      { title, spec: "inside", readout: "inside", rule: null, signed: true, class_specific: true },
-      title,
-      target,
-    );
-    plate.facts.node.remove();
-    this.figures.show([[plate, map]]);
+    const plate = this.figures.showInside(title, { scores: found.scores, grid, signed: true, target });
     this.chosen.replaceChildren(
       plate.node,
       el("p", {}, `Adds ${signedNumber(found.total)} to a cosine of ${number(cosine)}${shareSaid}.`),
@@ -188,7 +145,7 @@ export class HeadShares {
   }
 
   /**
-   * What a head looks for.
+   * Describe in words what a head looks for.
    * @param {SimilarityDecomposition} parts
    * @param {{text: string, share: number}[] | null} words
    */
@@ -196,7 +153,7 @@ export class HeadShares {
     if (!words) return [];
     const over = `Over ${pictures}, from ${texts} texts.`;
     if (!words.length) return [el("p", { class: "looks-for" }, `Adds the same to every picture. ${over}`)];
-    const little = words[0].share < SAYS_LITTLE ? ". No text says much of it; the best are:" : ":";
+    const little = words[0].share < SAYS_LITTLE ? " (no text describes it well; the best are)" : ":";
     return [
       el("p", { class: "looks-for" }, `What this head looks for${little}`),
       el(
@@ -204,7 +161,7 @@ export class HeadShares {
         { class: "looks-for" },
         ...words.map(({ text, share }) => el("li", {}, text, " ", el("span", { class: "num" }, percent(share)))),
       ),
-      el("p", { class: "quiet" }, `${over} The share is that of its variance along the text.`),
+      el("p", { class: "quiet" }, `${over} The share is the part of its variance that the text explains.`),
     ];
   }
 
@@ -223,7 +180,7 @@ export class HeadShares {
         el(
           "p",
           {},
-          `Without it the model gives ${number(answer.without)}, ${signedNumber(answer.without - answer.cosine)}. Its own part is ${signedNumber(answer.direct - answer.cosine)} of that; the rest comes by way of later parts, and of the length of the embedding.`,
+          `Without it the cosine is ${number(answer.without)} (${signedNumber(answer.without - answer.cosine)}). Its own part is ${signedNumber(answer.direct - answer.cosine)} of that. The rest comes through later parts and the length of the embedding.`,
         ),
         el(
           "ul",

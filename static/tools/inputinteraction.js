@@ -20,7 +20,7 @@ const RELATED = 0.5;
 const LIKE = 0.9;
 
 /**
- * What a cosine says of two inputs, in a sentence.
+ * Explain the cosine of two inputs in a sentence.
  * @param {number} cosine
  * @returns {string}
  */
@@ -30,11 +30,11 @@ export function cosineInWords(cosine) {
   if (cosine >= RELATED) return `${figure}: the model finds much in common between the two.`;
   if (cosine > UNRELATED) return `${figure}: the model finds a little in common between the two.`;
   if (cosine >= -UNRELATED) return `${figure}: for the model the two have nothing to do with each other.`;
-  return `${figure}, below 0: for the model the two are opposites. What it finds in one it finds the contrary of, or lacking, in the other; so most parts are blue.`;
+  return `${figure}, below 0: for the model the two are opposites. So most parts are blue.`;
 }
 
 /**
- * What two inputs have in common.
+ * The tool that shows what two inputs have in common.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {Report} tell
@@ -76,7 +76,7 @@ class InputInteraction {
       el(
         "p",
         { class: "quiet" },
-        "The model turns each input into a list of numbers before it answers; their cosine says how alike it finds the two, from 1 (the same) over 0 (nothing in common) to \u22121 (opposites). Red parts make them alike, blue parts make them differ. Point at a part of one to see its partners in the other.",
+        "The model turns each input into a list of numbers. Their cosine says how alike it finds the two: 1 the same, 0 nothing in common, \u22121 opposites. Red parts make them alike, blue parts make them differ. Point at a part of one to see its partners in the other.",
       ),
     );
   }
@@ -91,7 +91,7 @@ class InputInteraction {
       on: {
         change: () => {
           const [image] = field.files ?? [];
-          if (image) this.#give({ image });
+          if (image) this.#setOther({ image });
           field.value = "";
         },
       },
@@ -106,7 +106,7 @@ class InputInteraction {
 
   #textField() {
     const field = el("textarea", { id: "inputinteraction-text", rows: 2, placeholder: "A warm and wonderful film." });
-    const give = () => field.value.trim() && this.#give({ text: field.value });
+    const give = () => field.value.trim() && this.#setOther({ text: field.value });
     return el(
       "div",
       { class: "another" },
@@ -172,7 +172,7 @@ class InputInteraction {
    * Have the model read another input, so that there is something to compare with; its maps are not needed.
    * @param {{image?: Blob, text?: string}} input
    */
-  async #give(input) {
+  async #setOther(input) {
     const { id, model, info } = this.subject;
     const prompt = info.targets.some((target) => target.prompt) ? info.targets.map(classOf) : null;
     this.busy.textContent = "The model reads it …";

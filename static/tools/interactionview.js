@@ -19,7 +19,7 @@ import { tint } from "../plates/words.js";
  */
 
 /**
- * The ways in which interactions of two inputs are made: their names, and what the API is asked for.
+ * The ways to compute interactions of two inputs: their names, and the fields of the request.
  * @typedef {{[way: string]: {name: string, asked: {[name: string]: any}}}} Ways
  * @type {Ways}
  */
@@ -61,7 +61,7 @@ export function wayChoice(id, tool, onChange, ways = WAYS) {
 }
 
 /**
- * What the API is asked for, besides the inputs.
+ * The fields of the request, besides the inputs.
  * @param {ToolState} tool
  * @returns {{[name: string]: any}}
  */
@@ -197,7 +197,7 @@ class Words {
   }
 }
 
-/** Two inputs whose parts light each other up. */
+/** Two inputs of which each part lights up its partners in the other. */
 export class InteractionView {
   /** @type {number | undefined} the side that is pointed at */
   from;
@@ -232,17 +232,17 @@ export class InteractionView {
     );
     // below: its length moves nothing
     this.node = el("div", { class: "interaction" }, el("div", { class: "panes" }, panes), this.statusLine);
-    this.sides.forEach((side, i) => side.focus.follow((now) => this.#turn(i, now)));
+    this.sides.forEach((side, i) => side.focus.follow((now) => this.#showPartners(i, now)));
     view.follow(() => this.#draw());
     this.#draw();
   }
 
   /**
-   * Something is pointed at on side `i`, or no longer.
+   * Show the partners of a part that is pointed at on side `i`, or of none.
    * @param {number} i
    * @param {Focus} focus
    */
-  #turn(i, { at }) {
+  #showPartners(i, { at }) {
     if (at >= 0) {
       this.from = i;
       this.sides[1 - i].focus.set(NOWHERE);

@@ -1,7 +1,7 @@
 // Layers and heads: a small map of every head of every block, one of them large, and what each block adds to a map.
 
 import { explanationPath, getJSON } from "../core/api.js";
-import { segment } from "../core/controls.js";
+import { labelled, segment } from "../core/controls.js";
 import { el, number, percent, refill } from "../core/dom.js";
 import { Store } from "../core/state.js";
 import { BlockSums } from "../maps/blocksums.js";
@@ -85,7 +85,7 @@ class Layers {
       id: "layers-target",
       on: { change: () => Promise.all([this.#run(), this.sums.show(), this.#showShares()]) },
     });
-    this.targetField = el("div", { class: "asked" }, el("label", { for: "layers-target" }, "Target"), this.target);
+    this.targetField = labelled("Target", this.target);
     this.says = el("p", { class: "says" });
     this.origin = el("p", { class: "origin", role: "status" });
     this.grid = new HeadGrid({
@@ -365,24 +365,8 @@ class Layers {
       return void this.large.replaceChildren(
         el("p", { class: "quiet" }, "This block has no attention map over all tokens."),
       );
-    const shown = contentOf(cell.scores, readFor(this.subject, target));
-    const map = {
-      method: "inside",
-      readout: "inside",
-      scores: cell.scores,
-      grid,
-      signed,
-      target,
-      range: [Math.min(...shown), Math.max(...shown)],
-      notes: [],
-    };
-    const plate = this.figures.make(
-      { title: caption, spec: "inside", readout: "inside", rule: null, signed, class_specific: true },
-      caption,
-      target,
-    );
-    plate.facts.node.remove();
-    this.figures.show([[plate, map]]);
+    const content = contentOf(cell.scores, readFor(this.subject, target));
+    const plate = this.figures.showInside(caption, { scores: cell.scores, grid, signed, target }, content);
     if (plate instanceof MoleculePlate && this.heads?.origin === "token" && outside)
       plate.arcs(this.workbench.focus.value.at);
     this.large.replaceChildren(plate.node);

@@ -2,14 +2,14 @@
 // started from.
 
 import { explanationPath, getJSON } from "../core/api.js";
-import { el, number, signedNumber } from "../core/dom.js";
+import { labelled } from "../core/controls.js";
+import { el, number, refill, signedNumber } from "../core/dom.js";
 import { correlation } from "../core/stats.js";
 import { contentOf, readFor } from "../plates/content.js";
 import { SinglePlates } from "../plates/singleplates.js";
-import { Row } from "./mixerrow.js";
 
 /**
- * @import { Method, Mix, OperatorKind, Rule, Rules } from "../core/schemas.js"
+ * @import { Method, Mix, OperatorKind, Rule, RuleChoice, Rules } from "../core/schemas.js"
  * @import { ScoreMap, Variant } from "../core/types.js"
  * @import { Plate } from "../plates/plate.js"
  * @import { Finished, Report, Tool, WorkbenchView } from "../plates/types.js"
@@ -61,6 +61,57 @@ export async function open(root, workbench, report, asking) {
   return new Mixer(root, workbench, report, asking, await getJSON("/api/rules"));
 }
 
+/** One kind of operator: its choices as radio buttons, and what the chosen one does. */
+class Row {
+  /**
+   * @param {OperatorKind} kind
+   * @param {(value: string | boolean) => void} onChoose
+   */
+  constructor(kind, onChoose) {
+    this.kind = kind;
+    this.says = el("p", { class: "says" });
+    /** @type {[RuleChoice, HTMLInputElement, HTMLLabelElement][]} */
+    this.inputs = kind.choices.map((choice) => {
+      const input = el("input", {
+        type: "radio",
+        name: `mix-${kind.name}`,
+        value: String(choice.value),
+        on: { change: () => onChoose(choice.value) },
+      });
+      return [choice, input, el("label", {}, input, choice.title)];
+    });
+    const legend = el("legend", {}, kind.title, el("small", {}, kind.covers));
+    this.node = el(
+      "fieldset",
+      { class: "operator", data: { kind: kind.name } },
+      legend,
+      el(
+        "span",
+        { class: "choices" },
+        this.inputs.map(([, , label]) => label),
+      ),
+      this.says,
+    );
+  }
+
+  /**
+   * @param {string | boolean} value
+   * @param {string | boolean} start
+   * @param {Map<string, string | null | undefined>} refused what a rule may carry -> why it cannot be read
+   */
+  show(value, start, refused) {
+    for (const [choice, input, label] of this.inputs) {
+      const why = choice.carries && refused.get(choice.carries);
+      input.checked = choice.value === value;
+      input.disabled = Boolean(why);
+      label.title = why || choice.says;
+      label.classList.toggle("start", choice.value === start);
+    }
+    this.node.classList.toggle("changed", value !== start);
+    this.says.textContent = this.kind.choices.find((choice) => choice.value === value)?.says ?? "";
+  }
+}
+
 class Mixer {
   #ticket = 0;
   /** @type {Map<string, Promise<Mix>>} */
@@ -105,12 +156,7 @@ class Mixer {
     this.pair = el("div", { class: "pair" });
     this.likeness = el("p", { class: "likeness num" });
     this.numbers = el("table", { class: "numbers" });
-    /**
-     * @param {HTMLSelectElement} select
-     * @param {string} text
-     */
-    const field = (select, text) => el("div", { class: "asked" }, el("label", { for: select.id }, text), select);
-    this.targetField = field(this.target, "Target");
+    this.targetField = labelled("Target", this.target);
     const about = el(
       "p",
       { class: "about" },
@@ -121,9 +167,9 @@ class Mixer {
       el(
         "div",
         { class: "fields" },
-        field(this.methodSelect, "Method"),
+        labelled("Method", this.methodSelect),
         this.targetField,
-        field(this.preset, "Start from"),
+        labelled("Start from", this.preset),
         this.back,
       ),
       el(
@@ -149,16 +195,14 @@ class Mixer {
       (method) => method.rule && !method.slow && method.pairs.some((pair) => !pair.reason),
     );
     const state = this.tool.value;
-    const before = this.methodSelect.value || state.method;
-    this.methodSelect.replaceChildren(
-      ...this.methods.map((method) => el("option", { value: method.name }, method.title)),
-    );
-    const name = [before, FIRST[0]].find((wanted) => this.methods.some((method) => method.name === wanted));
-    if (name) this.methodSelect.value = name;
+    const methods = this.methods.map((method) => [method.name, method.title]);
+    refill(this.methodSelect, methods, state.method, FIRST[0]);
     const labels = subject.info.targets.map((target) => target.label);
-    const target = this.target.value || state.target;
-    this.target.replaceChildren(...labels.map((label) => el("option", { value: label }, label)));
-    if (labels.includes(target)) this.target.value = target;
+    refill(
+      this.target,
+      labels.map((label) => [label, label]),
+      state.target,
+    );
     this.targetField.hidden = labels.length < 2;
     this.pair.replaceChildren();
     this.#methodChanged(this.choices ?? state);
@@ -215,7 +259,6 @@ class Mixer {
    */
   #known(wanted) {
     const from = this.#choicesOf(this.preset.value);
-    /** @param {OperatorKind} operatorKind */
     /** @param {OperatorKind} kind */
     const value = ({ name, choices }) =>
       choices.find((choice) => String(choice.value) === String(wanted[name]))?.value ?? from[name];

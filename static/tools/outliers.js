@@ -43,7 +43,7 @@ class Outliers {
       el(
         "p",
         { class: "about" },
-        "Large Vision Transformers keep what belongs to no place in a few patches, and maps light up there. A few neurons make them; moved to a token that is added, the outliers go with them ",
+        "Large Vision Transformers keep global information in a few outlier patches, where maps light up. A few neurons make them. Moving these neurons to an added token moves the outliers too ",
         el("a", { href: "https://arxiv.org/abs/2506.08010" }, "(test-time registers)"),
         ".",
       ),
@@ -54,7 +54,7 @@ class Outliers {
 
   /** @param {Finished} subject */
   async show({ id }) {
-    this.says.textContent = "Looking for tokens whose norm stands apart …";
+    this.says.textContent = "Looking for tokens with an unusually large norm …";
     this.controls.replaceChildren();
     this.report(null);
     /** @type {[Registers, Explanation]} */
@@ -67,9 +67,9 @@ class Outliers {
     Object.assign(this.workbench.plateSet.base, { outliers: patches });
     this.workbench.plateSet.everyPlate.forEach((plate) => plate.setBase(this.workbench.plateSet.base));
     const [rows, columns] = stored.maps[0]?.grid ?? [0, 0];
-    const count = `${whole(patches.length)} of this picture's ${whole(rows * columns)} patches are such`;
+    const count = `${whole(patches.length)} of this picture's ${whole(rows * columns)} patches are outliers`;
     const some = ` ${count}; a dashed frame marks them on every map.`;
-    const here = !registers.outliers ? "" : patches.length ? some : " No patch of this picture is such.";
+    const here = !registers.outliers ? "" : patches.length ? some : " No patch of this picture is an outlier.";
     const moved = stored.outlier_tokens ?? "keep";
     const now = moved === "keep" ? "" : ` These maps are of the model without outlier tokens, ${WAYS[moved]}.`;
     this.says.textContent = registers.says + here + now;

@@ -78,7 +78,7 @@ class Pair {
     refill(this.method, options);
     if (isOther) this.field.value = this.samples.find((sample) => sample.text === text)?.pair ?? "";
     this.two.replaceChildren();
-    this.says.textContent = this.field.value ? "" : "Name another molecule: best one that differs in a single group.";
+    this.says.textContent = this.field.value ? "" : "Name another molecule, best one that differs in a single group.";
     if (this.field.value) await this.#ask();
   }
 
@@ -95,7 +95,7 @@ class Pair {
       const { id } = await createExplanation(fields, undefined, true);
       /** @type {Explanation} */
       const other = await getJSON(explanationPath(id));
-      if (ticket === this.#ticket) this.#lay(spec, label, other);
+      if (ticket === this.#ticket) this.#render(spec, label, other);
     } catch (problem) {
       if (ticket !== this.#ticket) return;
       this.says.textContent = "";
@@ -104,12 +104,12 @@ class Pair {
   }
 
   /**
-   * The two molecules and what the model says of each.
+   * Show the two molecules and the model's answer about each.
    * @param {string} spec
    * @param {string} label
    * @param {Explanation} other
    */
-  #lay(spec, label, other) {
+  #render(spec, label, other) {
     const plate = this.workbench.plateSet.all.find(({ variant }) => variant.spec === spec);
     if (!plate?.map) return;
     const read = /** @type {TextInput} */ (other.input);

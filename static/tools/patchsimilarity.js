@@ -89,7 +89,7 @@ class SimilarPatches {
     Object.assign(other, { width: base.width, height: base.height });
     paint(other, base, map, limits([cosines], false), { ...this.workbench.view.value, grid: "patches" });
     this.captions[0].textContent = `Red, green and blue are the first three principal components of ${source}: ${variance.map((share) => percent(share)).join(", ")} of how the patches differ. Like colours are like patches.`;
-    this.captions[1].textContent = `The cosine of each patch with the one in row ${patch[0] + 1}, column ${patch[1] + 1}: from ${number(Math.min(...cosines))} to 1. Press another patch to compare with that.`;
+    this.captions[1].textContent = `The cosine of each patch with the one in row ${patch[0] + 1}, column ${patch[1] + 1}: from ${number(Math.min(...cosines))} to 1. Press another patch to compare with it.`;
     this.#mark();
   }
 

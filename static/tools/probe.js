@@ -41,8 +41,8 @@ const SETS = [
 ];
 const USUAL = "input_x_gradient:conservative"; // Conservative LRP, with which the question was first asked
 /**
- * What the probe found in the second edition of reviews-bert: a stored result, shown as such and never as that of the
- * model on the page.
+ * The findings of the probe in the second edition of reviews-bert: a stored result, shown as such and never as that of
+ * the model on the page.
  */
 const EXAMPLE = staticPath("tools/probe-example.json");
 /** @typedef {{word: string, probability: number, logit: number, relevance: number}} StoredRow */
@@ -120,13 +120,13 @@ class Probe {
         },
       },
       el("div", { class: "row", role: "group", "aria-label": "Ready sets" }, ready),
-      field("Sentence, with {} where the words shall stand", this.template),
+      field("Your sentence; put {} where the word goes", this.template),
       this.groups,
       el(
         "div",
         { class: "row" },
         this.more,
-        field("How much it says", this.target),
+        field("Compare the score of", this.target),
         field("Relevance by", this.method),
         this.go,
       ),
@@ -134,12 +134,12 @@ class Probe {
     const hint = el(
       "p",
       { class: "quiet" },
-      "Words that should not matter differ a little as well: the set “Control: things” shows how far a difference can mean nothing.",
+      "Even words that should not matter differ a little. The set “Control: things” shows how much difference means nothing.",
     );
     const example = el(
       "details",
       { class: "example", on: { toggle: (event) => this.#example(event.target) } },
-      el("summary", {}, "What such a probe finds: a stored example"),
+      el("summary", {}, "An example of what this finds"),
     );
     root.replaceChildren(form, hint, this.problem, this.status, this.results, example);
     const { template, lists } = this.tool.value;
@@ -154,7 +154,7 @@ class Probe {
   }
 
   /**
-   * Another model may be on the page.
+   * Update the tool for a model that may be another.
    * @param {Finished} subject
    */
   async show({ info }) {
@@ -199,7 +199,7 @@ class Probe {
     const label = el(
       "p",
       { class: "quiet" },
-      `A stored result of ${model}, whatever model is on this page: one word for who the family is took the film from praise to a pan.`,
+      `A stored result of ${model}. Changing one word for the family turned praise into a pan.`,
     );
     const table = el(
       "table",
@@ -215,7 +215,7 @@ class Probe {
         class: "act plain",
         on: { click: () => this.#write(template, [["words", rows.map((row) => row.word)]]) },
       },
-      "Put these words above",
+      "Use these words",
     );
     if (node.children.length > 1) return; // opened twice while it came
     node.append(

@@ -32,7 +32,7 @@ export async function open(root, workbench, tell, asking) {
 }
 
 /**
- * How well the terms of a fit predict other answers, in a sentence; nothing where nothing was fitted.
+ * Say in a sentence how well the terms of a fit predict other answers; nothing where nothing was fitted.
  * @param {Interaction | FaithfulInteraction} interaction
  * @returns {string}
  */
@@ -40,7 +40,7 @@ function predicted(interaction) {
   if (!("faithfulness" in interaction)) return "";
   const [prompts, pictures] = interaction.coalitions;
   const share = Math.max(0, Math.round(100 * interaction.faithfulness));
-  return ` Fitted to ${prompts} prompts and ${pictures} pictures with parts left out; of others it predicts ${share} %.`;
+  return ` It was fitted to ${prompts} prompts and ${pictures} pictures with parts left out. It explains ${share} % of the variance of others.`;
 }
 
 class PromptInteraction {
@@ -74,11 +74,11 @@ class PromptInteraction {
       el(
         "p",
         { class: "quiet" },
-        "What each word and each patch together add to the cosine of prompt and picture, or take from it (second-order interaction, ",
+        "What each word and each patch together add to the cosine of prompt and picture (second-order interaction, ",
         el("a", { href: "https://arxiv.org/abs/2408.14153" }, "exCLIP"),
         "; ",
         el("a", { href: "https://arxiv.org/abs/2508.05430" }, "FIxLIP"),
-        "). Red: they go together; blue: they speak against each other. Believe FIxLIP: on eleven of twelve photos its order counted for more when parts were left out, and its sizes predicted 14 to 93 % of that; exCLIP’s predicted none on eleven of them. exCLIP takes a twentieth of the time and is good for a first look at the order.",
+        "). Red parts go together; blue parts speak against each other. Trust FIxLIP: it predicts what changes when parts are left out. On 11 of 12 photos exCLIP does not. But it is twenty times faster, so good for a first look.",
       ),
     );
   }

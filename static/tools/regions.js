@@ -33,7 +33,7 @@ export const COLOURS = [
 const COVER = 0.62; // of the paint over the picture
 export const LETTERS = "ABCDEFGH";
 const FORWARD_ONLY =
-  "The cosine of each patch with each prompt, for all prompts from the same forward passes, so look here first; no share of the model's score.";
+  "The cosine of each patch with each prompt, from forward passes alone. It is quick, but no share of the model's score.";
 // What a patch needs of the largest score, in percent, unless somebody moves it. Cosines are above zero almost
 // everywhere: on COCO128, of the patches of nothing asked for, 91 % are won at 5 %, and 18 % at 40 % (of things, 48 %).
 const USUAL_THRESHOLD = 5;
@@ -42,8 +42,8 @@ const COSINE_THRESHOLD = 40;
 export const NOBODY = -1;
 
 /**
- * Which of several maps is the largest at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of the
- * largest score of all of them: nothing there speaks for any prompt, or too little.
+ * The index of the largest of several maps at a place, or NOBODY where the largest is not above `threshold` (0 to 1) of
+ * the largest score of all of them: nothing there speaks for any prompt, or too little.
  * @param {number[]} scores
  * @param {number} threshold
  * @param {number} most
@@ -72,7 +72,7 @@ export function winners(lists, threshold) {
   );
 }
 
-/** The picture with its winners; walks, holds and tells patches as every other map does. */
+/** The picture with its winners; the focus walks and is held as on every other map. */
 class Painting extends MapCanvas {
   /** @type {number[][] | null} */
   lists = null;
@@ -187,8 +187,7 @@ export class Regions {
     this.reading = el("p", { class: "quiet num", role: "status", "aria-live": "polite" });
     this.take = el("p", { class: "take" });
     const threshold = slider(view, "threshold", "None below", { max: 50, step: 1 });
-    threshold.title =
-      "A patch belongs to no prompt where the largest score is below this share of the largest score on the picture";
+    threshold.title = "A patch belongs to no prompt if its score is below this share of the largest score";
     this.side = el(
       "div",
       { class: "side waiting" },
@@ -212,7 +211,7 @@ export class Regions {
   }
 
   /**
-   * The grey picture.
+   * Set the grey picture.
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {
@@ -285,7 +284,7 @@ export class Regions {
     const lists = whole ? maps.map((map) => onOneUnit(map.scores, map.signed)) : null;
     const won = lists ? winners(lists, Number(this.workbench.view.value.threshold) / 100) : [];
     this.mapCanvas.paint(lists, won, maps[0]?.grid, maps[0]?.signed);
-    this.#tell(won);
+    this.#describe(won);
     this.#read();
     const links =
       whole && spec ? regionLinks(String(this.workbench.id), spec, this.workbench.view.value.threshold) : [];
@@ -293,7 +292,7 @@ export class Regions {
   }
 
   /** @param {number[]} won */
-  #tell(won) {
+  #describe(won) {
     /**
      * @param {HTMLElement} mark
      * @param {string} name
@@ -322,7 +321,7 @@ export class Regions {
     );
   }
 
-  /** What the maps say of the patch in focus, largest first. */
+  /** Describe the scores of all maps at the patch in focus, largest first. */
   #read() {
     const { at } = this.workbench.focus.value;
     const { lists, map } = this.mapCanvas;

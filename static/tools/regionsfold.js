@@ -42,7 +42,7 @@ export class RegionsFold {
   }
 
   /**
-   * The grey picture.
+   * Set the grey picture.
    * @param {OffscreenCanvas | null} base
    */
   setBase(base) {

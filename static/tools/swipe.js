@@ -44,7 +44,7 @@ const choicesOf = (plateSet) =>
     .map((plate) => ({ key: mapKey(plate), title: plate.name, plate }));
 
 /**
- * What it begins with: of the methods' maps of one answer the two that are least alike, else the first two.
+ * Choose the first two maps: of the methods' maps of one answer the two that are least alike, else the first two.
  * @param {Choice[]} choices
  */
 function beginning(choices) {
@@ -77,7 +77,7 @@ class Stage extends MapCanvas {
     this.mark(this.focus.value);
   }
 
-  /** Whether both maps are there still: another picture takes them away before its own come. */
+  /** Return whether both maps are still there: another picture removes them before its own come. */
   get isWhole() {
     return this.pair.length === 2 && this.pair.every(({ plate }) => plate.map && plate.base);
   }
@@ -104,7 +104,7 @@ class Stage extends MapCanvas {
   }
 
   /**
-   * The value of the map that is seen at the patch in focus.
+   * Show the value of the visible map at the patch in focus.
    * @param {Focus} value
    */
   mark(value) {
@@ -155,7 +155,7 @@ class Swipe {
     });
     this.other = el(
       "button",
-      { type: "button", class: "act plain", on: { click: () => this.#turn(true) } },
+      { type: "button", class: "act plain", on: { click: () => this.#showOther(true) } },
       "Show the other",
     );
     this.blink = el(
@@ -187,7 +187,7 @@ class Swipe {
     this.stage.node.addEventListener("keydown", (event) => {
       if (event.key !== " ") return;
       event.preventDefault();
-      this.#turn(true);
+      this.#showOther(true);
     });
     this.tool.follow(() => this.#pick());
     view.follow(() => this.stage.draw());
@@ -228,7 +228,7 @@ class Swipe {
   }
 
   /**
-   * A finer picture in place of the small one, once it has come; the plates' own where they lie on different ones.
+   * Load a finer picture in place of the small one; the plates' own where they are on different ones.
    * @param {Choice[]} pair
    */
   async #refine(pair) {
@@ -239,7 +239,7 @@ class Swipe {
   }
 
   /**
-   * The border at `percent` of the width, as it was asked for.
+   * Put the border at `percent` of the width.
    * @param {number} percent
    */
   #wipe(percent) {
@@ -276,8 +276,8 @@ class Swipe {
     );
   }
 
-  /** Show the whole of one of the two: of the one that is seen less. */
-  #turn(byHand = false) {
+  /** Show the whole of one of the two: of the one that is less visible. */
+  #showOther(byHand = false) {
     if (byHand) this.#stop();
     this.#border(this.stage.border > 0.5 ? 0 : 1);
   }
@@ -289,8 +289,8 @@ class Swipe {
 
   #start() {
     clearInterval(this.#timer);
-    this.#timer = still.matches ? 0 : setInterval(() => this.#turn(), 1000 / Number(this.rate.value));
-    if (this.isBlinking) this.#turn();
+    this.#timer = still.matches ? 0 : setInterval(() => this.#showOther(), 1000 / Number(this.rate.value));
+    if (this.isBlinking) this.#showOther();
     this.blink.setAttribute("aria-pressed", String(this.isBlinking));
   }
 
@@ -300,16 +300,16 @@ class Swipe {
     this.blink.setAttribute("aria-pressed", "false");
   }
 
-  /** Nothing blinks for those whose system asks for less motion. */
+  /** Disable blinking for people whose system asks for less motion. */
   #allow() {
     if (still.matches) this.#stop();
     this.blink.disabled = this.rate.disabled = still.matches;
     this.calm.textContent = still.matches
-      ? "Your system asks for less motion, so nothing blinks by itself. “Show the other” changes the map by hand."
+      ? "Your system asks for less motion, so nothing blinks by itself. Press “Show the other” to change the map."
       : "";
   }
 
-  /** The border follows the pointer that drags it. */
+  /** Move the border with the pointer that drags it. */
   #drag() {
     const { edge } = this;
     edge.addEventListener("pointerdown", (event) => edge.setPointerCapture(event.pointerId));
@@ -322,7 +322,7 @@ class Swipe {
     edge.addEventListener("click", (event) => event.stopPropagation());
   }
 
-  /** What both maps say of the patch in focus. */
+  /** Describe both maps at the patch in focus. */
   #read() {
     const { at } = this.workbench.focus.value;
     const [first] = this.pair;

@@ -52,7 +52,7 @@ class TokenPictures {
       el(
         "p",
         { class: "about" },
-        "How far each patch itself says a token of the answer: the logit of the token there, less what earlier words have at the same patches, from 0 to 1 over picture and words. It needs no backward pass, and adds up to nothing. Press a token to explain it above.",
+        "How strongly each patch by itself suggests a token of the answer. It is the token's logit there, less that of earlier words, scaled from 0 to 1. It needs no backward pass, and the values add up to nothing. Press a token to explain it above.",
       ),
       el(
         "p",

@@ -18,7 +18,7 @@ import { tint } from "../plates/words.js";
  */
 
 /**
- * The maps of a text that are there, in the grain of the page.
+ * The available maps of the text, in the grain of the page.
  * @param {MapPlateSet} plateSet
  * @returns {WordColumn[]}
  */
@@ -47,7 +47,7 @@ const PLACE = "place"; // the order of the text
 export const open = (root, workbench) => new WordTable(root, workbench);
 
 /**
- * Have `update` run when the text is cut in another grain while the drawer of `root` is open.
+ * Call `update` when the text is divided by another grain while the drawer of `root` is open.
  * @param {HTMLElement} root
  * @param {WorkbenchView} workbench
  * @param {() => void} update

@@ -5,7 +5,7 @@ import { writeAddress } from "../core/state.js";
 
 const PAUSE = 200; // milliseconds: a browser bears only so many changes of the address
 
-/** What stands in the address bar. */
+/** The state of the page in the address bar. */
 export class AddressBar {
   #written = location.search; // as this page knows it
   #timer = 0;

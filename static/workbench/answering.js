@@ -32,7 +32,7 @@ export class Answering {
       method: (map, question) => this.#method(map, question),
       done: ({ seconds: took }, question) => this.#done(took, question),
       failed: (problem, question) => this.#failed(problem, question),
-      lost: (problem) => this.#stopped(problem),
+      lost: (problem) => this.#showStopped(problem),
       away: () => {
         say("status", LOST);
         this.mapProgress.lose();
@@ -41,7 +41,7 @@ export class Answering {
         say("status", "connected again");
         this.mapProgress.regain();
       },
-      renewed: (question) => this.#renewed(question),
+      renewed: (question) => this.#followRenewed(question),
     });
     this.mapProgress = new MapProgress(
       (problem) => workbench.report(problem, byId("results-problem")),
@@ -129,15 +129,15 @@ export class Answering {
       workbench.revert();
       if (!isStored) workbench.write();
     }
-    this.#stopped(problem, question);
+    this.#showStopped(problem, question);
   }
 
   /**
-   * It will not go on by itself; `question`, if it can be asked again as it was.
+   * Show that the explanation will not go on by itself; `question`, if it can be asked again as it was.
    * @param {ProblemDocument} problem
    * @param {TakenQuestion | null} [question]
    */
-  #stopped(problem, question = null) {
+  #showStopped(problem, question = null) {
     this.mapProgress.end();
     this.workbench.plateSet.close();
     say("status", "stopped");
@@ -146,7 +146,7 @@ export class Answering {
   }
 
   /**
-   * A button that asks exactly what was asked: the same input, targets, methods and options.
+   * Make a button that asks exactly what was asked: the same input, targets, methods and options.
    * @param {TakenQuestion} question
    */
   #againButton(question) {
@@ -155,7 +155,7 @@ export class Answering {
       try {
         this.workbench.question = question;
         say("status", "asked");
-        if (await this.job.again(question)) this.#renewed(question);
+        if (await this.job.again(question)) this.#followRenewed(question);
       } catch (problem) {
         if (problem.name !== "AbortError") this.workbench.report(problem, byId("results-problem"));
       }
@@ -165,10 +165,10 @@ export class Answering {
   }
 
   /**
-   * The server makes a question anew: it has another id.
+   * Follow a question that the server makes again: it has another id.
    * @param {TakenQuestion} question
    */
-  #renewed(question) {
+  #followRenewed(question) {
     this.workbench.question = this.workbench.taken = question;
     question.input.source = question.id;
     question.isAgain = true;

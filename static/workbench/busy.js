@@ -6,7 +6,8 @@ import { now } from "../progress/waitingline.js";
 /** @import { Answering } from "./answering.js" */
 
 /**
- * The server takes no more questions for so many seconds: it is asked again by itself, unless somebody presses Stop.
+ * Show that the server takes no more questions for this many seconds: it is asked again by itself, unless somebody
+ * presses Stop.
  * @param {Answering} answering
  * @param {number} seconds
  */

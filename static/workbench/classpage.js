@@ -21,7 +21,7 @@ import { isWithheld } from "./overview.js";
  */
 
 /**
- * What the model says of a class, under its name.
+ * The model's answer for a class, under its name.
  * @param {Target} target
  */
 const targetLine = ({ logit, probability, against }) =>
@@ -129,7 +129,7 @@ export class ClassPage {
   }
 
   /**
-   * Which place of the output is asked about, and which others there are: of models with a task.
+   * Show the place of the output that is asked about, and the other places: of models with a task.
    * @param {Started} info
    */
   async #showPlaces(info) {
@@ -140,14 +140,14 @@ export class ClassPage {
     this.places?.show(info);
   }
 
-  /** The plates of several classes, which a page of one class does without. */
+  /** Load the plates of several classes, which a page of one class does without. */
   async #loadVersus() {
     const [{ Versus }] = await Promise.all([import("../plates/versus.js"), styled("workbench/wordrows.css")]);
     this.versus ??= new Versus(byId("plates"), { ...this.options, same: "The same map for every class." });
   }
 
   /**
-   * The plates for an explanation of these {targets, input}.
+   * Choose the plates for an explanation of these {targets, input}.
    * @param {Pick<Started, "targets" | "input">} info
    */
   #plateSetFor({ targets = [], input }) {

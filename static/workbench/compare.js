@@ -21,7 +21,7 @@ import { fetchModelInfo } from "./modelinfo.js";
 const NONE = "no other model";
 const ANOTHER = "another explanation by this model";
 
-/** The choice of another model, and what it answers. */
+/** The choice of a second model, and its answer. */
 export class Compare {
   /**
    * The choice is appended to `root`. `baseOf(id, info)` gives what the maps of an explanation are drawn on; `single`
@@ -70,14 +70,14 @@ export class Compare {
   }
 
   /**
-   * Whether two models stand side by side.
+   * True while two models are shown side by side.
    * @returns {boolean}
    */
   get isOn() {
     return this.name !== null;
   }
 
-  /** The other models that are at hand. */
+  /** Offer the other models that are available. */
   offer() {
     const { models } = this.workbench;
     const names = models.models
@@ -95,37 +95,37 @@ export class Compare {
     if (this.isOn && models.current) this.#nameColumns(models.current.name);
   }
 
-  /** Whether both columns are of the page's own model. */
+  /** True where both columns are of the page's own model. */
   get #isOwn() {
     return this.isOn && this.name === this.workbench.models.current?.name;
   }
 
   /**
-   * Head the columns: the model that answers first, and the other; where they are one, by their order.
+   * Name the columns: the model that answers first, and the other; where they are one, by their order.
    * @param {string} first
    */
   #nameColumns(first) {
     const names = [first, String(this.name)].map((name) => this.workbench.models.shownName(name));
     const [left, right] = first === this.name ? [`${names[0]}, first`, `${names[1]}, second`] : names;
-    this.plateSet.knows = (label) => this.#same(label) !== null;
+    this.plateSet.knows = (label) => this.#sameClass(label) !== null;
     this.plateSet.setModels(left, right, this.registry);
   }
 
-  /** Whether there is something to choose; where there is not, why. */
+  /** Enable the choice where there is something to choose; where there is not, say why. */
   #enable() {
     const isSeveral = Boolean(this.info && this.info.targets.length > 1);
     this.select.disabled = !this.names.length || isSeveral;
     const models = el("a", { href: "/models" }, "Models page");
     const reason = isSeveral
-      ? ["Several classes are side by side: choose one of them to compare models."]
+      ? ["You see several classes side by side. Choose one of them to compare models."]
       : this.names.length
         ? ["Get others on the ", models, "."]
-        : ["No other model for this page is loaded: get one on the ", models, "."];
+        : ["No other model for this page is loaded. Get one on the ", models, "."];
     this.hint.replaceChildren(...reason);
   }
 
   /**
-   * Get ready to show a stored explanation beside another, which the address names.
+   * Prepare to show a stored explanation next to another, which the address names.
    * @param {string | null} id
    * @param {string} first
    * @returns {Promise<void>}
@@ -137,8 +137,8 @@ export class Compare {
       const { kind, name } = this.workbench.models.pageOf(stored);
       if (kind !== this.workbench.kind)
         throw new Problem({
-          title: "Cannot be set beside this one",
-          detail: `The explanation ${id} belongs on the ${name} page.`,
+          title: "These two cannot be compared",
+          detail: `The explanation ${id} belongs to the ${name} page.`,
           send: "Compare two explanations of the same page",
         });
       await this.#use(stored.model);
@@ -153,7 +153,7 @@ export class Compare {
   }
 
   /**
-   * The page's own explanation has started: the other model answers the same question.
+   * Ask the other model the same question, once the page's own explanation has started.
    * @param {Started} info
    */
   follow(info) {
@@ -172,7 +172,7 @@ export class Compare {
   }
 
   /**
-   * The text is cut anew.
+   * Divide the text of the second model again.
    * @returns {Promise<void>}
    */
   async cut() {
@@ -180,7 +180,7 @@ export class Compare {
     if (info) this.plateSet.setSideBase(1, await this.baseOf(String(this.id), info));
   }
 
-  /** Back to one model. */
+  /** Go back to one model. */
   stop() {
     this.job.drop();
     this.name = null;
@@ -226,15 +226,15 @@ export class Compare {
    * The label of the second model that means the same class, or null.
    * @param {string} label
    */
-  #same(label) {
+  #sameClass(label) {
     return this.labels.find((known) => known.toLowerCase() === label?.toLowerCase()) ?? null;
   }
 
   async #ask() {
     const { id: source, specs } = this.workbench;
     const [wanted] = this.info?.targets ?? [];
-    const same = wanted ? this.#same(aloneOf(wanted)) : null;
-    const against = same && wanted.against ? this.#same(wanted.against) : null;
+    const same = wanted ? this.#sameClass(aloneOf(wanted)) : null;
+    const against = same && wanted.against ? this.#sameClass(wanted.against) : null;
     const [[target], { read }] = sent([same], { read: against ? null : readOf(wanted) });
     try {
       const methods = specs.filter((spec) => this.registry.runs(spec));

@@ -7,7 +7,7 @@ import { isMethod } from "../core/registry.js";
 import { spoken, spokenAll } from "../core/targets.js";
 import { withTerms } from "../help/terms.js";
 import { namingField } from "./naming.js";
-import { answerLine, askingLine, mainTarget } from "./overview.js";
+import { answerLine, askingLine, mainTarget, withoutNumbers } from "./overview.js";
 
 /**
  * @import { Model } from "../core/schemas.js"
@@ -16,7 +16,7 @@ import { answerLine, askingLine, mainTarget } from "./overview.js";
  */
 
 /**
- * What the model can't know of a picture or of its prompts, in a sentence each; of classes the sentence over the plates
+ * The sentences on what the model can't know of a picture or of its prompts; of classes the sentence over the plates
  * says it.
  * @param {Started} started
  */
@@ -25,9 +25,9 @@ const withheld = ({ abstention, targets }) =>
     judgement ? [judgement.detail] : [],
   );
 
-const SHARED = "Somebody shared this: it can be read here. Give the picture or the text yourself to ask more.";
+const SHARED = "Somebody shared this with you to read. Give the picture or the text yourself to ask more.";
 
-/** What stands over the plates. */
+/** The heading above the plates. */
 export class Headline {
   #page = document.title; // its name
 
@@ -36,7 +36,7 @@ export class Headline {
     this.workbench = workbench;
     const naming = namingField(
       () => ({ id: String(workbench.id), title: workbench.subject.value.info?.title }),
-      (title, id) => this.#named(title, id),
+      (title, id) => this.#showTitle(title, id),
     );
     naming.button.disabled = true; // while nothing is on show
     workbench.subject.follow(({ id }) => (naming.button.disabled = !id || id === workbench.sharedId));
@@ -53,7 +53,7 @@ export class Headline {
   }
 
   /**
-   * Another explanation is on show.
+   * Show the heading of another explanation.
    * @param {Started} info
    */
   show(info) {
@@ -64,20 +64,19 @@ export class Headline {
     byId("asking").textContent = askingLine(info, isClip);
     this.#entitle();
     byId("notes").replaceChildren(
-      ...[...(isClip ? withheld(info) : []), ...(info.notes ?? []), ...this.#sharing()].map((note) =>
-        el("li", {}, note),
-      ),
+      ...(isClip ? withheld(info) : []).map((detail) => el("li", { title: detail }, withoutNumbers(detail))),
+      ...[...(info.notes ?? []), ...this.#sharing()].map((note) => el("li", {}, note)),
     );
     this.sumUp(false);
   }
 
-  /** Nothing is asked. */
+  /** Clear the heading, as nothing is asked. */
   clear() {
     byId("overview").replaceChildren();
   }
 
   /**
-   * The sentence over the plates; what the maps have in common is known once all are there.
+   * Show the sentence over the plates; what the maps have in common is known once all are there.
    * @param {boolean} isDone
    * @returns {Promise<void>}
    */
@@ -92,8 +91,11 @@ export class Headline {
     const say = (agreement = "") =>
       byId("overview").replaceChildren(
         ...spelled(answer),
-        ...(agreement ? [" ", el("span", { class: "agreement" }, spelled(agreement))] : []),
+        ...(agreement
+          ? [" ", el("span", { class: "agreement", title: agreement }, spelled(withoutNumbers(agreement)))]
+          : []),
       );
+    byId("overview").title = info.abstention?.detail ?? "";
     say();
     const { label } = mainTarget(info.targets);
     const maps = received.filter(({ method, target }) => target === label && isMethod(registry.plate(method) ?? {}));
@@ -105,11 +107,11 @@ export class Headline {
   }
 
   /**
-   * The explanation `id` is called so from now on; null: it has no name.
+   * Show the new title of explanation `id`; null: it has no name.
    * @param {string | null} title
    * @param {string} id
    */
-  #named(title, id) {
+  #showTitle(title, id) {
     if (id !== this.workbench.id) return;
     const { info } = this.workbench.subject.value;
     if (info) info.title = title ?? undefined;

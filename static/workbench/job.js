@@ -83,7 +83,7 @@ export class Job {
   }
 
   /**
-   * Do what may find the server away until it is back, or busy until it is not.
+   * Send a request again until it succeeds, while the server is away or busy.
    * @template T
    * @param {() => Promise<T>} ask
    * @param {AbortSignal} signal
@@ -107,7 +107,7 @@ export class Job {
   }
 
   /**
-   * The server stopped before it was done: it is made anew once the server is back.
+   * Follow the explanation that the server makes again, after it stopped before it was done.
    * @param {{[name: string]: any}} job
    * @param {ProblemDocument} problem
    */
@@ -154,7 +154,7 @@ export class Job {
         lost: here(away),
         back: here(back),
         cancelled: end(() =>
-          failed({ title: "Cancelled", detail: "This explanation was stopped before it was finished." }, job),
+          failed({ title: "Cancelled", detail: "This explanation was stopped before the end." }, job),
         ),
       },
       LAST,
@@ -163,7 +163,7 @@ export class Job {
     this.#live = live;
   }
 
-  /** Want nothing more. */
+  /** Stop following. */
   drop() {
     this.#lastTicket++;
     this.#sending?.abort();

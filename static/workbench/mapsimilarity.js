@@ -40,7 +40,7 @@ export class MapSimilarity {
   }
 
   /**
-   * Say it anew, where all maps are there; before that the line is empty, and its room is kept.
+   * Update the line, where all maps are there; before that it is empty, and its room is kept.
    * @returns {Promise<void>}
    */
   async show() {
@@ -95,7 +95,7 @@ export class MapSimilarity {
       {
         type: "button",
         class: "pair",
-        title: "Lay one over the other",
+        title: "Overlay the two maps",
         on: { click: () => open(pair) },
       },
       small.length ? el("span", { class: "small" }, small) : null,
@@ -103,7 +103,7 @@ export class MapSimilarity {
     );
   }
 
-  /** The small maps look as the large ones do. */
+  /** Draw the small maps as the large ones are drawn. */
   #draw() {
     for (const [canvas, { mapCanvas }] of this.#shown)
       context2d(canvas).drawImage(mapCanvas.canvas, 0, 0, canvas.width, canvas.height);

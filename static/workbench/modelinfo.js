@@ -8,7 +8,7 @@ import { TogetherRegistry } from "../core/togetherregistry.js";
 /** @import { Methods, ModelDetail } from "../core/schemas.js" */
 
 /**
- * Fetch what the server tells of a model, and what `specs` are made of that it does not list.
+ * Fetch the server's information on a model, and the parts of `specs` that it does not list.
  * @param {string} name
  * @param {string} [side] whose tokens get the scores, "image" or "text"
  * @param {string[]} [specs]

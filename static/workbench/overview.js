@@ -30,36 +30,43 @@ function list(names, most) {
 }
 
 /**
- * Whether it stands beside the answer, as doubt, and not in its place.
+ * Return whether an abstention is a doubt next to the answer, and does not replace it.
  * @param {Abstention} abstention
  */
 const isDoubt = ({ kind }) => kind === "something_else";
 
 /**
- * Whether the model gives no answer to an input: its classes are then guesses.
+ * Return whether the model gives no answer to an input: its classes are then guesses.
  * @param {Abstention | undefined} abstention
  * @returns {boolean}
  */
 export const isWithheld = (abstention) => (abstention ? !isDoubt(abstention) : false);
 
 /**
- * An answer with the doubt beside it; `next` is what is said of the class that comes next.
+ * Make an answer with its doubt; `next` is the text on the class that comes next.
  * @param {Abstention} doubt
  * @param {Target} target
  * @param {string} next
  */
 const doubtLine = (doubt, { label, probability }, next) =>
-  `${quoted(label)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}. It says so with ${percent(probability ?? 0)}${next}. ${inWords(doubt)}`;
+  `${quoted(label)}, ${percent(probability ?? 0)}? ${doubt.says[0].toUpperCase()}${doubt.says.slice(1)}${next}. ${inWords(doubt)}`;
+
+/**
+ * A text without the numbers in brackets at the ends of its sentences, which a page shows on hover.
+ * @param {string} text
+ * @returns {string}
+ */
+export const withoutNumbers = (text) => text.replace(/ \([^()]*\)(?=\.( |$))/g, "");
 
 /**
  * The sentence of an abstention, its percentages as the page writes them.
  * @param {Abstention} abstention
  */
-const inWords = ({ detail }) => detail.replace(/(\d)%/g, "$1\u2009%");
+const inWords = ({ detail }) => withoutNumbers(detail).replace(/(\d)%/g, "$1\u2009%");
 
 /**
- * What is asked, before the answer in quotation marks: only what the model says is called so. Of prompts that are not
- * in the picture nothing was found.
+ * The words before the answer in quotation marks: only what the model says is called an answer. For prompts that are
+ * not in the picture, nothing was found.
  * @param {{abstention?: Abstention, place?: OutputPlace, output?: string, prompts?: PromptInput[], targets: Target[],
  *   top?: Target[]}} options
  * @param {boolean} isClip
@@ -77,8 +84,8 @@ export function askingLine({ abstention, place, output, prompts, targets, top = 
 }
 
 /**
- * What the model says and how sure it is. The first argument is {top, targets, abstention?, output} as the API gives
- * it, as `details` of the model are.
+ * Say what the model answers and how sure it is. The first argument is {top, targets, abstention?, output} as the API
+ * gives it, as `details` of the model are.
  * @param {{top?: Target[], targets: Target[], abstention?: Abstention, output?: string}} options
  * @param {Known} [details]
  * @returns {string}
@@ -130,7 +137,7 @@ export const cosineOf = (target, { logit_scale: scale, logit_bias: bias } = {}) 
   scale ? (target.logit - (bias ?? 0)) / scale : null;
 
 /**
- * Whether the model tells prompts that it found from those that it did not.
+ * Return whether the model distinguishes prompts that it found from those that it did not.
  * @param {Known} details
  * @returns {boolean}
  */
@@ -138,18 +145,18 @@ export const findsPrompts = ({ calibration }) =>
   Boolean(calibration?.lines.some(({ kind }) => kind === "not_in_picture"));
 
 /**
- * Of a single prompt to a model that cannot say whether it found it: how like the picture it is.
+ * Say how like the picture a single prompt is, for a model that cannot say whether it found it.
  * @param {Target} target
  * @param {Known} details
  */
 function aloneLine(target, details) {
   const cosine = cosineOf(target, details);
   const likeness = cosine === null ? `a logit of ${number(target.logit)}` : `a cosine of ${number(cosine)}`;
-  return `${quoted(spoken(target))} and the picture have ${likeness}. Whether that is much, a second prompt shows: add one to compare.`;
+  return `${quoted(spoken(target))} and the picture have ${likeness}. Add a second prompt to see whether that is much.`;
 }
 
 /**
- * Of prompts: which were found, which of these fits best, with its share; of the others what they are.
+ * Say which prompts were found, which of these fits best, with its share, and what the others are.
  * @param {Target[]} targets
  * @param {Known} details
  */

@@ -10,10 +10,10 @@ import { named } from "../core/search.js";
  * @import { Workbench } from "./workbench.js"
  */
 
-/** What the choice is called, by the way in which it is made. */
+/** The hint above the choice of places, by the way in which one is chosen. */
 const HINTS = {
   words: "Press another word to ask about that.",
-  patches: "Hold a patch of a map to ask about that patch, or choose:",
+  patches: "Press a patch of a map to ask about it, or choose:",
   boxes: "Press another box in the picture, or in the list.",
   region: "Draw over the picture to ask about that part of it, or choose what the model sees:",
   list: "Choose another place:",
@@ -83,7 +83,7 @@ export class PlaceChoice {
   }
 
   /**
-   * Show where the answer is from, and which places there are; nothing for a model without a task.
+   * Show the place that the answer is from, and all places; nothing for a model without a task.
    * @param {Started} info
    */
   show(info) {

@@ -46,13 +46,13 @@ export class PromptParts {
     byId("prompt-picture").hidden = !this.#isRead;
   }
 
-  /** Whether a picture was given that nothing was asked about yet. */
+  /** True where a picture was given and nothing was asked about it yet. */
   get isGiven() {
     return this.#isRead && this.field.file !== null;
   }
 
   /**
-   * Whether an input has a picture.
+   * Return whether an input has a picture.
    * @param {Input} input
    */
   suffices({ image, source }) {
@@ -60,8 +60,8 @@ export class PromptParts {
   }
 
   /**
-   * What to ask about: this text with the picture that was given, else that on show, where the model reads one, or with
-   * the template; null for the text alone.
+   * The input to ask about: this text with the picture that was given, else that on show, where the model reads one, or
+   * with the template; null for the text alone.
    * @param {string} text
    */
   given(text) {
@@ -72,7 +72,7 @@ export class PromptParts {
   }
 
   /**
-   * The answer of explanation `id` has begun, in whose text this picture stands; `isNew`: another input than before.
+   * Show the picture in the text of explanation `id`, whose answer has begun; `isNew`: another input than before.
    * @param {string} id
    * @param {PicturePart | undefined} part
    * @param {boolean} isNew

@@ -60,13 +60,13 @@ export class SecondText {
     this.#read(this.#isNeeded || this.#asked !== "");
   }
 
-  /** Whether there is another second text than was asked about, or none any more. */
+  /** Return whether the second text differs from the one that was asked about. */
   get isChanged() {
     return (this.#isRead ? this.field.value : "") !== this.#asked;
   }
 
   /**
-   * What to ask about: the two texts; null where there is no second one.
+   * The input to ask about: the two texts; null where there is no second one.
    * @param {string} text
    */
   given(text) {

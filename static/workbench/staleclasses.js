@@ -6,7 +6,7 @@ const EVENTS = ["pointerdown", "click", "keydown", "change"];
 const LEAVES = ["Tab", "Escape"];
 
 /**
- * Keep `node` from being used while `held()` says so; `tell()` is called when somebody tries.
+ * Block `node` while `held()` is true; `tell()` is called when somebody tries to use it.
  * @param {HTMLElement} node
  * @param {() => boolean} held
  * @param {() => void} tell
@@ -26,14 +26,14 @@ function hold(node, held, tell) {
   }
 }
 
-/** While another input is explained, nothing can be asked about the classes that the model named for the one before. */
+/** Block the classes while another input is explained: the model named them for the one before. */
 export function blockStaleClasses() {
   for (const node of [byId("classes"), byId("why")]) {
     if (node)
       hold(
         node,
         () => byId("main").classList.contains("renewing"),
-        () => say("status", "these classes are of the input before"),
+        () => say("status", "these classes are of the previous input"),
       );
   }
 }

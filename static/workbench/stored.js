@@ -24,12 +24,12 @@ const link = (href, text) => el("a", { href }, text);
  * @returns {Promise<Explanation | null>}
  */
 export async function findStored(id, kind, models) {
-  const fresh = link(location.pathname, "Start anew on this page");
+  const fresh = link(location.pathname, "Start again on this page");
   try {
     const stored = await getJSON(explanationPath(id));
     const page = models.pageOf(stored);
     if (page.kind === kind) return stored;
-    const detail = `The explanation ${stored.id} belongs on the ${page.name} page: its model is ${stored.model}.`;
+    const detail = `The explanation ${stored.id} belongs to the ${page.name} page, as its model is ${stored.model}.`;
     showProblem(
       byId("results-problem"),
       { title: "Not an explanation for this page", detail },
@@ -38,10 +38,10 @@ export async function findStored(id, kind, models) {
     );
   } catch (problem) {
     if (problem.status !== 404) throw problem;
-    const detail = "It was deleted, or it was among the oldest when the server made room, or the link is not whole.";
+    const detail = "It was deleted, the server removed it to make room, or the link is incomplete.";
     showProblem(
       byId("results-problem"),
-      { title: "This explanation is not here", detail },
+      { title: "This explanation does not exist here", detail },
       fresh,
       link("/history", "See which ones are here"),
     );

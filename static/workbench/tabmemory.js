@@ -33,7 +33,7 @@ function keep(state) {
 }
 
 /**
- * A page stands at this address, with the picture of this key.
+ * Remember the address at which a page was left, with the key of its picture.
  * @param {string} path
  * @param {string} search
  * @param {string} picture
@@ -44,7 +44,7 @@ export function leave(path, search, picture) {
 }
 
 /**
- * What tells one input from another, in whatever explanation of it.
+ * The key of an input, the same in every explanation of it.
  * @param {ModelInput | undefined} input
  * @param {string} id of an explanation
  * @returns {string}
@@ -55,8 +55,9 @@ export const keyOf = (input, id) => (input?.kind === "image" && input.sha256) ||
 const promptFor = ({ label, prompt }) => prompt ?? `a photo of ${/^[aeiou]/i.test(label) ? "an" : "a"} ${label}`;
 
 /**
- * The explanation `id` of a picture is on show. A picture that the person gave (`isOwn`) goes along to the other page,
- * to the Prompt page with the first classes that the model named; the example that a page begins with does not.
+ * Remember the explanation `id` of the picture on show for the other page. A picture that the person gave (`isOwn`)
+ * goes along to the other page, to the Prompt page with the first classes that the model named; the example that a page
+ * begins with does not.
  * @param {string} id
  * @param {Started} info
  * @param {boolean} isOwn
@@ -70,14 +71,14 @@ export function carry(id, info, isOwn) {
 }
 
 /**
- * Whether this picture was only ever the example of a page.
+ * Return whether this picture was only ever the example of a page.
  * @param {string} key
  * @returns {boolean}
  */
 export const isExample = (key) => read().examples.includes(key);
 
 /**
- * An explanation was deleted: no link leads there.
+ * Forget a deleted explanation, so that no link leads there.
  * @param {string} id
  */
 export function forget(id) {

@@ -3,21 +3,9 @@
 
 import { Store } from "../core/state.js";
 
-/** What links of before 0.2 call these tools and parts of tools, which is read for one release more. */
-const FORMER_NAMES = new Map([
-  ["alike", "inputinteraction"],
-  ["test", "deletion"],
-  ["wordpatches", "promptinteraction"],
-  ["edits.gone", "edits.removed"],
-  ["mixer.readout", "mixer.method"],
-  ["edits.put", "edits.replaced"],
-]);
-/** @param {string} name */
-const currentName = (name) => FORMER_NAMES.get(name) ?? name;
-
 const PART = /^([a-z]+)\.([a-z]+)$/; // "mixer.method"
 
-/** What is open on a page, and how it stands. */
+/** The tools that are open on a page, and their states. */
 export class ToolStates {
   #fromAddress = new Map();
   #stores = new Map();
@@ -35,10 +23,10 @@ export class ToolStates {
      */
     const addPart = (tool, part) => this.#fromAddress.set(tool, { ...this.#fromAddress.get(tool), ...part });
     const query = new URLSearchParams(search);
-    for (const tool of query.getAll("open")) addPart(currentName(tool), { open: true });
+    for (const tool of query.getAll("open")) addPart(tool, { open: true });
     for (const [name, value] of query) {
-      const [, tool, part] = PART.exec(currentName(name)) ?? [];
-      if (tool) addPart(currentName(tool), { [part]: value });
+      const [, tool, part] = PART.exec(name) ?? [];
+      if (tool) addPart(tool, { [part]: value });
     }
   }
 
@@ -58,7 +46,7 @@ export class ToolStates {
   }
 
   /**
-   * What stands in the address for those that are open, [name, value] each.
+   * The parameters of the address for the open tools, [name, value] each.
    * @returns {string[][]}
    */
   get entries() {

@@ -10,13 +10,13 @@
  */
 
 /**
- * What the server tells of a model once it is loaded, and of its methods for one side.
+ * The server's information on a loaded model, and on its methods for one side.
  * @typedef {{model: Model, side: string, registry: Registry, together: Registry | null,
  *   detail: ModelDetail}} ModelInfo
  */
 
 /**
- * What the person asks.
+ * The question of the person.
  * @typedef {object} Question
  * @property {Input | null} input
  * @property {string | null} model
@@ -38,7 +38,7 @@
  */
 
 /**
- * What a page does at each step of the frame.
+ * The functions of a page that the frame calls at each step.
  * @typedef {object} PageSteps
  * @property {() => void} ready the samples are known
  * @property {(stored: Explanation) => unknown} [prepare] before a stored explanation is shown
@@ -59,20 +59,20 @@
  */
 
 /**
- * What a page of classes does at each step.
+ * The functions of a page of classes that the frame calls at each step.
  * @typedef {Pick<PageSteps, "reopen" | "example" | "carry" | "giving" | "stored" | "refused" | "started"> &
  *   {lacks?: (detail: ModelDetail, input: Input) => boolean, receive?: (map: Map) => void,
  *   changed?: (detail: ModelDetail) => void, openSample: (sample: Sample) => void}} ClassSteps
  */
 
 /**
- * What a line about prompts needs of a model.
+ * The details of a model that a line about prompts needs.
  * @typedef {ModelDetails & {calibration?: Calibration}} Known
  */
 
 /**
- * What a tab remembers: where each page was left, with the key that tells its picture from others; the picture that
- * goes along; and the keys of pictures that were only ever the example of a page.
+ * The memory of a tab: where each page was left, with the key that identifies its picture; the picture that goes along;
+ * and the keys of pictures that were only ever the example of a page.
  * @typedef {{places: {[path: string]: {search: string, picture: string}},
  *   picture: {key: string, id: string, prompts: string[]} | null, examples: string[]}} Memory
  */

@@ -18,7 +18,7 @@ export class Unsubmitted {
     for (const event of ["input", "click", "paste", "submit"]) form.addEventListener(event, look);
   }
 
-  /** Look whether it is so, and mark it. */
+  /** Check whether the form has changed, and mark it. */
   look() {
     const isUnsubmitted = this.isChanged();
     this.note.hidden = !isUnsubmitted;

@@ -40,7 +40,7 @@ import { ToolStates } from "./toolstates.js";
  */
 const registryFor = ({ registry, together }, count) => (count > 1 && together) || registry;
 
-/** What a page works at: its question, its answer and its plates. */
+/** The frame of a page: its question, its answer and its plates. */
 export class Workbench {
   #addressBar = new AddressBar();
   /** @type {ProblemFields | null} */
@@ -158,13 +158,13 @@ export class Workbench {
     this.#isOpen();
   }
 
-  /** Whether the address of the page, as it opened, names what to show. */
+  /** True where the address of the page, as it opened, names what to show. */
   get isLink() {
     return Boolean(this.address.id || this.address.source);
   }
 
   /**
-   * What the server tells of a model, once that is loaded: {model, side, registry, detail}.
+   * Resolves to the server's information on a model, once that is loaded: {model, side, registry, detail}.
    * @param {string | undefined | null} name
    * @param {string} side
    * @param {string[]} [specs] that may be asked for
@@ -212,7 +212,7 @@ export class Workbench {
     const question = { input, model, side, targets, at, reference, methods, modelInfo: null, id: null };
     this.question = question;
     try {
-      if (!input) return void (await this.#turn(question));
+      if (!input) return void (await this.#changeWithoutInput(question));
       const isOther = input !== this.shown?.input;
       this.pend(Boolean(this.shown), isOther);
       if (isOther) this.page.giving?.(input, this.models.titleOf(String(model)));
@@ -244,9 +244,9 @@ export class Workbench {
   }
 
   /**
-   * Mark what is said as the answer to the question before, while the newest one waits for its own. Where that is about
-   * an `other` input, the maps are marked too, and the classes, which the model named for the input before, cannot be
-   * asked for.
+   * Mark what is shown as the answer to the question before, while the newest one waits for its own. Where that is
+   * about an `other` input, the maps are marked too, and the classes, which the model named for the input before,
+   * cannot be asked for.
    * @param {boolean} isPending
    * @param {boolean} [isOther]
    */
@@ -257,10 +257,10 @@ export class Workbench {
   }
 
   /**
-   * Nothing is given yet: only the model, its side or the methods are chosen.
+   * Change the model, its side or the methods while no input is given yet.
    * @param {Question} question
    */
-  async #turn(question) {
+  async #changeWithoutInput(question) {
     await this.#opened;
     await this.page.load?.({ count: 0, side: question.side });
     const modelInfo = await this.modelInfoOf(question.model, question.side);
@@ -307,7 +307,7 @@ export class Workbench {
     return fields;
   }
 
-  /** The newest question is not answered: what is on show is what is asked. */
+  /** Go back to the question on show, as the newest one is not answered. */
   revert() {
     this.pend(false);
     this.taken = this.shown ?? this.taken;
@@ -347,7 +347,7 @@ export class Workbench {
   }
 
   /**
-   * Judge methods by what was measured for so many prompts, and begin with the usual ones of these.
+   * Rank methods by what was measured for this number of prompts, and begin with the usual ones of these.
    * @param {number} count
    */
   judge(count) {
@@ -368,7 +368,7 @@ export class Workbench {
   }
 
   /**
-   * The answer to a question has begun: the page is of its model, with plates for its methods.
+   * Show the answer to a question that has begun: the page is of its model, with plates for its methods.
    * @param {Started} info
    * @param {TakenQuestion} question
    */

@@ -9,13 +9,13 @@ from functools import cache
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from server.jobs.model_source import ModelSource
 from tests.browser.support.serving import launched, played, served
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.typefaces import DEJAVU, font_files
 from tests.browser.support.visit import Visit, visit
 from tests.server.support.gated_models import GatedModels
 from tests.support.embedded_models import loaded
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 
 class SharedModels:

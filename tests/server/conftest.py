@@ -16,10 +16,10 @@ import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
 
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.support.checked_client import CheckedClient, check_event
 from tests.server.support.gated_models import USUAL_METHODS, GatedModels
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 EMBEDDED = ("scenes-vit", "clip", "reviews-bert")
 
@@ -141,7 +141,7 @@ def site(sites: Sites) -> Iterator[Site]:
 def logged() -> Iterator[list[logging.LogRecord]]:
     """What anybody logs during a test, and the server from INFO on. pytest's own plugin for that is off: see pyproject.toml."""
     records: list[logging.LogRecord] = []
-    handler, server = logging.Handler(), logging.getLogger("server")
+    handler, server = logging.Handler(), logging.getLogger("vitrine_server")
     handler.emit = records.append  # type: ignore[method-assign]
     level = server.level
     logging.getLogger().addHandler(handler)

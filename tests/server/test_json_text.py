@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.json_text import NotJsonError, encodable, json_text, parsed_json
+from vitrine_server.json_text import NotJsonError, encodable, json_text, parsed_json
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, {"a": [1, -math.inf]}, "\ud800", {"\udfff": 1}, ["a\udc00b"]])

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 import explainers
-from server.live import LivePages
 from tests.server.conftest import picture, png
 from tests.support.own_models.case import CLASSES, vit
+from vitrine_server.live import LivePages
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import explainers
-from explainers.methods.specs import split_spec
-from server.method_ranking import RANKED_BY, SAYS, MethodRanking, method_rankings, ranking_for, shown_first
-from server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
+from explainers.methods.specs import Spec
+from vitrine_server.method_ranking import RANKED_BY, SAYS, MethodRanking, method_rankings, ranking_for, shown_first
+from vitrine_server.run_reports import CONTROL, RunReport, figures_of, read_run_reports
 
 VALUES = {"a": 0.1, "b": 0.3, CONTROL: 0.2, "c": 0.1, "nowhere": None}
 
@@ -64,7 +64,7 @@ def test_the_best_of_each_family_is_among_what_is_shown_first() -> None:
         assert {variant.spec for variant in able if variant.default} <= set(first)
         best: dict[str, int] = {}
         for spec, rank in ranking.ranks.items():
-            family = explainers.METHODS[split_spec(spec)[0]].family
+            family = explainers.METHODS[Spec.parse(spec).method].family
             best[family] = min(rank, best.get(family, rank))
         assert set(best.values()) <= {ranking.rank(spec) for spec in first}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from explainers.metrics import METRICS
-from server.metric_truth import metric_truth, truth_of
-from server.run_reports import shipped_folder
 from tests.conftest import ROOT
+from vitrine_server.metric_truth import metric_truth, truth_of
+from vitrine_server.run_reports import shipped_folder
 
 SHIPPED = json.loads((ROOT / "docs" / "results" / "metrics-on-truth" / "truth.json").read_text("utf-8"))
 

@@ -1,22 +1,21 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from server.settings import Settings, environment_name, load_settings
 from tools.docs import settings_markdown
+from vitrine_server.settings import Settings, environment_name, load_settings
 
 
 def test_every_setting_is_documented() -> None:
     lines = {line.split("`")[1]: line for line in settings_markdown().splitlines()[2:]}
-    assert list(lines) == [environment_name(one.name) for one in fields(Settings)]
-    for one in fields(Settings):
-        assert len(one.metadata["help"]) > 10
-        assert one.metadata["help"] in lines[environment_name(one.name)]
+    assert list(lines) == list(map(environment_name, Settings.model_fields))
+    for name, setting in Settings.model_fields.items():
+        assert len(setting.description or "") > 10
+        assert setting.description in lines[environment_name(name)]
 
 
 def test_defaults_are_those_of_the_issue() -> None:
@@ -46,7 +45,9 @@ def test_overrides_win_over_the_environment() -> None:
         ("max_upload_mb", "nan", "at least"),
         ("max_upload_mb", "0", "at least"),
         ("queue_size", "0", "at least 1"),
-        ("log_level", "loud", "one of"),
+        ("log_level", "loud", "one of debug, info, warning, error"),
+        ("read_only", "perhaps", "yes or no"),
+        ("keep_days", "soon", "a number"),
         ("allowed_hosts", "https://vitrine.example", "names such as"),
         ("allowed_hosts", "a b", "names such as"),
         ("models", "/models/\udcff", "encoded as UTF-8"),
@@ -57,6 +58,20 @@ def test_overrides_win_over_the_environment() -> None:
 def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
     with pytest.raises(ValueError, match=rf"{name} (is|has) .*{said}"):
         load_settings(environ={environment_name(name): value})
+
+
+@pytest.mark.parametrize("secret", ["short", "a secret that has spaces", 123456789012])
+def test_no_message_shows_a_secret(secret: Any) -> None:
+    for name in ("token", "database"):
+        with pytest.raises(ValueError, match=rf"{name} is not shown here.*; it must") as refused:
+            load_settings({name: secret}, {})
+        assert str(secret) not in str(refused.value)
+    assert "a-long-secret" not in repr(load_settings({"token": "a-long-secret"}, {}))
+
+
+def test_a_switch_is_written_in_several_ways() -> None:
+    for is_on, texts in ((True, ("1", "Yes", "TRUE", "on")), (False, ("0", "no", "False", "Off"))):
+        assert [load_settings(environ={"VITRINE_READ_ONLY": text}).read_only for text in texts] == [is_on] * 4
 
 
 def test_a_name_that_is_none_is_not_passed_over(logged: list[logging.LogRecord]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import explainers
-from server.method_ranking import MethodRanking, method_rankings
-from server.run_reports import CONTROL, RunReport, read_run_reports
-from server.verdicts import verdict_in_words, verdicts
+from vitrine_server.method_ranking import MethodRanking, method_rankings
+from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
+from vitrine_server.verdicts import verdict_in_words, verdicts
 
 #: spec -> value, whether tied with the best, and p against the control
 FIGURES = {"a": (0.9, True, 0.0), "b": (0.8, False, 0.0), "c": (0.7, False, 0.01), "d": (0.3, False, 0.2), "e": (0.1, False, 0.0)}
@@ -40,7 +40,7 @@ def sentences(direction: str = "higher", runs: list[RunReport] | None = None) ->
 
 def test_a_place_is_one_against_the_best_and_against_the_control() -> None:
     assert sentences() == {
-        "a": "cannot be told from the best on m (1 of 5).",
+        "a": "tied for first on m (1 of 5).",
         "b": "in the best third on m (2 of 5).",
         "c": "in the middle third on m (3 of 5).",
         "d": "no better than a random map on m (4 of 5).",
@@ -62,7 +62,7 @@ def test_a_map_that_random_weights_leave_alone_says_so() -> None:
 def test_what_ships_says_of_most_methods_when_to_trust_them() -> None:
     specs = [pair.spec for pair in explainers.all_variants()]
     said = {verdict.spec: verdict.text for verdict in verdicts(specs, method_rankings(), read_run_reports([])[0])}
-    assert said["fullgrad_plus:libra"].startswith("cannot be told from the best on ")
+    assert said["fullgrad_plus:libra"].startswith("tied for first on ")
     assert "0.87 (photos-vit)" in said["lrp"]
     assert said[CONTROL].startswith("with random weights it keeps a rank correlation of 1.00 ")  # it knows no weights, and has no place
 

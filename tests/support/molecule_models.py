@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 import explainers
-from embedded.graph_transformer import GraphTransformer
+from explainers.embedded.graph_transformer import GraphTransformer
 from explainers.models.inputs.molecule_graphs import ATOM_FEATURES, BONDS, DISTANCES
 from explainers.models.model import Model
 

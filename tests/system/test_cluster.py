@@ -20,7 +20,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 from tests.server.conftest import png, without_seconds
 from tests.server.support.hostile import until
 from tests.support.own_models.case import save_text, text_model
@@ -54,8 +54,8 @@ def vitrine(home: Path, **settings: Any) -> Iterator[httpx.Client]:
     port = free_port()
     environ = {f"VITRINE_{name.upper()}": str(value) for name, value in settings.items()}
     environ |= {"VITRINE_HOME": str(home), "VITRINE_PORT": str(port), "VITRINE_DEVICE": "cpu"}
-    environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen([sys.executable, "-m", "server.cli", "serve"], cwd=ROOT, env=os.environ | environ)
+    environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": PYTHONPATH}
+    process = subprocess.Popen([sys.executable, "-m", "vitrine_server.cli", "serve"], cwd=ROOT, env=os.environ | environ)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import PYTHONPATH, ROOT
 from tests.system.support.attacked import Attacked, ask, finished
 
 pytestmark = pytest.mark.system
@@ -44,7 +44,7 @@ class Machine:
         self.commands.mkdir()
         self.server = Attacked(self.home)
         self.command("sudo", 'exec "$@"')
-        self.command("vitrine", f'exec {sys.executable} -m server.cli "$@"')
+        self.command("vitrine", f'exec {sys.executable} -m vitrine_server.cli "$@"')
 
     def command(self, name: str, line: str) -> None:
         path = self.commands / name
@@ -59,7 +59,7 @@ class Machine:
                 self.server.stop(60) if "systemctl stop" in line else self.server.start()
             command = self.here(line)
             if command.strip() and "pip install" not in command:
-                environ = os.environ | {"PATH": f"{self.commands}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+                environ = os.environ | {"PATH": f"{self.commands}:{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH}
                 done = subprocess.run(["sh", "-ec", command], check=False, cwd=self.root, env=environ, capture_output=True, text=True)
                 assert done.returncode == 0, (command, done.stderr)
                 printed += done.stdout

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import re
+import resource
 import shutil
 import signal
 import ssl
 import subprocess
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +22,6 @@ import httpx
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from server.pages.routes import PAGES
 from tests.browser.support.serving import VISITED, launched, wait_for_maps
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.visit import FEW
@@ -25,6 +29,7 @@ from tests.conftest import ROOT
 from tests.server.conftest import png
 from tests.server.support.hostile import until
 from tests.system.support.attacked import free_port
+from vitrine_server.pages.routes import PAGES
 
 pytestmark = pytest.mark.system
 MISSING = [name for name in ("nginx", "openssl") if shutil.which(name) is None]
@@ -48,7 +53,8 @@ def configuration(folder: Path, port: int, tls_port: int, server: str) -> str:
     temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     user = "user root;\n" if os.geteuid() == 0 else ""
     return (
-        f"{user}daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
+        f"{user}daemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log;\n"
+        "worker_rlimit_nofile 12000;\nevents { worker_connections 11000; }\n"
         f"http {{\naccess_log off;\n{temporary}{site}\n}}\n"
     )
 
@@ -76,6 +82,89 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 nginx.send_signal(signal.SIGTERM)
 
 
+#: The people of a course behind one address, and how many requests a page has under way at once while it opens.
+PEOPLE, REQUESTS = 200, 24
+
+
+async def _asked_at_once(folder: Path, count: int) -> Counter[int]:
+    """How often each status is answered to ``count`` requests that are all under way at once, from one address, through nginx.conf."""
+    arrived = [asyncio.Event() for _ in range(count)]  # at the upstream
+    all_are_sent, sent = asyncio.Event(), 0
+    few = asyncio.Semaphore(100)  # connections that are being made: the kernel resets some where hundreds begin in one moment
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        arrived[int(head.split()[1].rpartition(b"/")[2])].set()
+        await all_are_sent.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async def ask(port: int, number: int) -> int:
+        nonlocal sent
+        async with few:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"GET {PREFIX}/{number} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            status = asyncio.ensure_future(reader.readline())
+            here = asyncio.ensure_future(arrived[number].wait())
+            await asyncio.wait({status, here}, return_when=asyncio.FIRST_COMPLETED)  # it waits, or is refused
+            here.cancel()
+        sent += 1
+        if sent == count:
+            all_are_sent.set()
+        code = int((await status).split()[1])
+        writer.close()
+        return code
+
+    port, tls_port = free_port(), free_port()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, backlog=4096) as server:
+        upstream = "{}:{}".format(*server.sockets[0].getsockname()[:2])
+        text = configuration(folder, port, tls_port, upstream).replace(" ssl http2;", ";")  # one request a connection, without TLS
+        (folder / "nginx.conf").write_text(re.sub(r"ssl_certificate.*;", "", text), "utf-8")
+        nginx = await asyncio.create_subprocess_exec("nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log"))
+        try:
+            async with asyncio.timeout(10):
+                while True:
+                    with contextlib.suppress(OSError):
+                        _, writer = await asyncio.open_connection("127.0.0.1", tls_port)
+                        writer.close()
+                        break
+                    await asyncio.sleep(0)
+            async with asyncio.timeout(120):
+                return Counter(await asyncio.gather(*(ask(tls_port, number) for number in range(count))))
+        finally:
+            nginx.terminate()
+            await nginx.wait()
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx cannot be found")
+@pytest.mark.parametrize("over", [0, 40])
+def test_a_course_behind_one_address_is_answered_whole(tmp_path: Path, over: int) -> None:
+    """All pages of 200 people that open at once; more than that from one address is refused."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 20_000:
+        pytest.skip(f"{hard} file descriptors are too few for this test")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (20_000, hard))
+    try:
+        statuses = asyncio.run(_asked_at_once(tmp_path, PEOPLE * REQUESTS + over))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert statuses == Counter({200: PEOPLE * REQUESTS, **({503: over} if over else {})})
+
+
+def test_the_limits_follow_the_arithmetic_of_the_page() -> None:
+    """docs/operations.md, nginx.conf and nginx-main.conf have the same numbers."""
+    site, main = ((ROOT / "deploy" / name).read_text("utf-8") for name in ("nginx.conf", "nginx-main.conf"))
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    assert f"limit_conn            vitrine {PEOPLE * REQUESTS};" in site
+    assert f"{PEOPLE} people × {REQUESTS} requests at once" in page
+    for name in ("worker_connections", "worker_rlimit_nofile"):
+        (number,) = re.findall(rf"{name} (\d+);", main)
+        assert int(number) * 15 / 16 > 2 * PEOPLE * REQUESTS
+        assert f"| `{name}` | {int(number):,} |" in page
+        assert f"{name} {number};" in page
+    assert f"ulimits: {{nofile: {number}}}" in (ROOT / "deploy" / "compose.yaml").read_text("utf-8")
+
+
 def client(address: str) -> httpx.Client:
     """Certificates are our own: nobody is asked whether they are good."""
     trusting = ssl.create_default_context()
@@ -88,6 +177,16 @@ def is_there(asked: httpx.Client) -> bool:
         return asked.get(f"{PREFIX}/readyz").status_code == 200
     except httpx.TransportError:
         return False
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:8000", "localhost.evil.example", "vitrine", ""])
+def test_nginx_answers_for_its_own_name_alone(address: str, host: str) -> None:
+    """Vitrine never hears of another: a name of this machine would look like a person at it."""
+    with client(address) as asked:
+        for path in (f"{PREFIX}/api/opening", f"{PREFIX}/healthz"):
+            with pytest.raises(httpx.HTTPError):
+                asked.get(path, headers={"Host": host}).raise_for_status()
+        assert asked.get(f"{PREFIX}/api/opening").json()["paths"] is False  # though nginx asks from this machine, by its name
 
 
 def test_the_api_behind_nginx(address: str) -> None:

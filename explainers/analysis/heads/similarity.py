@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from explainers.analysis.inspection import brief
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
 from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
 from explainers.methods.patch_features import PatchFeatures
 from explainers.methods.requirements import lacks_of
-from explainers.models.companion_files.head_words import HeadWords
+from explainers.models.companion_files.head_words import HeadText, HeadWords
 from explainers.models.model import Model
 from explainers.records.session import Session
 from explainers.records.targets import ResolvedTarget
@@ -24,12 +25,33 @@ from explainers.rendering.plain import align
 SHOWN = 12  # heads in the table
 
 
-@dataclass(frozen=True, eq=False)
-class SimilarityDecomposition:
-    """What each head, token and MLP adds to the cosine of an image with a prompt, or to the difference of two cosines.
+@dataclass(frozen=True)
+class SimilarityHead(Record):
+    """The contribution of one attention head to a cosine, in total and by patch."""
 
-    target   label of the target
-    cosine   the number that is taken apart: the sum of ``heads`` and ``mlps``, to rounding
+    total: float
+    scores: Annotated[list[float], describe("Of the patches in raster order, four digits each.")]
+    outside: Annotated[float, describe("Of the tokens that stand for no patch.")]
+    words: Annotated[
+        tuple[HeadText, ...] | None,
+        describe("What it looks for; empty where it adds the same to every picture; null where that is not known."),
+    ]
+    spread: Annotated[float | None, describe("How far what it adds is from its mean over pictures; null where that is not known.")]
+
+
+@dataclass(frozen=True)
+class SimilarityBlock(Record):
+    """The contributions of one block to a cosine: its MLP and its heads."""
+
+    block: int
+    mlp: Annotated[float, describe("What its MLP adds.")]
+    heads: list[SimilarityHead]
+
+
+@dataclass(frozen=True, eq=False)
+class SimilarityDecomposition(Record):
+    """The part of each head, token and MLP in the cosine of an image with a prompt, or in the difference of two cosines.
+
     heads    (blocks, heads, tokens) in float64
     mlps     (1 + blocks,): of the class token as it is before block 1, then of the MLP of each block
     content  bool (tokens,): which of them are patches, in raster order on the ``grid``
@@ -37,45 +59,43 @@ class SimilarityDecomposition:
     notes    what a reader should know
     """
 
-    target: str
-    cosine: float
-    heads: Tensor
-    mlps: Tensor
-    content: Tensor
+    target: Annotated[str, describe("The label of the target.")]
+    cosine: Annotated[float, describe("The sum of ``start`` and of the MLPs and heads of all blocks, to rounding.")]
+    heads: Annotated[Tensor, HIDDEN]
+    mlps: Annotated[Tensor, HIDDEN]
+    content: Annotated[Tensor, HIDDEN]
     grid: tuple[int, int]
-    words: HeadWords | None
+    words: Annotated[HeadWords | None, HIDDEN]
     notes: tuple[str, ...] = ()
 
     @property
-    def totals(self) -> Tensor:
-        """What each head adds, (blocks, heads)."""
-        return self.heads.sum(-1)
+    def _start(self) -> Annotated[float, describe("What the class token adds as it is before block 1.", key="start")]:
+        return float(self.mlps[0])
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data. ``scores`` are those of the patches, four digits each, ``outside`` what the other tokens add."""
-        return {
-            "target": self.target,
-            "cosine": self.cosine,
-            "grid": list(self.grid),
-            "start": float(self.mlps[0]),
-            "blocks": [
-                {"block": block, "mlp": float(self.mlps[1 + block]), "heads": [self._head_json(block, head) for head in range(len(heads))]}
-                for block, heads in enumerate(self.heads)
-            ],
-            "pictures": None if self.words is None else self.words.pictures,
-            "texts": None if self.words is None else self.words.texts,
-            "notes": list(self.notes),
-        }
+    @property
+    def _blocks(self) -> Annotated[list[SimilarityBlock], describe(key="blocks")]:
+        return [
+            SimilarityBlock(block, float(self.mlps[1 + block]), [self._head(block, head) for head in range(len(heads))])
+            for block, heads in enumerate(self.heads)
+        ]
 
-    def _head_json(self, block: int, head: int) -> dict[str, Any]:
+    @property
+    def _pictures(self) -> Annotated[str | None, describe("The pictures over which the words were chosen.", key="pictures")]:
+        return None if self.words is None else self.words.pictures
+
+    @property
+    def _texts(self) -> Annotated[int | None, describe("From how many texts the words were chosen.", key="texts")]:
+        return None if self.words is None else self.words.texts
+
+    def _head(self, block: int, head: int) -> SimilarityHead:
         row, words = self.heads[block, head], None if self.words is None else self.words.blocks[block][head]
-        return {
-            "total": float(row.sum()),
-            "scores": brief(row[self.content]),
-            "outside": float(row[~self.content].sum()),
-            "words": None if words is None else [{"text": text.text, "share": text.share} for text in words.texts],
-            "spread": None if words is None else words.spread,
-        }
+        texts, spread = (None, None) if words is None else (words.texts, words.spread)
+        return SimilarityHead(float(row.sum()), brief(row[self.content]), float(row[~self.content].sum()), texts, spread)
+
+    @property
+    def totals(self) -> Tensor:
+        """The sum that each head adds to the cosine, (blocks, heads)."""
+        return self.heads.sum(-1)
 
     def __str__(self) -> str:
         rows = [["part", "adds", "what it looks for"]]
@@ -100,27 +120,32 @@ class SimilarityDecomposition:
 
 
 @dataclass(frozen=True)
-class WithoutHead:
-    """The model asked again with one head giving nothing.
+class PromptWithoutHead(Record):
+    """The cosine with a prompt, before and without a head."""
 
-    block, head  counted from 0
-    cosine       with the target before; ``direct`` what is left when what the head adds directly is taken away; ``without`` what the model
-                 says, in which later blocks answer to its absence too
-    prompts      of each prompt its cosine before and without the head
-    """
+    prompt: str
+    before: float
+    without: float
+
+
+def _named(prompts: tuple[tuple[str, float, float], ...]) -> list[dict[str, Any]]:
+    return [PromptWithoutHead(*prompt).to_json() for prompt in prompts]
+
+
+@dataclass(frozen=True)
+class WithoutHead(Record):
+    """The model asked again with one head giving nothing."""
 
     target: str
-    block: int
-    head: int
-    cosine: float
-    direct: float
-    without: float
-    prompts: tuple[tuple[str, float, float], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        prompts = [{"prompt": prompt, "before": before, "without": without} for prompt, before, without in self.prompts]
-        return {**{name: getattr(self, name) for name in ("target", "block", "head", "cosine", "direct", "without")}, "prompts": prompts}
+    block: Annotated[int, describe("Counted from 0.")]
+    head: Annotated[int, describe("Counted from 0.")]
+    cosine: Annotated[float, describe("Of the target, before.")]
+    direct: Annotated[float, describe("That cosine less what the head adds directly.")]
+    without: Annotated[float, describe("What the model says without the head: later blocks change too.")]
+    prompts: Annotated[
+        tuple[tuple[str, float, float], ...],
+        describe("Of each prompt its cosine before and without the head.", kind=list[PromptWithoutHead], write=_named),
+    ]
 
     def __str__(self) -> str:
         rows = [["prompt", "cosine", f"without block {self.block + 1}, head {self.head + 1}", "change"]]
@@ -145,6 +170,7 @@ def decompose_similarity(session: Session) -> SimilarityDecomposition:
     parts = EmbeddingParts(recording)
     assert session.prepared_prompts is not None
     texts = text_embeddings(model, session.prepared_prompts.tensors, double=True)
+    parts.cosines(texts, recording)  # refuses a head of another kind
     weights = _weights(target, len(texts), texts)
     heads = parts.similarity_of_heads(texts)[0]
     heads, mlps = torch.einsum("t,tlhn->lhn", weights, heads).cpu(), (parts.of_mlps()[0] @ texts.mT @ weights).cpu()
@@ -196,9 +222,9 @@ def words_of(model: Model) -> tuple[HeadWords | None, tuple[str, ...]]:
     """The words of a model's heads, and what must be said of them."""
     words = model.head_words
     if words is None:
-        return None, (f"What the heads of {model.name} look for has not been put in words: vitrine head-words does it once for a model.",)
+        return None, (f"What the heads of {model.name} look for has no words yet: run vitrine head-words once.",)
     if words.weights_digest != model.weights_digest:
-        return None, (f"The words of the heads of {model.name} are of other weights, and are left out: run vitrine head-words anew.",)
+        return None, (f"The words for the heads of {model.name} belong to other weights and are left out: run vitrine head-words again.",)
     return words, ()
 
 
@@ -217,5 +243,5 @@ def _target(session: Session) -> ResolvedTarget:
 
 
 def _weights(target: ResolvedTarget, prompts: int, like: Tensor) -> Tensor:
-    """How the target is made of the cosines with the prompts, (prompts,)."""
+    """Return the weight (prompts,) of each prompt's cosine in the target."""
     return target.target.output_gradient(target.named(torch.zeros(1, prompts, dtype=like.dtype, device=like.device)))[0]

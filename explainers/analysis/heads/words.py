@@ -1,4 +1,4 @@
-"""What each head of a model of images and prompts looks for: chosen once over many pictures, from a bank of texts."""
+"""Words for what each head of a model of images and prompts looks for: chosen once over many pictures, from a bank of texts."""
 
 from __future__ import annotations
 
@@ -33,20 +33,26 @@ def head_words(
     *,
     about: str = "",
     count: int = TEXTS_PER_HEAD,
+    rank: int = RANK,
     progress: Callable[[int], None] | None = None,
 ) -> HeadWords:
-    """For each head the ``count`` of ``texts`` along which what it adds to the embedding differs most over ``pictures``; see
-    :func:`explainers.analysis.heads.text_span.text_span`.
+    """Choose, for each head, the ``count`` texts along which its part of the embedding varies most over ``pictures``.
+
+    See :func:`explainers.analysis.heads.text_span.text_span`.
 
     pictures  anything that the model prepares: PIL images, paths. Some hundred of many kinds; few of one kind give words for that kind
+    rank      how many singular directions of what a head adds the texts are projected on: 80 in the published code; of the paper, the rank
+              of the head's output, which is its width
     about     what they are, in words for people; by default how many
     progress  called after each batch with how many pictures were seen
 
-    The model gets them as ``model.head_words``, and ``.save("head_words.json")`` beside its weights keeps them. Raises ExplainerError for a
-    model whose embedding is no sum over heads, for fewer than 10 pictures, and without texts.
+    The model gets them as ``model.head_words``, and ``.save("head_words.json")`` next to its weights keeps them. Raises ExplainerError for
+    a model whose embedding is no sum over heads, for fewer than 10 pictures, and without texts.
 
     Source: Gandelsman, Efros & Steinhardt, ICLR 2024, algorithm 1.
     """
+    if rank < 1:
+        raise ExplainerError(f"rank={rank!r}: send a number of directions of at least 1.")
     model = model_of(model)
     lacks = missing_requirements(model)
     for need in ("patch_features", "residual"):
@@ -66,7 +72,7 @@ def head_words(
             spread = float(spreads[block, head])
             chosen: tuple[HeadText, ...] = ()
             if spread >= STEADY:
-                span = text_span(heads[:, block, head], bank.to(heads), count, RANK)
+                span = text_span(heads[:, block, head], bank.to(heads), count, rank)
                 pairs = zip(span.texts, span.shares, strict=True)
                 chosen = tuple(HeadText(texts[place], float(f"{share:.4g}")) for place, share in pairs)
             row.append(WordsOfHead(chosen, float(f"{spread:.4g}")))
@@ -77,7 +83,7 @@ def head_words(
 
 
 def _heads_of(model: Model, pictures: Iterable[Any], progress: Callable[[int], None] | None) -> Tensor:
-    """What each head adds to the embedding of each picture, (pictures, blocks, heads, P) in float64."""
+    """Return each head's part of the embedding of each picture, (pictures, blocks, heads, P) in float64."""
     images, rows, seen = encoder(model, "image"), list[Tensor](), 0
     for batch in _batches(pictures, _PICTURES_AT_ONCE):
         rows.append(EmbeddingParts(Recording(images, model.tensors(batch))).of_heads().double().cpu())

@@ -1,4 +1,4 @@
-"""What two inputs have to do with each other in the space of an encoder: words and patches, two pictures, two texts."""
+"""Interactions between the parts of two inputs in the space of an encoder: words and patches, two pictures, two texts."""
 
 from explainers.analysis.interactions.faithful import FaithfulInteraction, InteractionMeasures, faithful_interaction, measure_interactions
 from explainers.analysis.interactions.pairs import Interaction, input_interaction, interaction

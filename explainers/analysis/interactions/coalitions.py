@@ -28,7 +28,7 @@ _MOST_DRAWS = 50  # times what is wanted, before a draw of distinct coalitions e
 
 @dataclass(frozen=True)
 class Fit:
-    """What a regression found: ``constant`` e_0, ``first`` e_i (n,), ``second`` e_ij (n, n), symmetric with a diagonal of 0."""
+    """The terms of a regression: ``constant`` e_0, ``first`` e_i (n,), ``second`` e_ij (n, n), symmetric with a diagonal of 0."""
 
     constant: float
     first: Tensor
@@ -40,7 +40,7 @@ class Fit:
         return self.constant + z @ self.first + ((z @ self.second) * z).sum(1) / 2
 
     def totals(self, p: float) -> Tensor:
-        """What each player adds altogether, (n,): e_i + p sum_j e_ij."""
+        """Return the total effect of each player, (n,): e_i + p sum_j e_ij."""
         return self.first + p * self.second.sum(1)
 
 
@@ -97,7 +97,7 @@ def draw_coalitions(players: int, count: int, variant: Variant, p: float, genera
 
 
 def _draw_distinct(masses: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """So many distinct coalitions bool (K, n) with sizes drawn by ``masses`` (n + 1,), and how often each was drawn (K,)."""
+    """Draw ``count`` distinct coalitions bool (K, n) with sizes distributed by ``masses`` (n + 1,), and how often each was drawn (K,)."""
     players = len(masses) - 1
     times: dict[bytes, int] = {}
     for _ in range(_MOST_DRAWS):
@@ -115,8 +115,9 @@ def _draw_distinct(masses: Tensor, count: int, generator: torch.Generator) -> tu
 
 
 def split_budget(first: int, second: int, budget: int) -> tuple[int, int]:
-    """How many coalitions of so many players of either side are asked, whose products are at most ``budget``: of the side with fewer
-    players max(4, sqrt(budget) times the ratio of their numbers), never more than there are.
+    """Return how many coalitions of the players of either side are asked, whose product is at most ``budget``.
+
+    The side with fewer players gets max(4, sqrt(budget) times the ratio of their numbers), never more than there are.
     """
     if first < second:
         return split_budget(second, first, budget)[::-1]

@@ -3,7 +3,7 @@
 Baniecki et al., NeurIPS 2025, arXiv 2508.05430; the regression is in :mod:`explainers.analysis.interactions.coalitions`. A patch that is
 out has pixels of 0 in the normalised picture; a word that is out is masked, and its place stays. The number is the cosine less that of
 nothing shown. Patches are hidden together in a grid that is halved, and pairs are those of a word and such a part: pairs inside of either
-side are left out of the regression, as the paper allows.
+side are left out of the regression, as the paper allows, unless ``pairs="all"``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from itertools import combinations
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ from explainers.analysis.interactions.paired_inputs import PairedInputs
 from explainers.analysis.interactions.pairs import Interaction
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, describe
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import answering
 from explainers.models.grids import halved_grid
@@ -48,36 +50,40 @@ FIXLIP = Citation(
 )
 BUDGET, PARTS = 4096, 49
 MOST_BUDGET = 32_768  # coalitions: the design of the regression is held whole
-OTHERS = 128  # coalitions that a fit is held against
+HELD_OUT_COALITIONS = 128  # coalitions that a fit is held against
 AT_ONCE = 32  # inputs in one forward pass
 #: From this share of the variance of other coalitions on, a fit predicts them.
-FORETELLS = 0.5
+MIN_R_SQUARED = 0.5
 
 
 Progress = Callable[[int, int], None]
+#: Which pairs of players have a term.
+PairsOf = Literal["across", "all"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FaithfulInteraction(PairedInputs):
-    """What words and patches have to do with each other, fitted to answers for coalitions of them. ``maps`` hold e_i + p sum_j e_ij.
+    """The interaction of words and patches, fitted to answers for coalitions of them. ``maps`` hold e_i + p sum_j e_ij.
 
-    variant, p, budget, parts  as they were asked for
-    empty         the cosine when nothing is shown
-    constant      e_0, to which the terms of coalitions are added; the fit need not meet ``empty``
+    maps          e_i + p sum_j e_ij
+    order         1: words and parts alone, whose pairs are 0; 2: with pairs
+    within        float32 (words, words) and (parts, parts), symmetric: pairs inside of either side; None where they were not fitted
     first_order   float32 (units,) of each side: e_i. Patches that are hidden together share their terms alike
-    coalitions    how many were asked, of prompts and of pictures
-    faithfulness  R^2 of coalitions that took no part in the fit: the share of their variance that the terms predict
     """
 
     variant: Variant
     p: float
     budget: int
     parts: int
-    empty: float
-    constant: float
-    first_order: tuple[Tensor, Tensor]
-    coalitions: tuple[int, int]
-    faithfulness: float
+    empty: Annotated[float, describe("The cosine when nothing is shown.")]
+    constant: Annotated[float, describe("It is added to the terms of every coalition; the fit need not meet ``empty``.")]
+    first_order: Annotated[tuple[Tensor, Tensor], describe("What each word, and each patch, adds on its own.", kind=list[list[float]])]
+    coalitions: Annotated[
+        tuple[int, int], describe("How many prompts and how many pictures with parts left out were asked.", kind=list[int])
+    ]
+    faithfulness: Annotated[float, describe("The share of the variance of coalitions outside of the fit that the terms predict (R²).")]
+    order: Annotated[int, HIDDEN] = 2
+    within: Annotated[tuple[Tensor, Tensor] | None, HIDDEN] = None
 
     def _head(self) -> str:
         return (
@@ -85,22 +91,14 @@ class FaithfulInteraction(PairedInputs):
             f"pictures with parts left out, of which the terms predict {self.faithfulness:.0%} (R^2); the strongest pairs:"
         )
 
-    def _facts(self) -> dict[str, Any]:
-        names = ("variant", "p", "budget", "parts", "empty", "constant", "faithfulness")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "coalitions": list(self.coalitions),
-            "first_order": [terms.tolist() for terms in self.first_order],
-        }
-
 
 @dataclass(frozen=True)
 class InteractionMeasures:
-    """How faithful the interactions of one prompt and one picture are.
+    """Measures of how faithful the interactions of one prompt and one picture are.
 
     insertion_deletion  the mean over the steps of (least important gone - most important gone) / (all - nothing): larger is better, 0 for
                         an order that says nothing; see :func:`explainers.analysis.interactions.measures.insertion_and_deletion`
-    r2, spearman        of coalitions drawn anew, with what the terms predict of them
+    r2, spearman        of coalitions drawn again, with what the terms predict of them
     """
 
     insertion_deletion: float
@@ -178,12 +176,15 @@ def faithful_interaction(
     p: float = 0.5,
     budget: int = BUDGET,
     parts: int = PARTS,
+    order: int = 2,
+    pairs: PairsOf = "across",
     seed: int = 0,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> FaithfulInteraction:
-    """For each word of a prompt the patches of an image that it goes with, fitted to the model's answers when some are left out (FIxLIP);
-    ``first`` is the prompt, ``second`` the image.
+    """Find which patches of an image go with which words of a prompt, by a fit to the model's answers with parts left out (FIxLIP).
+
+    In the result ``first`` is the prompt, ``second`` the image.
 
     model    one that compares images with prompts (CLIP), whose text tower takes an attention mask
     variant  "banzhaf": coalitions weigh p^|S| (1 - p)^(n - |S|); "shapley": as in Shapley interactions, which nearly meet the values of
@@ -192,6 +193,8 @@ def faithful_interaction(
     budget   coalitions that are fitted, at most. With "banzhaf" some prompts are joined with some pictures, each encoded once: with 4096
              of them 4 to 64 prompts and some hundred to a thousand pictures. With "shapley" each coalition is drawn whole
     parts    of the picture that are hidden on their own, at most; the patches of one share its terms alike
+    order    1: a term for each word and part alone; 2: for pairs of them too
+    pairs    "across": of a word and a part; "all": also of two words, and of two parts, as the paper's own runs have them
     progress  called between passes with how many prompts and pictures of how many were encoded
     cancelled  asked between passes
 
@@ -205,6 +208,10 @@ def faithful_interaction(
         raise ExplainerError(f"budget={budget!r}: send a number of coalitions from 16 to {MOST_BUDGET}.")
     if parts < 1:
         raise ExplainerError(f"parts={parts!r}: send a number of parts of at least 1.")
+    if order not in (1, 2):
+        raise ExplainerError(f"order={order!r}: send 1 or 2.")
+    if pairs not in get_args(PairsOf):
+        raise ExplainerError(f"pairs={pairs!r}: choose one of {', '.join(get_args(PairsOf))}.")
     start = time.perf_counter()
     game = Game(model_of(model), image, prompt, parts, checker(cancelled), progress)
     generator = torch.Generator().manual_seed(check_seed(seed))
@@ -214,18 +221,21 @@ def faithful_interaction(
         (texts, text_weights), (images, image_weights) = (
             draw_coalitions(players, count, variant, p, generator) for players, count in zip(game.players, shares, strict=True)
         )
-        game.to_encode = len(texts) + len(images) + 2 * OTHERS
+        game.to_encode = len(texts) + len(images) + 2 * HELD_OUT_COALITIONS
         coalitions, weights = products(texts, images), (text_weights[:, None] * image_weights).flatten()
         cosines = (game.texts(texts) @ game.images(images).T).flatten()
         counts = (len(texts), len(images))
     else:
         coalitions, weights = draw_coalitions(words + pieces, budget, variant, p, generator)
-        game.to_encode = len(coalitions) + 2 * OTHERS
+        game.to_encode = len(coalitions) + 2 * HELD_OUT_COALITIONS
         cosines = game.cosines(coalitions)
         counts = (len(coalitions[:, :words].unique(dim=0)), len(coalitions[:, words:].unique(dim=0)))
     everything = torch.ones(1, words + pieces, dtype=torch.bool)
     empty = float(game.cosines(~everything))
-    fit = fit_interactions(coalitions, weights, cosines - empty, [(i, words + j) for i in range(words) for j in range(pieces)])
+    fitted = (
+        list(combinations(range(words + pieces), 2)) if pairs == "all" else [(i, words + j) for i in range(words) for j in range(pieces)]
+    )
+    fit = fit_interactions(coalitions, weights, cosines - empty, fitted if order == 2 else [])
     truth, predicted = _other_coalitions(game, fit, p, generator, empty)
     totals = fit.totals(p)
     sizes, part_of = game.sizes, game.part_of
@@ -245,6 +255,8 @@ def faithful_interaction(
         first_order=(fit.first[:words].float(), (fit.first[words:] / sizes)[part_of].float()),
         coalitions=counts,
         faithfulness=r_squared(truth, predicted),
+        order=order,
+        within=(fit.second[:words, :words].float(), fit.second[words:, words:].float()) if order == 2 and pairs == "all" else None,
         seconds=time.perf_counter() - start,
         notes=tuple(dict.fromkeys([*game.words.notes, *game.picture.notes])),
     )
@@ -252,13 +264,13 @@ def faithful_interaction(
 
 
 def _other_coalitions(game: Game, fit: Fit, p: float, generator: torch.Generator, empty: float) -> tuple[Tensor, Tensor]:
-    """Values of coalitions drawn anew, each player in with probability p, and what the terms predict of them."""
-    keep = torch.rand(OTHERS, sum(game.players), generator=generator) < p
+    """Return the values of new random coalitions, each player in with probability p, and the values that the terms predict for them."""
+    keep = torch.rand(HELD_OUT_COALITIONS, sum(game.players), generator=generator) < p
     return game.cosines(keep) - empty, fit.values(keep)
 
 
 def _notes_on_fit(outcome: FaithfulInteraction) -> tuple[str, ...]:
-    if outcome.faithfulness >= FORETELLS:
+    if outcome.faithfulness >= MIN_R_SQUARED:
         return ()
     return (
         f"Of prompts and pictures that took no part in the fit the terms predict {outcome.faithfulness:.0%} of the variance: take them "
@@ -274,15 +286,11 @@ def measure_interactions(
     *,
     p: float = 0.5,
     parts: int = PARTS,
-    count: int = OTHERS,
+    count: int = HELD_OUT_COALITIONS,
     seed: int = 1,
     cancelled: Callable[[], bool] | None = None,
 ) -> list[InteractionMeasures]:
-    """How faithful each of several interactions of the same prompt and image is, all asked about the same coalitions of words and parts.
-
-    The terms of a part are the sums of its patches'. Interactions of exCLIP have pairs alone, whose sum predicts the cosine but for a
-    constant; that constant is taken for the one that fits best, so that R^2 is held against the pairs and not against it.
-    """
+    """Measure how faithful several interactions of the same prompt and image are, on the same coalitions of words and parts."""
     game = Game(model_of(model), image, prompt, parts, checker(cancelled))
     words, pieces = game.players
     generator = torch.Generator().manual_seed(check_seed(seed))
@@ -309,6 +317,8 @@ def _terms(outcome: PairedInputs, game: Game) -> Fit:
     second[:words, words:] = outcome.pairs.double() @ join
     first = torch.zeros(words + pieces, dtype=torch.float64)
     if isinstance(outcome, FaithfulInteraction):
+        if outcome.within is not None and outcome.within[1].shape == (pieces, pieces):
+            second[:words, :words], second[words:, words:] = (terms.double().triu() for terms in outcome.within)
         first = torch.cat([outcome.first_order[0].double(), outcome.first_order[1].double() @ join])
     elif not isinstance(outcome, Interaction):
         raise ExplainerError("Send what interaction() or faithful_interaction() found.")

@@ -18,10 +18,8 @@ Value = Callable[[Tensor], Tensor]
 
 
 def extreme_sets(fit: Fit) -> tuple[Tensor, Tensor]:
-    """Of each size n to 0, bool (n + 1, n), the set with the smallest g and that with the largest, as far as greedy growth finds them.
-
-    From every single player sets grow by the player with the largest, and by that with the smallest gain; of each size the best of all
-    are kept. With more than 100 players the published code starts from fewer.
+    """Return the sets of players with the smallest and with the largest g, for each size n to 0, bool (n + 1, n), as greedy growth finds
+    them.
     """
     players = len(fit.first)
     sets = torch.cat([_grow(fit, largest=True), _grow(fit, largest=False)])  # (2 n, n, n): start, size less 1, member

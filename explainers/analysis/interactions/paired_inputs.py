@@ -5,42 +5,71 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe, optional
 from explainers.models.inputs.types import ImageInput, TextInput
-from explainers.records.input_json import input_json
 from explainers.rendering.overlays import lay_over, map_picture
 from explainers.rendering.plain import align
 
 
+@dataclass(frozen=True)
+class InteractionSide(Record):
+    """One of two inputs, and what each of its words or patches adds to the cosine with the whole of the other."""
+
+    input: Annotated[ImageInput | TextInput, describe(tag="kind")]
+    grid: Annotated[tuple[int, int] | None, optional("Rows and columns of the patches; a text has none.")]
+    scores: Annotated[Tensor, describe(kind=list[float])]
+
+
+@dataclass(frozen=True)
+class InteractionPair(Record):
+    """A unit of the first input and one of the second, counted from 0."""
+
+    first: int
+    second: int
+    score: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PairedInputs:
-    """What two inputs have to do with each other. Each has units: the patches of a picture in raster order, the words of a text.
+class PairedInputs(Record):
+    """The interaction of two inputs, which have units: the patches of a picture in raster order, or the words of a text.
 
     first, second  how the model was shown them
     grids          (rows, columns) of each, None for a text
-    cosine         of their embeddings
     pairs          float32 (units of first, units of second): what each pair adds to the cosine or takes from it
     maps           float32 (units,) of each: what a unit adds to the cosine with the whole of the other
     """
 
-    first: ImageInput | TextInput
-    second: ImageInput | TextInput
-    grids: tuple[tuple[int, int] | None, tuple[int, int] | None]
-    cosine: float
-    pairs: Tensor
-    maps: tuple[Tensor, Tensor]
+    first: Annotated[ImageInput | TextInput, HIDDEN]
+    second: Annotated[ImageInput | TextInput, HIDDEN]
+    grids: Annotated[tuple[tuple[int, int] | None, tuple[int, int] | None], HIDDEN]
+    cosine: Annotated[float, describe("Of the embeddings of the two inputs.")]
+    pairs: Annotated[Tensor, describe("A row for each unit of the first input, a column for each of the second.", kind=list[list[float]])]
+    maps: Annotated[tuple[Tensor, Tensor], HIDDEN]
     seconds: float
     notes: tuple[str, ...] = ()
 
     @property
-    def total(self) -> float:
-        """The sum of ``pairs``."""
+    def _first_side(self) -> Annotated[InteractionSide, describe(key="first")]:
+        return InteractionSide(self.first, self.grids[0], self.maps[0])
+
+    @property
+    def _second_side(self) -> Annotated[InteractionSide, describe(key="second")]:
+        return InteractionSide(self.second, self.grids[1], self.maps[1])
+
+    @property
+    def _strongest(self) -> Annotated[list[InteractionPair], describe("The pairs with the largest magnitudes.", key="strongest")]:
+        return [InteractionPair(*pair) for pair in self.strongest()]
+
+    @property
+    def total(self) -> Annotated[float, describe("The sum of the pairs.")]:
+        """The sum of all interactions in ``pairs``."""
         return float(self.pairs.double().sum())
 
     def strongest(self, count: int = 10) -> list[tuple[int, int, float]]:
@@ -50,7 +79,7 @@ class PairedInputs:
         return [(index // width, index % width, float(self.pairs[index // width, index % width])) for index in order]
 
     def unit(self, side: int, index: int) -> str:
-        """What a unit of the first (0) or the second (1) input is called: its word, or where its patch lies."""
+        """Return a name for a unit of the first (0) or the second (1) input: its word, or the place of its patch."""
         record, grid = (self.first, self.second)[side], self.grids[side]
         if isinstance(record, TextInput):
             return record.words[index].text
@@ -59,10 +88,6 @@ class PairedInputs:
 
     def _head(self) -> str:
         """The lines above the strongest pairs in the printed table."""
-        raise NotImplementedError
-
-    def _facts(self) -> dict[str, Any]:
-        """Further results of a subclass, as plain data."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -77,7 +102,7 @@ class PairedInputs:
         return text_html(str(self), *(picture_html(picture, "What a patch adds to the cosine") for picture in self.pictures()))
 
     def pictures(self, size: int = 448) -> list[Image.Image]:
-        """The map of each picture over it, those of texts left out; where the picture is not at hand, the map by itself."""
+        """Return one image for each picture with its map over it, without texts; the map alone if the picture is not at hand."""
         drawn = []
         for record, grid, scores in zip((self.first, self.second), self.grids, self.maps, strict=True):
             if isinstance(record, ImageInput) and grid is not None:
@@ -94,20 +119,3 @@ class PairedInputs:
             np.save(path, self.pairs.numpy())
         else:
             raise ExplainerError(f"{path} ends in nothing that an interaction is saved as: end it in .json or .npy")
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        sides = (("first", self.first, self.grids[0], self.maps[0]), ("second", self.second, self.grids[1], self.maps[1]))
-        return {
-            "cosine": self.cosine,
-            **self._facts(),
-            "total": self.total,
-            **{
-                name: {"input": input_json(record), **({} if grid is None else {"grid": list(grid)}), "scores": scores.tolist()}
-                for name, record, grid, scores in sides
-            },
-            "pairs": self.pairs.tolist(),
-            "strongest": [{"first": i, "second": j, "score": score} for i, j, score in self.strongest()],
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-        }

@@ -1,4 +1,4 @@
-"""Which part of one input goes with which part of another: the second-order interaction of the two sides of a cosine.
+"""Pairs of one input's parts with another's: the second-order interaction of the two sides of a cosine.
 
 Moeller, Tilli, Vu and Padó, Explaining Caption-Image Interactions in CLIP Models with Second-Order Attributions (exCLIP, TMLR 2025,
 arXiv 2408.14153): a similarity of embeddings f(a) . g(b) has no interactions in its gradient with respect to one side, but in that with
@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ from explainers.autograd.linearised import Linearised
 from explainers.autograd.rules import RULES, Rule, gradient_rules
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.json_records import describe
 from explainers.models.encoders import encoder
 from explainers.models.eval_mode import with_gradients
 from explainers.models.inputs.images import is_picture_name
@@ -60,23 +61,18 @@ COPIES_AT_ONCE = {"image": 8, "text": 32}  # copies of an input, each of which t
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interaction(PairedInputs):
-    """What two inputs have to do with each other, by the Jacobians of both.
+    """The interaction of two inputs, from the Jacobians of both."""
 
-    rule, steps    with which backward rule; over how many steps of the path from the baseline it was averaged, 0 for none
-    baseline, block, quadrature  as they were asked for
-    other_tokens   what the pairs add to the cosine in which a class token or another special token takes part, which are not in ``pairs``
-    """
-
-    rule: str
-    steps: int
+    rule: Annotated[str, describe("The backward rule.")]
+    steps: Annotated[int, describe("Over how many steps of the path from the baseline Jacobians were averaged; 0 for none.")]
     baseline: Baseline
     block: EntryBlock
     quadrature: Quadrature
-    other_tokens: float
+    other_tokens: Annotated[float, describe("What pairs add in which a class token or another special token takes part.")]
 
     @property
-    def baseline_terms(self) -> float:
-        """What is left of the cosine: what the embeddings hold of the baseline (their biases, or an empty input), and what the rule does
+    def baseline_terms(self) -> Annotated[float, describe("The rest of the cosine.")]:
+        """The rest of the cosine: what the embeddings hold of the baseline (their biases, or an empty input), and what the rule does not
         not bring back to the tokens.
         """
         return self.cosine - self.total - self.other_tokens
@@ -86,10 +82,6 @@ class Interaction(PairedInputs):
             f"cosine {self.cosine:+.4f} by {self.rule}: pairs {self.total:+.4f}, pairs with other tokens {self.other_tokens:+.4f}, "
             f"baseline terms {self.baseline_terms:+.4f}; the strongest pairs:"
         )
-
-    def _facts(self) -> dict[str, Any]:
-        names = ("rule", "steps", "baseline", "block", "quadrature", "other_tokens", "baseline_terms")
-        return {name: getattr(self, name) for name in names}
 
 
 def interaction(
@@ -104,7 +96,8 @@ def interaction(
     quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
-    """For each word of a prompt the patches of an image that it goes with, and the reverse; ``first`` is the prompt, ``second`` the image.
+    """Find which patches of an image go with which words of a prompt, from the Jacobians of both; ``first`` is the prompt, ``second`` the
+    image.
 
     model   one that compares images with prompts (CLIP)
     image   as :func:`explainers.explain` takes one
@@ -142,11 +135,12 @@ def input_interaction(
     quadrature: Quadrature = "gauss_legendre",
     cancelled: Callable[[], bool] | None = None,
 ) -> Interaction:
-    """Why an encoder finds two pictures, or two texts, alike: both sides' maps of their cosine, and the pairs that make it.
+    """Explain why an encoder finds two pictures, or two texts, alike: a map of each for their cosine, and the pairs that make it.
 
     model   an image or text classifier, whose encoder is everything before its last linear layer, or a CLIP model
     first, second  two images, or two texts; of a CLIP model either: there a str is a text, but for the path of a picture (a name that
             ends in .jpg, .png, .heic, ...)
+
     The others are those of :func:`interaction`. Texts longer than the model are cut, with a note.
     """
     model = model_of(model)
@@ -217,7 +211,7 @@ def _interaction(a: Encoded, b: Encoded, settings: _Settings) -> Interaction:
 
 
 def _notes_on_rest(result: Interaction) -> tuple[str, ...]:
-    """What the cosine is made of besides the pairs, where that is much."""
+    """Return a note on what the cosine holds besides the pairs, where that is much."""
     if abs(result.cosine - result.total) <= INTERACTION_TOLERANCE * max(abs(result.cosine), abs(result.total)):
         return ()
     baseline_in_words = "where their tokens are zero" if result.baseline == "zero" else "of an empty input"
@@ -236,7 +230,7 @@ def _compare(a: Encoded, b: Encoded, settings: _Settings) -> tuple[Tensor, Tenso
     products, sum_of_all = products_and_sum[:-1], products_and_sum[-1]
     first = products @ b.embedding
     if len(products_and_sum) < len(a.embedding):
-        along_b = _along(b, torch.cat([products_and_sum, a.embedding[None]]), settings)
+        along_b = _components_along(b, torch.cat([products_and_sum, a.embedding[None]]), settings)
         return first, along_b[-1, :-1], along_b[:-2, :-1], float(along_b[-2, -1])
     other = _products(b, settings)
     return first, other[:-1] @ a.embedding, products @ other[:-1].T, float(sum_of_all @ other[-1])
@@ -255,10 +249,12 @@ def _exchange(original: Interaction) -> Interaction:
 
 
 def _products(side: Encoded, settings: _Settings) -> Tensor:
-    """(units + 1, D): each unit's share of the embedding, its tokens less the baseline times their Jacobian, and at last that of all."""
+    """Return (units + 1, D): the share of each unit in the embedding, its tokens minus the baseline times their Jacobian; the last row is
+    the share of all tokens.
+    """
     sums, width = _sums(side), len(side.embedding)
     if len(sums) >= width:
-        return _along(side, torch.eye(width), settings).T
+        return _components_along(side, torch.eye(width), settings).T
     products = torch.zeros(len(sums), width)
     parts = _parts(len(sums), side)
     for linear, weight in _linearise(side, len(parts[0]), settings):
@@ -269,8 +265,10 @@ def _products(side: Encoded, settings: _Settings) -> Tensor:
     return products
 
 
-def _along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
-    """For each direction (n, D) at the embedding, the share (n, units + 1) of its component that is each unit's, at last all tokens'."""
+def _components_along(side: Encoded, directions: Tensor, settings: _Settings) -> Tensor:
+    """Return each token's share (n, units + 1) of the component along each direction (n, D) of the embedding; the last is the sum of all
+    tokens.
+    """
     shares = torch.zeros(len(directions), len(side.tokens))
     parts = _parts(len(directions), side)
     for linear, weight in _linearise(side, len(parts[0]), settings):
@@ -287,7 +285,7 @@ def _sums(side: Encoded) -> Tensor:
 
 
 def _parts(count: int, side: Encoded) -> list[Tensor]:
-    """What is done at once: indices 0 to ``count`` in as few parts as there must be, all but the last of one length."""
+    """Split the indices 0 to ``count`` into as few parts of equal length as fit at once; the last may be shorter."""
     most = COPIES_AT_ONCE["text" if side.model.reads_text else "image"]
     return list(torch.arange(count).split(-(-count // -(-count // most))))
 

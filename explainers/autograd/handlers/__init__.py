@@ -1,8 +1,8 @@
-"""Which operators a torch function becomes.
+"""Handlers, which turn torch functions into operators.
 
 Importing this package registers all handlers with ``explainers.autograd.dispatch``.
 """
 
-from explainers.autograd.handlers import attention, elementwise, linear, norms, pooling
+from explainers.autograd.handlers import attention, contractions, elementwise, linear, norms, pooling, scattering, written_out
 
-__all__ = ["attention", "elementwise", "linear", "norms", "pooling"]
+__all__ = ["attention", "contractions", "elementwise", "linear", "norms", "pooling", "scattering", "written_out"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, active, handles
+from explainers.autograd.dispatch import TorchFunction, active, call_through, handles
+from explainers.autograd.handlers.elementwise import may_write
+from explainers.autograd.handlers.written_softmax import keep_exponent, moved_from
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Mean
 from explainers.autograd.recorder import Recorder
@@ -18,10 +21,10 @@ from explainers.autograd.recorder import Recorder
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, rec: Recorder, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """softmax(Q K^T scale + mask) V and its weights, written out so that the attention map is a node of the graph.
+    """Compute softmax(Q K^T scale + mask) V and its weights step by step, so that the attention map is a node of the graph.
 
-    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K).
-    A query that may attend nothing gives zeros. ``dropout`` of the weights: in own code alone, a recording being in eval mode.
+    query (..., S, d), key and value (..., K, d); mask boolean (True: may attend) or additive, broadcast to (..., S, K). A query that may
+    attend nothing gives zeros. ``dropout`` of the weights occurs only in code of one's own, as a recording is in eval mode.
     """
     heads, move = query.shape[-3], rec.nodes.move
     if rec.single_head:
@@ -108,7 +111,7 @@ def _multi_head(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """nn.MultiheadAttention, (tokens, batch, width) or (tokens, width): the same projections, then :func:`attention`."""
+    """Compute nn.MultiheadAttention, (tokens, batch, width) or (tokens, width), by the same projections and :func:`attention`."""
     if not (rec.active(query) or rec.active(key) or rec.active(value)) or bias_k is not None or static_k is not None or add_zero_attn:
         given = {k: v for k, v in locals().items() if k not in ("rec", "func")}
         attended, shown = F.multi_head_attention_forward(**given)
@@ -145,14 +148,16 @@ def _multi_head(
     if need_weights:
         shown = rec.run(Mean, attention_weights, (1,), False, 1 / num_heads) if average_attn_weights else attention_weights
         shown = shown if batched else shown.squeeze(0)
-    return (out.transpose(0, 1) if batched else out.squeeze(0)), shown
+    return move(out.transpose(0, 1) if batched else out.squeeze(0), out), shown
 
 
 @handles(F.softmax)
 def _softmax_of_modules(
     rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Without ``dim`` over the first dimension of one or three, else over the second, as torch has it."""
+    """Record ``softmax`` of ``torch.nn.functional``. Without ``dim`` it runs over the first dimension of one or three, else over the
+    second, as in torch.
+    """
     return _softmax(rec, torch.softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
 
 
@@ -161,3 +166,37 @@ def _softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype:
     if not rec.active(input):
         return torch.softmax(input, dim, dtype=dtype)
     return rec.run(op.Softmax, input, dim, dtype, role=Role.WEIGHTS)
+
+
+@handles(F.log_softmax)
+def _log_softmax_of_modules(
+    rec: Recorder, func: TorchFunction, input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Record ``log_softmax`` of ``torch.nn.functional``, with the default ``dim`` of :func:`_softmax_of_modules`."""
+    return _log_softmax(rec, torch.log_softmax, input, (0 if input.dim() in (0, 1, 3) else 1) if dim is None else dim, dtype)
+
+
+@handles(torch.log_softmax, Tensor.log_softmax)
+def _log_softmax(rec: Recorder, func: TorchFunction, input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """Record a log-softmax with its input and dimension. No rule has a choice for it, but its exponential is a softmax of the same
+    numbers."""
+    out: Tensor = call_through(rec, torch.log_softmax, (input, dim), {"dtype": dtype})
+    node = rec.nodes.of(out)
+    if node is not None and rec.active(input):
+        node.operands, node.settings = (input,), {**node.settings, "dim": dim, "dtype": dtype}
+    return out
+
+
+@handles(torch.exp, Tensor.exp)
+def _exp(rec: Recorder, func: TorchFunction, input: Tensor, **kwargs: Any) -> Any:
+    """No rule has a choice for it, but over its sum it is a softmax."""
+    node = moved_from(rec.nodes.of(input))
+    if node is not None and node.settings.get("function") == "log_softmax" and node.operands and not kwargs:
+        return _softmax(rec, torch.softmax, node.operands[0], node.settings["dim"], node.settings["dtype"])
+    out = call_through(rec, func, (input,), kwargs)
+    if rec.active(input):
+        keep_exponent(rec, out, input)
+    return out
+
+
+handles(torch.exp_, Tensor.exp_)(may_write(_exp, torch.exp))

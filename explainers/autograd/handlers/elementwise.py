@@ -19,27 +19,28 @@ from explainers.autograd.dispatch import (
     role,
     writes_into_first,
 )
+from explainers.autograd.handlers.written_softmax import keep_unshifted, written_softmax
 from explainers.autograd.nodes import Role
 from explainers.autograd.recorder import Recorder
 
 
 def activation(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, gives: Role | None = None, **kwargs: Any) -> Tensor:
-    """An element-wise function with act(0) = 0; ``gives`` is the role of what it gives, unless it curves scores."""
+    """Record an element-wise function with act(0) = 0; ``gives`` is the role of its output, unless its input are attention scores."""
     if not rec.active(input):
         return func(input, *args, **kwargs)
-    return rec.run(op.Activation, input, lambda x: func(x, *args, **kwargs), False, role=_curved(rec, input) or gives)
+    return rec.run(op.Activation, input, lambda x: func(x, *args, **kwargs), False, role=_role_after_curve(rec, input) or gives)
 
 
-def _curved(rec: Recorder, input: Tensor) -> Role | None:
-    """The role of what a curve makes of ``input``."""
+def _role_after_curve(rec: Recorder, input: Tensor) -> Role | None:
+    """Return the role of the output of a curve: CURVED if ``input`` are attention scores, else None."""
     return Role.CURVED if role(rec, input) in (Role.SCORES, Role.CURVED) else None
 
 
 def may_write(handler: Handler, beside: TorchFunction | None = None) -> Handler:
-    """The handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
+    """Make the handler of a function that can write into its first argument: by its name, as ``x.add_(y)``, or by ``inplace=True``.
 
-    ``handler`` computes beside that argument and is told nothing of ``inplace``; what it gives is written, so that everything else that
-    holds the argument sees the new value. ``beside`` is the function of another name that computes the same and writes nothing.
+    ``handler`` computes the result without writing and without ``inplace``; the result is then written, so that everything else that holds
+    the argument sees the new value. ``beside`` is the function of another name that computes the same and writes nothing.
     """
 
     def handle(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +80,8 @@ def _odd_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
 
 @handles(torch.clamp, Tensor.clamp, torch.clip, Tensor.clip, torch.clamp_min, Tensor.clamp_min, torch.clamp_max, Tensor.clamp_max)
 def _clamp(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """With zero within its bounds an activation, such as a rectifier written out; of a scale or a gate no more than its bounds."""
+    """Record a clamp. If its bounds include zero it is an activation, such as a rectifier written out; a scale or a gate is only
+    bounded."""
     bounds = [bound for bound in (*args, *kwargs.values()) if bound is not None]
     plain = (
         rec.active(input)
@@ -96,10 +98,10 @@ handles(F.hardtanh)(may_write(_clamp))
 
 @handles(torch.sigmoid, Tensor.sigmoid, F.sigmoid)
 def bounded_gate(rec: Recorder, func: TorchFunction, input: Tensor) -> Tensor:
-    """A sigmoid, smooth or hard: a gate where it multiplies a path."""
+    """Record a sigmoid, smooth or hard, which is a gate if a path is multiplied by it."""
     if not rec.active(input):
         return func(input)
-    curved = _curved(rec, input)
+    curved = _role_after_curve(rec, input)
     out = rec.run(op.BoundedGate, input, func, role=curved or Role.GATE)
     if curved:  # AttnLRP has no rule for it
         rec.watch(out, f"attention by {func.__name__}", lambda rule: rule.choice("attention").covers_gates)
@@ -120,7 +122,7 @@ def _glu(rec: Recorder, func: TorchFunction, input: Tensor, dim: int = -1) -> Te
 
 @handles(torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__)
 def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """a + alpha b."""
+    """Record the sum a + alpha b."""
     if alpha != 1:
         other = mul(rec, torch.mul, other, alpha)
     if not (rec.active(input) or rec.active(other)):
@@ -129,7 +131,8 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
     tensor = input if rec.active(input) else other
     a, b = (t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=tensor.dtype, device=tensor.device) for t in (input, other))
     both = rec.active(a) and rec.active(b)
-    kept = (Role.SCORES if role(rec, a) == role(rec, b) == Role.SCORES else None) if both else role(rec, tensor)
+    alike = role(rec, a) if both and role(rec, a) == role(rec, b) else None
+    kept = (alike if alike in (Role.SCORES, Role.WEIGHTS) else None) if both else role(rec, tensor)
     if kept == Role.UNNORMALISED and (b if rec.active(a) else a).dim():
         kept = None  # no stabiliser of a normaliser, but a bias
     return rec.run(op.Add, a, b, kept, role=kept)
@@ -137,11 +140,14 @@ def add(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: fl
 
 @handles(torch.sub, Tensor.sub, Tensor.__sub__, torch.subtract, Tensor.subtract)
 def sub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: float = 1) -> Tensor:
-    """a - alpha b."""
+    """Record the difference a - alpha b."""
     if not (rec.active(input) or rec.active(other)):
         plain: Tensor = input - alpha * other
         return plain
-    return add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
+    out = add(rec, torch.add, input, mul(rec, torch.mul, other, -alpha))
+    if alpha == 1:
+        keep_unshifted(rec, out, input, other)
+    return out
 
 
 @handles(Tensor.__rsub__, torch.rsub)
@@ -150,7 +156,7 @@ def _rsub(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, alpha: 
 
 
 def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
-    """The role of a factor; that of a curve where an activation gave it, also one that is written out as x times a gate."""
+    """Return the role of a factor; it is that of a curve for an activation's output, even one written out as x times a gate."""
     known, node = role(rec, x), rec.nodes.of(x)
     while known is None and node is not None and node.operator is op.Scale:
         (node,) = node.paths
@@ -162,7 +168,7 @@ def _role_as_factor(rec: Recorder, x: Tensor) -> Role | None:
 
 @handles(torch.mul, Tensor.mul, Tensor.__mul__, Tensor.__rmul__, torch.multiply, Tensor.multiply)
 def mul(rec: Recorder, func: TorchFunction, input: Any, other: Any) -> Any:
-    """a b, element-wise."""
+    """Record the element-wise product a b."""
     if rec.active(input) and rec.active(other):
         return rec.run(op.Mul, input, other, (_role_as_factor(rec, input), _role_as_factor(rec, other)))
     if not (rec.active(input) or rec.active(other)):
@@ -178,7 +184,7 @@ def _neg(rec: Recorder, func: TorchFunction, input: Tensor) -> Any:
 
 @handles(torch.div, Tensor.div, Tensor.__truediv__, torch.divide, Tensor.divide, torch.true_divide, Tensor.true_divide)
 def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """a / b."""
+    """Record the element-wise quotient a / b."""
     if rounding_mode is not None or not (rec.active(input) or rec.active(other)):
         return torch.div(input, other, rounding_mode=rounding_mode)
     if not rec.active(other):
@@ -187,6 +193,8 @@ def div(rec: Recorder, func: TorchFunction, input: Any, other: Any, *, rounding_
         return rec.run(op.Scale, input, 1 / other, role=role(rec, input))
     if not rec.active(input):
         return make_scale(rec, input / other, "div", input, other)
+    if (weights := written_softmax(rec, input, other)) is not None:
+        return weights
     over, under = role(rec, input), role(rec, other)
     if over == Role.UNNORMALISED and under in (Role.UNNORMALISED, Role.SCORES):
         return rec.run(op.Normaliser, input, other, under == Role.SCORES, role=Role.CONTEXT)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn import grad
 
 from explainers.autograd import operators as op
-from explainers.autograd.dispatch import TorchFunction, call_through, handles, role
+from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, role
 from explainers.autograd.handlers.elementwise import add, may_write, mul
 from explainers.autograd.nodes import Role
 from explainers.autograd.products import factor, product_of
@@ -24,12 +24,13 @@ _LINEAR_MAPS: dict[Role | None, LinearMapRole] = {Role.PIXELS: "pixels", Role.CO
 
 
 def role_of(rec: Recorder, x: Tensor) -> LinearMapRole:
-    """What a linear map of ``x`` is."""
+    """Return the role of a linear map with input ``x``, such as "attention"."""
     return _LINEAR_MAPS.get(role(rec, x))
 
 
 @handles(F.linear)
-def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Record the linear map x W^T + b."""
     if rec.active(weight):
         out = rec.run(op.DynamicLinear, input, rec.nodes.move(weight.mT, weight))
         return out if bias is None else add(rec, torch.add, out, bias)
@@ -43,7 +44,8 @@ def _linear(rec: Recorder, func: TorchFunction, input: Tensor, weight: Tensor, b
 
 
 @handles(torch.addmm, Tensor.addmm)
-def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Compute and record beta input + alpha mat1 @ mat2."""
     if rec.active(mat1) and not (rec.active(mat2) or rec.active(input)):
         scaled = (mat2, input) if beta == alpha == 1 else (mat2 * alpha, input * beta)
         return op.linear(mat1, scaled[0].mT, scaled[1], rec, role_of(rec, mat1))
@@ -55,7 +57,7 @@ def _addmm(rec: Recorder, func: TorchFunction, input: Tensor, mat1: Tensor, mat2
 def _baddbmm(
     rec: Recorder, func: TorchFunction, input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Products of queries and keys, with a constant such as ALiBi's added."""
+    """Compute and record beta input + alpha batch1 @ batch2, such as products of queries and keys plus the constant of ALiBi."""
     product = matmul(rec, torch.bmm, batch1, batch2)
     if alpha != 1:
         product = mul(rec, torch.mul, product, alpha)
@@ -72,7 +74,7 @@ def _grouped_mm(
     bias: Tensor | None = None,
     out_dtype: torch.dtype | None = None,
 ) -> Any:
-    """Rows (S, D) times the matrices (experts, D, E) of the experts that they were sorted by, written out expert by expert."""
+    """Multiply rows (S, D), sorted by expert, by the matrices (experts, D, E) of their experts, one expert after the other."""
     if not rec.active(input) or rec.active(mat2) or offs is None or input.dim() != 2 or mat2.dim() != 3 or bias is not None:
         return call_through(rec, func, (input, mat2), {"offs": offs, "bias": bias, "out_dtype": out_dtype})
     ends = offs.tolist()
@@ -88,7 +90,7 @@ def _grouped_mm(
 
 @handles(torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm)
 def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | None = None, **kwargs: Any) -> Tensor:
-    """a @ b: of two paths, or of a path and a constant."""
+    """Compute and record a @ b, for two paths or for a path and a constant."""
     other = kwargs.pop("mat2", other)
     assert other is not None
     if kwargs or not (rec.active(input) or rec.active(other)):  # such as a type of its own for the sums
@@ -119,7 +121,7 @@ def matmul(rec: Recorder, func: TorchFunction, input: Tensor, other: Tensor | No
     return rec.run(op.LinearMap, other, input, None, op.swapped, _unmatmul_right(other.shape), role_of(rec, other), role=turned)
 
 
-handles(Tensor.addmm_)(may_write(_addmm, torch.addmm))
+handles(Tensor.addmm_)(may_write(addmm, torch.addmm))
 handles(Tensor.baddbmm_)(may_write(_baddbmm, torch.baddbmm))
 
 
@@ -140,8 +142,8 @@ def _unmatmul_right(shape: Size) -> BilinearMap:
     return lambda signal, w: (w.mT @ signal).sum_to_size(shape)
 
 
-def _padded(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
-    """The input of a convolution with padding "same" or "valid", padded, for one without."""
+def _pad(input: Tensor, weight: Tensor, padding: str, dilation: Any) -> Tensor:
+    """Return the input of a convolution padded as ``padding`` says ("same" or "valid"), for a convolution without padding."""
     if padding == "valid":
         return input
     sides = weight.shape[2:]
@@ -165,7 +167,7 @@ def _conv(
     if not rec.active(input):
         return func(input, weight, bias, stride, padding, dilation, groups)
     if isinstance(padding, str):
-        padded = rec.nodes.move(_padded(input, weight, padding, dilation), input, role(rec, input))
+        padded = rec.nodes.move(_pad(input, weight, padding, dilation), input, role(rec, input))
         return _conv(rec, func, padded, weight, bias, stride, 0, dilation, groups)
     transposes = {torch.conv1d: grad.conv1d_input, torch.conv2d: grad.conv2d_input, torch.conv3d: grad.conv3d_input}
     pull: TorchFunction = transposes[func]
@@ -180,7 +182,7 @@ def _conv(
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
     if role(rec, input) != Role.WEIGHTS:
         return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
-    # over the heads of attention weights, as in _linear
+    # over the heads of attention weights, as in :func:`linear`
     out = rec.run(op.LinearMap, input, weight, None, forward, backward, None, role=Role.WEIGHTS)
     return out if shaped is None else add(rec, torch.add, out, shaped)
 
@@ -198,7 +200,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    """The transpose of a convolution, which is the way back."""
+    """Record a transposed convolution as a linear map; its transpose is the convolution."""
     if not rec.active(input):
         return func(input, weight, bias, stride, padding, output_padding, groups, dilation)
     convolutions = {torch.conv_transpose1d: torch.conv1d, torch.conv_transpose2d: torch.conv2d, torch.conv_transpose3d: torch.conv3d}
@@ -212,3 +214,20 @@ def _conv_transpose(
 
     shaped = None if bias is None else bias.view(-1, *[1] * (weight.dim() - 2))
     return rec.run(op.LinearMap, input, weight, shaped, forward, backward, role_of(rec, input))
+
+
+#: Linear in what they take, by weights of both signs that are nowhere a tensor.
+_TRANSFORMS = (
+    *(
+        getattr(torch.fft, f"{back}{real}fft{more}")
+        for back in ("", "i")
+        for real in ("", "r", "h")
+        for more in ("", "2", "n")
+        if hasattr(torch.fft, f"{back}{real}fft{more}")
+    ),
+    torch.gradient,
+    torch.complex,
+    torch.view_as_complex,
+    torch.view_as_real,
+)
+handles(*_TRANSFORMS)(linear_function)

@@ -61,7 +61,9 @@ def _group_norm(
     *rest: Any,
     **kwargs: Any,
 ) -> Tensor:
-    """LayerNorm over the channels of each group and all places; the bias is added after it, where places are still told apart."""
+    """Record a group normalisation as a LayerNorm over the channels of each group and all places; the bias is added after it, while places
+    are still separate.
+    """
     if not rec.active(input):
         return F.group_norm(input, num_groups, weight, bias, eps)
     grouped = rec.nodes.move(input.unflatten(1, (num_groups, -1)), input)
@@ -88,7 +90,7 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """In evaluation an affine map for each channel: x * scale + shift."""
+    """Record batch normalisation in evaluation mode as an affine map for each channel: x * scale + shift."""
     if not rec.active(input) or training or running_mean is None or running_var is None:
         out = F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
         if rec.active(input) and active(out):
@@ -114,7 +116,7 @@ def _plain_batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """The same, its arguments in another order."""
+    """Record batch normalisation called with the arguments of ``torch.batch_norm``."""
     return _batch_norm(rec, F.batch_norm, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 

@@ -1,4 +1,4 @@
-"""Means, pools, the largest of several, and constants laid beside tokens."""
+"""Handlers of means, pools, maxima, and constants that are concatenated with tokens."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from explainers.autograd.dispatch import TorchFunction, call_through, handles, role
+from explainers.autograd.dispatch import TorchFunction, call_through, handles, linear_function, role
+from explainers.autograd.handlers.elementwise import may_write
 from explainers.autograd.nodes import Role
 from explainers.autograd.operators.pooling import Constant, Mean, Pick, Pool
 from explainers.autograd.recorder import Recorder
 
 
 @handles(torch.mean, Tensor.mean, torch.sum, Tensor.sum)
-def _mean(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
+def total(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Tensor:
+    """Record a sum over dimensions, or a mean if ``func`` is torch's mean."""
     dim = kwargs.pop("axis", dim)
     if not rec.active(input):
         return func(input, keepdim=keepdim, dim=dim, **kwargs) if dim is not None else func(input, **kwargs)
@@ -28,8 +30,8 @@ def _mean(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, ke
 
 
 @handles(torch.cat, torch.concat, torch.concatenate, torch.stack)
-def _joined(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    """Constants beside paths, from x^1 on, are biases."""
+def _concatenate(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Tensor:
+    """Concatenate tensors; constants next to tensors on the path, from x^1 on, become biases."""
     path = next((t for t in tensors if rec.active(t)), None)
     if rec.entered and path is not None:
         tensors = [t if rec.active(t) or not (t.numel() and t.is_floating_point()) else rec.run(Constant, t, path) for t in tensors]
@@ -44,16 +46,25 @@ def _joined(rec: Recorder, func: TorchFunction, tensors: Sequence[Tensor], *args
     F.adaptive_avg_pool2d,
     F.adaptive_avg_pool3d,
     F.fold,
+    torch.cumsum,
+    Tensor.cumsum,
+    torch.trace,
+    Tensor.trace,
+    Tensor.sum_to_size,
+    torch.nansum,
+    Tensor.nansum,
+    torch.nanmean,
+    Tensor.nanmean,
 )
 def _pool(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Averages, and sums of overlapping windows."""
+    """Record an average, a sum of overlapping windows or a running sum as pooling."""
     if not rec.active(input):
         return func(input, *args, **kwargs)
     return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
 
 
 @handles(F.interpolate)
-def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _resize(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """An image in another size is still one: each of its pixels is a mean of others with weights that sum to 1, by which it gives on what
     it gets, whatever the rule. A map of features in another size is pooled, but for bicubic weights, of which some are negative.
     """
@@ -62,9 +73,21 @@ def _resized(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kw
     if not rec.active(input):
         return func(input, *args, **kwargs)
     if (args[2] if len(args) > 2 else kwargs.get("mode", "nearest")) == "bicubic":
-        out: Tensor = call_through(rec, func, (input, *args), kwargs)
-        return out
+        return linear_function(rec, func, input, *args, **kwargs)
     return rec.run(Pool, input, lambda x: func(x, *args, **kwargs))
+
+
+@handles(F.grid_sample)
+def _sample(rec: Recorder, func: TorchFunction, input: Tensor, grid: Tensor, mode: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
+    """Record reading a map at places between its own: a mean of the numbers around each, for bicubic weights as in :func:`_resize`."""
+    if not rec.active(input) or rec.active(grid):
+        return call_through(rec, func, (input, grid, mode, *args), kwargs)
+    if mode == "bicubic":
+        return linear_function(rec, func, input, grid, mode, *args, **kwargs)
+    return rec.run(Pool, input, lambda x: func(x, grid, mode, *args, **kwargs))
+
+
+handles(Tensor.cumsum_)(may_write(_pool, torch.cumsum))
 
 
 @handles(
@@ -87,7 +110,7 @@ def _pick(rec: Recorder, func: TorchFunction, input: Tensor, *args: Any, **kwarg
 
 @handles(torch.max, Tensor.max, torch.min, Tensor.min)
 def _largest(rec: Recorder, func: TorchFunction, input: Tensor, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Over one dimension, with its places; the largest of all, or of two tensors, is called through."""
+    """Record the maximum over one dimension, with its indices; the maximum of all, or of two tensors, is called unchanged."""
     dim = kwargs.pop("dim", dim)
     if not rec.active(input) or not isinstance(dim, int):
         return call_through(rec, func, (input,) if dim is None else (input, dim, *args), kwargs)

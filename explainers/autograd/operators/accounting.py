@@ -1,4 +1,4 @@
-"""How an operator accounts for its bias terms."""
+"""The account of an operator's bias terms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from explainers.autograd.rules.operands import Account
 
 
 def account_of(rec: Recorder, counts: bool) -> Account:
-    """What notes a bias term of the backward pass under way; where none ``counts``, it does nothing."""
+    """Return the function that notes a bias term of the current backward pass; one that does nothing if ``counts`` is false."""
     return rec.add_bias if counts else _nothing
 
 

@@ -19,7 +19,7 @@ KIND_HOLDING_ROLE = {Role.GATE: "activation", Role.CURVE: "product", Role.SCALE:
 
 
 def constant_of(node: Node) -> Any:
-    """The constant of a sum or a product of one path and a constant: a tensor, or of a product also a number."""
+    """Return the constant operand of a recorded sum or product with one path: a tensor, or for a product also a number."""
     if node.operator is Scale:
         return node.settings["c"]
     return node.settings["b" if "b" in node.settings else "a"]
@@ -54,7 +54,8 @@ class Add(Operator):
 
         def account(signal: Tensor) -> None:
             if counts:
-                constant = saved[1 if ctx.needs_input_grad[0] else 0].expand_as(signal)
+                constant = saved[1 if ctx.needs_input_grad[0] else 0]
+                constant = constant.masked_fill(constant.isinf(), 0.0).expand_as(signal)  # a mask, where no signal arrives, is no bias
                 ctx.rec.add_bias(signal.mT, constant.mT) if ctx.role == Role.TRANSPOSED else ctx.rec.add_bias(signal, constant)
 
         total = Sum(saved, both, not (ctx.entered or ctx.role), account, lambda: ctx.rec.accumulated_rounding(ctx.position))

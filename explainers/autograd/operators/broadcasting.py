@@ -1,4 +1,4 @@
-"""Broadcasting undone."""
+"""Sums that undo broadcasting."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from torch import Size, Tensor
 
 
 def unbroadcast(signal: Tensor | None, shape: Size) -> Tensor | None:
-    """The signal at an operand of ``shape``, from the one at the broadcast result; None stays None."""
+    """Sum the signal at a broadcast result to the ``shape`` of an operand; None stays None."""
     return None if signal is None else signal.sum_to_size(shape) if signal.shape != shape else signal

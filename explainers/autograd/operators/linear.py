@@ -15,7 +15,7 @@ from explainers.models import matrix_products
 
 
 def weight_and_bias_of(node: Node) -> tuple[Tensor, Tensor | None]:
-    """The weight and the bias of a linear map."""
+    """Return the weight and the bias of a recorded linear map."""
     return node.settings["w"], node.settings["b"]
 
 
@@ -72,15 +72,15 @@ def _role(ctx: Any) -> LinearMapRole:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, rec: Recorder, role: LinearMapRole = None) -> Tensor:
-    """x W^T + b."""
+    """Apply the linear map x W^T + b and record it, so that a rule can choose its backward pass."""
     return rec.run(LinearMap, x, weight, bias, matrix_products.linear, matrix_products.matmul, role)
 
 
 def swapped(x: Tensor, w: Tensor) -> Tensor:
-    """w @ x, as a linear map of x."""
+    """Return w @ x, as a linear map of x."""
     return w @ x
 
 
 def swapped_back(signal: Tensor, w: Tensor) -> Tensor:
-    """The transpose of :func:`swapped`, for equal batch dimensions."""
+    """Apply the transpose of :func:`swapped` to a signal, for equal batch dimensions."""
     return w.mT @ signal

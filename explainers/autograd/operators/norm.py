@@ -30,7 +30,7 @@ class Norm(Operator):
         function: Callable[[Tensor, Tensor | None, Tensor | None], Tensor],
         rec: Recorder,
     ) -> Tensor:
-        """``function`` of x, weight and bias is torch's own normalisation, so that the value is exactly the model's."""
+        """Normalise x by ``function`` of x, weight and bias, torch's own normalisation, so that the value is exactly the model's."""
         ctx.set_materialize_grads(False)
         over = tuple(range(-dims, 0))
         mean = x.mean(over, keepdim=True) if centred else None

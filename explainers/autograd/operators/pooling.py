@@ -1,4 +1,4 @@
-"""Operators that bring tokens together: means, pools, the largest of several, and constants laid beside tokens."""
+"""Operators that combine tokens: means, pools, maxima, and constants concatenated with tokens."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ class Pick(Operator):
 
     @staticmethod
     def propagate(rec: Propagator, x: Tensor, pick: LinearFunction) -> Tensor:
-        """Of each copy what is picked of the real one: the Jacobian there times x, from the transpose of its transpose."""
+        """Return the Jacobian-vector product of each copy, at the indices that the real sample selected.
+
+        It is the transpose of the transpose: the gradient of a gradient.
+        """
         with torch.enable_grad():
             real = rec.real(x).requires_grad_()
             largest = pick(real)
@@ -103,7 +106,7 @@ class Pick(Operator):
 
 
 def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
-    """``signal`` taken back through ``function`` at x by its ordinary gradient."""
+    """Propagate ``signal`` back through ``function`` at x by its ordinary gradient."""
     differentiable = torch.is_grad_enabled()
     with torch.enable_grad():
         x = x.detach().requires_grad_()
@@ -111,7 +114,7 @@ def _pull(function: LinearFunction, x: Tensor, signal: Tensor) -> Tensor:
 
 
 class Constant(Operator):
-    """A constant that is laid beside what depends on the input (a class token before the patches): a bias of its own.
+    """Operator of a constant that is concatenated with tensors that depend on the input, such as a class token: a bias of its own.
 
     Of relevance it takes its share, which is accounted for in the same way.
     ``path`` is anything that depends on the input; it only makes the constant a node of the graph.

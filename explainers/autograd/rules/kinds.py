@@ -23,15 +23,15 @@ class Kind:
 
     @property
     def values(self) -> list[str]:
-        """What rules call the choices."""
+        """The values that rules give for the choices of this kind."""
         return [str(choice.value) for choice in self.choices]
 
     def choice(self, value: object) -> Choice | None:
-        """The choice of this value, or None."""
+        """Return the choice with this value, or None."""
         return next((choice for choice in self.choices if choice.value == value and type(choice.value) is type(value)), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Its words, and those of its choices."""
+        """Return the title, the operators covered and the choices of the kind as plain data."""
         choices = [{name: getattr(choice, name) for name in ("value", "title", "says", "carries")} for choice in self.choices]
         return {"title": self.title, "covers": self.covers, "choices": choices}
 

@@ -166,12 +166,13 @@ def add_rule(rule: Rule) -> Rule:
 
 
 def gradient_rules() -> tuple[str, ...]:
-    """The names of the rules that carry gradients."""
+    """List the names of the rules that carry gradients."""
     return tuple(name for name, rule in RULES.items() if not rule.is_relevance)
 
 
 def rule_of(choices: Mapping[str, Any]) -> Rule:
-    """The rule of these choices; what is not named is as for the ordinary gradient. The known rule where one has the same.
+    """Return the rule with these choices, the known one if there is one; kinds of operators that are not named follow the ordinary
+    gradient.
 
     Raises ExplainerError for a kind of operator or a choice that does not exist, and for choices that do not go together.
     """

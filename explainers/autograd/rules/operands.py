@@ -1,6 +1,7 @@
-"""What an operator met on the forward pass, as it hands it to the choices of a rule on the way back. A class that would have the name of
-its operator ends in ``Operand``. ``saved`` is what the operator kept, which may be computed again when it is read: so a choice reads what
-it needs, and no more.
+"""Facts from an operator's forward pass, which it hands to the choices of a rule on the way back.
+
+A class that would have the name of its operator ends in ``Operand``. ``saved`` is what the operator kept, which may be computed again when
+it is read: so a choice reads what it needs, and no more.
 
 ``account(signal, bias)`` notes FullGrad's bias term signal * bias, where the operator and the rule have such terms; elsewhere it does
 nothing. ``accumulated_rounding()`` is that of the operator's output, in units of the last place: asked for where relevance is divided by
@@ -16,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar, overload
 import torch
 from torch import Tensor
 
-from explainers.autograd.rows import at_rows
+from explainers.autograd.rows import backward_on_nonzero_rows
 from explainers.models import matrix_products
 
 __all__ = [
@@ -55,18 +56,18 @@ class ActivationCurve:
 
     @property
     def x(self) -> Tensor:
-        """What the curve takes."""
+        """The input of the curve."""
         return self.saved()[0] if self.differentiable else self.saved()[0].detach()
 
     @property
     def y(self) -> Tensor:
-        """What it gives."""
+        """The output of the curve."""
         saved = self.saved()
         return self.act(self.x) if self.differentiable or len(saved) == 1 else saved[1].detach()
 
     @property
     def slope(self) -> Tensor:
-        """The derivative at x."""
+        """The derivative of the activation at x."""
         return self.once("slope", lambda: slope(self.act, self.x, self.differentiable))
 
     @property
@@ -80,7 +81,7 @@ class ActivationCurve:
         return self.ratio
 
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """What ``compute`` gives, kept under ``name`` for this backward pass."""
+        """Return the result of ``compute``, kept under ``name`` for this backward pass."""
         if name not in self.kept:
             self.kept[name] = compute()
         return self.kept[name]
@@ -111,7 +112,7 @@ def smooth_ratio(act: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tenso
 
 
 class Saved(Generic[T]):
-    """What stands at a place of an operand's ``saved``, taken from there when it is read."""
+    """Descriptor that reads one tensor, by its index, from an operand's ``saved``."""
 
     def __init__(self, place: int) -> None:
         self._place = place
@@ -169,18 +170,18 @@ class LinearMapOperand:
 
     @property
     def maps_rows(self) -> bool:
-        """Whether each row of x is mapped by itself."""
+        """Return whether each row of x is mapped by itself."""
         return self.forward is matrix_products.linear
 
     @property
     def is_convolution(self) -> bool:
-        """Whether the weight has places, or experts, beside its two widths."""
+        """Return whether the weight has positions, or experts, besides its two widths."""
         return self.weight.dim() > 2 and self.forward is not torch.matmul
 
     def pull(self, signal: Tensor) -> Tensor:
-        """The signal taken back through the weight."""
+        """Multiply the signal by the transposed weight."""
         if self.maps_rows and not self.differentiable:
-            return at_rows(lambda rows: self.backward(rows, self.weight), signal)
+            return backward_on_nonzero_rows(lambda rows: self.backward(rows, self.weight), signal)
         return self.backward(signal, self.weight)
 
 
@@ -254,7 +255,7 @@ class Normalisation:
 
     @property
     def unit(self) -> Tensor:
-        """What is normalised, before the weight."""
+        """The normalised tensor, before the weight."""
         x: Tensor = self.saved[0]
         return (x if self.mean is None else x - self.mean) * self.inverse
 
@@ -265,17 +266,17 @@ class Normalisation:
 
     @property
     def output(self) -> Tensor:
-        """What the normalisation gives."""
+        """The output of the normalisation."""
         unit = self.unit
         y = unit if self.weight is None else unit * self.weight
         return y if self.bias is None else y + self.bias
 
     def before_weight(self, signal: Tensor) -> Tensor:
-        """The signal at the unit."""
+        """Return the signal at the normalised tensor, before the weight."""
         return signal if self.weight is None else signal * self.weight
 
     def before_centring(self, signal: Tensor) -> Tensor:
-        """The signal before the mean was taken off."""
+        """Propagate the signal through the subtraction of the mean."""
         return signal if self.mean is None else signal - signal.mean(self.over, keepdim=True)
 
 

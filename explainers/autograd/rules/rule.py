@@ -42,29 +42,31 @@ class Rule:
 
     @property
     def is_relevance(self) -> bool:
-        """Whether the signal is a relevance (starts one-hot, already multiplied by the tensor) and not a gradient."""
+        """Return whether the signal is a relevance (starts one-hot, already multiplied by the tensor) and not a gradient."""
         return self._chosen["linear"].carries == "relevance"
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether this is the ordinary gradient."""
+        """Return whether this is the ordinary gradient."""
         return all(choice.is_ordinary for choice in self._chosen.values())
 
     @property
     def accounts(self) -> bool:
-        """Whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with: FullGrad-completeness
-        (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
+        """Return whether tokens times the signal at them, and the bias terms, add up to what the backward pass began with:
+        FullGrad-completeness (Mehri et al. 2025). It holds where the surrogate that is differentiated is linear.
         """
         return all(choice.accounts for choice in self._chosen.values())
 
     @property
     def has_linear_form(self) -> bool:
-        """Whether contributions of single tokens can be sent forward under it: :mod:`explainers.autograd.forward_decomposition`."""
+        """Return whether contributions of single tokens can be sent forward under the rule:
+        :mod:`explainers.autograd.forward_decomposition`.
+        """
         return all(choice.has_linear_form for choice in self._chosen.values())
 
     @property
     def label(self) -> str:
-        """What a plate or a list calls it."""
+        """The title of the rule on a plate or in a list."""
         return f"{self.group} {self.short or self.title}".strip()
 
     @property
@@ -85,7 +87,7 @@ class Rule:
     @overload
     def choice(self, kind: str) -> Choice: ...
     def choice(self, kind: str) -> Choice:
-        """What was chosen for a kind of operator, with a method for each operator that it meets."""
+        """Return the choice for a kind of operator, which has a method for each operator of the kind."""
         return self._chosen[kind]
 
     def __post_init__(self) -> None:

@@ -1,1 +1,2 @@
-"""What a recorded model is made of, asked of the finished list of nodes: attention, residual sums, positions, pooling, class attention."""
+"""The structure of a recorded model, read from the finished list of nodes: attention, residual sums, positions, pooling, class
+attention."""

@@ -28,21 +28,26 @@ class Attention:
 
     @property
     def weights(self) -> Tensor:
-        """(B, H, queries, keys)."""
-        return _kept(self.softmax)
+        """The weights (B, H, queries, keys) that multiply the values: more than the softmax if the model mixes its heads, scales it or adds
+        to it first; the output of the softmax if the values are used in another shape, or not in a product.
+        """
+        given = _kept(self.softmax)
+        met = given if self.product is None else self.product.operands[0]
+        has_shape = met.dim() == given.dim() == 4 and (len(met), *met.shape[2:]) == (len(given), *given.shape[2:])
+        return met if has_shape else given
 
     @property
     def value(self) -> Tensor | None:
-        """(B, H, keys, d)."""
+        """The values that the attention weighs, (B, H, keys, d); None without a product."""
         return None if self.product is None else self.product.operands[1]
 
     @property
     def context(self) -> Tensor | None:
-        """(B, H, queries, d): what it gives, before its projection."""
+        """The output of the attention (B, H, queries, d), before its projection."""
         return None if self.product is None else _kept(self.product)
 
     def parts(self) -> AttentionParts | None:
-        """What it was made of; None where its queries and keys cannot be told."""
+        """Return the queries, keys, values, weights and outputs of the attention; None where its queries and keys cannot be told."""
         scores = None if self.product is None else scores_of(self.softmax)
         if scores is None or self.product is None or scores.operator is not MatMul:
             return None
@@ -65,8 +70,8 @@ def _unscaled(tensor: Tensor, node: Node | None) -> Tensor:
 
 
 def scores_of(softmax: Node) -> Node | None:
-    """The product of queries and keys, a matrix product or a linear map of keys, of which a softmax was taken: scaled, masked, or mixed
-    between heads. None where it was of something else.
+    """Return the product of queries and keys of which a softmax was taken, possibly scaled, masked, or mixed between heads; None if its
+    input is anything else.
     """
     node = softmax.inputs[0]
     while node is not None and node.operator is not MatMul:
@@ -78,7 +83,7 @@ def scores_of(softmax: Node) -> Node | None:
 
 
 def meeting(softmax: Node, users: Users) -> Node | None:
-    """The matrix product in which the weights that a softmax gave, perhaps mixed between heads, meet values."""
+    """Return the matrix product of the weights from a softmax, possibly mixed between heads, with values; None if there is none."""
     waiting = [softmax]
     while waiting:
         node = waiting.pop(0)
@@ -91,7 +96,7 @@ def meeting(softmax: Node, users: Users) -> Node | None:
 
 
 def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
-    """The softmaxes in a block whose weights have the shape of maps over all its tokens (B, H, S, S), as far as it has run."""
+    """List the softmaxes in a block whose weights have the shape of maps over all its tokens (B, H, S, S), as far as it has run."""
     batch, tokens = block.input.shape[:2]
     return [
         node
@@ -101,20 +106,23 @@ def over_tokens(nodes: Nodes, block: Block) -> list[Node]:
 
 
 def attention_of(nodes: Nodes, block: Block, users: Users) -> Attention | None:
-    """The attention over the tokens of a block: the last of those whose weights meet values, else the last; None where there is none."""
+    """Return the attention over the tokens of a block: the last softmax whose weights multiply values, else the last one; None if there is
+    none.
+    """
     candidates = [Attention(softmax, meeting(softmax, users)) for softmax in over_tokens(nodes, block)]
     return next((attention for attention in reversed(candidates) if attention.product is not None), candidates[-1] if candidates else None)
 
 
 def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] | None:
-    """Weight and bias of the first linear map that takes what attention gave, of all heads side by side; None where there is none."""
+    """Return weight and bias of the first linear map that takes the attention's output, all heads side by side; None if there is none."""
     width = product.shape[1] * product.shape[3]
     waiting, seen = [product], {id(product)}
     while waiting:
         node = min(waiting, key=lambda each: each.place)
         waiting.remove(node)
         if node.operator is LinearMap and node.settings["forward"] is matrix_products.linear and node.paths[0].shape[-1] == width:
-            return weight_and_bias_of(node)
+            weight, bias = weight_and_bias_of(node)
+            return weight, _bias_after(node, len(weight), users) if bias is None else bias
         for user in users.get(id(node), ()):
             if id(user) not in seen:
                 seen.add(id(user))
@@ -122,9 +130,24 @@ def projection_of(product: Node, users: Users) -> tuple[Tensor, Tensor | None] |
     return None
 
 
+def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
+    """Return the constant (width,) that is added separately to the output of a linear map; None if there is none."""
+    node = linear_map
+    while True:
+        takers = users.get(id(node), [])
+        if len(takers) != 1 or (takers[0].operator is not Move and takers[0].operator is not Add):
+            return None
+        (node,) = takers
+        if node.operator is Add:
+            constant: Any = constant_of(node) if len(node.paths) == 1 else None
+            is_bias = isinstance(constant, Tensor) and constant.shape[-1:] == (width,) and constant.numel() == width
+            return constant.flatten() if is_bias else None
+
+
 def input_of(attention: Attention, block: Block) -> Tensor | None:
-    """What an attention is given (B, S, D): the one tensor whose linear maps are its queries, keys and values. None where they come from
-    several, or where it is no row of the block's tokens.
+    """Return the input (B, S, D) of an attention: the one tensor whose linear maps are its queries, keys and values.
+
+    None where they come from several, or where it is no row of the block's tokens.
     """
 
     def projects(node: Node) -> bool:
@@ -135,8 +158,8 @@ def input_of(attention: Attention, block: Block) -> Tensor | None:
 
 
 def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
-    """The positions of the linear maps that queries, keys and values come from, with reshapes, rotations and norms between; and whether,
-    in the blocks, a constant that differs from token to token is multiplied in between: rotary positions.
+    """Return the positions of the linear maps that make queries, keys and values, possibly followed by reshapes, rotations and norms; and
+    whether positions are rotary: in the blocks, a constant that differs from token to token is multiplied in between.
     """
     positions, rotary = set[int](), False
     products_of_keys = {id(scores_of(node)) for node in nodes.ran if node.operator is Softmax}  # where the queries are constants
@@ -153,8 +176,8 @@ def projections(nodes: Nodes) -> tuple[frozenset[int], bool]:
 
 
 def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
-    """The list in stretches: blocks, and what lies before, between and after them. With each where it begins to depend on the block before
-    it or, of a block, on its input, and whether it is one.
+    """Yield the list of nodes in stretches: the blocks, and what runs before, between and after them; each with the node where it begins to
+    depend on the previous block (or, for a block, on its input), and whether it is a block.
     """
     yield nodes.ran[: nodes.blocks[0].first if nodes.blocks else None], None, False
     for block, after in zip(nodes.blocks, [*nodes.blocks[1:], None], strict=True):
@@ -164,13 +187,13 @@ def _stretches(nodes: Nodes) -> Iterator[tuple[list[Node], Node | None, bool]]:
 
 
 def _rotates(node: Node) -> bool:
-    """Whether a node multiplies by a constant (..., tokens, d) that differs from token to token."""
+    """Return whether a node multiplies by a constant (..., tokens, d) that differs from token to token."""
     constant: Any = constant_of(node) if node.operator is Scale else None
     return isinstance(constant, Tensor) and constant.dim() > 1 and bool((constant != constant[..., :1, :]).any())
 
 
 def normalised(nodes: Nodes) -> frozenset[int]:
-    """The positions of the linear attentions whose numbers are divided by their normaliser, which stabilises in their place."""
+    """Return the positions of linear attentions whose output is divided by a normaliser, which then needs no stabiliser."""
     divided = [node.inputs[0] for node in nodes.ran if node.operator is Normaliser]
     reached = ancestors(divided, until=lambda node: node.operator is LinearAttention)
     return frozenset(node.position for node in reached if node.operator is LinearAttention)

@@ -1,4 +1,4 @@
-"""What attention may be over, where its weights have the shape of a map over a block's tokens; a new kind is one entry here."""
+"""Kinds of attention by what it runs over, where its weights have the shape of a map over tokens; a new kind is one entry here."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ class AttentionKind:
 
 
 def _is_over_channels(attention: Attention, x: Tensor, gradient: Gradient) -> bool:
-    """Whether one value depends on all tokens. The weights look like a map of tokens where a head has as many channels as there are."""
+    """Return whether attention runs over channels: one value depends on all tokens, and one place along the last dimension on one token
+    alone.
+
+    The weights look like a map of tokens where a head has as many channels as there are tokens.
+    """
     value = attention.value
     if value is None or not value.requires_grad or not 1 < x.shape[1] == value.shape[-2] == value.shape[-1]:
         return False  # else the shape of the weights has told
     with torch.inference_mode(False), torch.enable_grad():
-        signal = gradient(value.select(-2, 0), x)
-    return signal is not None and bool((signal != 0).any(-1).all())
+        of_channel = gradient(value.select(-2, 0), x)
+        if of_channel is None or not bool((of_channel != 0).any(-1).all()):
+            return False
+        of_token = gradient(value.select(-1, 0), x)
+    return of_token is not None and not bool((of_token != 0).any(-1).all())
 
 
 OVER_TOKENS = AttentionKind("over tokens", lambda attention, x, gradient: True)
@@ -51,5 +58,5 @@ ATTENTION_KINDS = (OVER_CHANNELS, OVER_TOKENS)
 
 
 def attention_kind_of(attention: Attention, x: Tensor, gradient: Gradient) -> AttentionKind:
-    """The kind of attention in a block with input ``x`` (B, S, D)."""
+    """Return the kind of attention in a block with input ``x`` (B, S, D)."""
     return next(kind for kind in ATTENTION_KINDS if kind.is_kind_of(attention, x, gradient))

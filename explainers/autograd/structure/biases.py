@@ -14,15 +14,15 @@ class BiasTerms:
     """The sums of bias terms: ``by_token`` (B, S), and ``unplaced`` (B,), which belong to no token."""
 
     def __init__(self, x: Tensor, layout: Layout, class_tokens: Tensor | None, block_kind: BlockKind) -> None:
-        """``x`` (B, S, D) are tokens of the model; a term without an axis of tokens goes to the first prefix token, to the one that the
-        head reads, ``class_tokens`` (B,), or to nobody. ``block_kind`` says how tokens lie in the blocks.
+        """Start with no terms for tokens like ``x`` (B, S, D). A term without an axis of tokens goes to the first prefix token, to the one
+        that the head reads (``class_tokens`` (B,)), or to none. ``block_kind`` tells how tokens lie in the blocks.
         """
         self.by_token = x.new_zeros(x.shape[:2])
         self.unplaced = x.new_zeros(len(x))
         self._layout, self._class_tokens, self._block_kind = layout, class_tokens, block_kind
 
     def add(self, signal: Tensor, bias: Tensor) -> None:
-        """Account for the term signal * bias. Raises ExplainerError where it has no axis of samples."""
+        """Add the term signal * bias to the account. Raises ExplainerError if it has no axis of samples."""
         batch = len(self.by_token)
         if self._block_kind.tokens_first and signal.dim() == 3 and signal.shape[:2] == self.by_token.T.shape:
             signal, bias = signal.transpose(0, 1), bias.transpose(0, 1) if bias.dim() == 3 else bias

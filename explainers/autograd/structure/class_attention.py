@@ -25,7 +25,7 @@ IsAlone = Callable[[Tensor, Tensor], bool]
 
 @dataclass(frozen=True)
 class ClassBlock:
-    """One block of class attention; its tokens are the class token, then those of the blocks.
+    """The tensors of one block of class attention; its tokens are the class token, then those of the blocks.
 
     input         (B, 1 + S, D)
     mid_residual  (B, 1 + S, D), or (B, 1, D) of the class token alone: the residual stream after attention; None where it is not known
@@ -54,13 +54,13 @@ class ClassAttention:
 
     @property
     def is_whole(self) -> bool:
-        """Whether each class attention was in a block whose stream is known."""
+        """Return whether each class attention was in a block whose stream is known."""
         known = [block for block in self.blocks if block.mid_residual is not None and block.output is not None]
         return len(known) == len(self.attentions)
 
 
 def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
-    """The attention behind the blocks of one query over their tokens and one before these that is the same for every image."""
+    """List the attention after the blocks with a single query, over their tokens and one before these that is the same for every image."""
     of_classes: list[Attention] = []
     users = users_of(nodes.ran[nodes.blocks[0].end :]) if nodes.blocks and nodes.blocks[0].end is not None else {}
     for node, block in nodes.after_blocks():
@@ -76,7 +76,7 @@ def class_attentions(nodes: Nodes, is_alone: IsAlone) -> list[Attention]:
 
 
 def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
-    """All class attention behind the blocks."""
+    """Collect all class attention after the blocks: the blocks, their weights, parts and projections; empty if there is none."""
     of_classes = class_attentions(nodes, is_alone)
     if not of_classes:
         return ClassAttention()
@@ -92,7 +92,7 @@ def class_attention(nodes: Nodes, is_alone: IsAlone) -> ClassAttention:
 
 
 def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | None:
-    """The first sum after attention of the class token itself, a path or a constant, and what attention gives."""
+    """Return the first sum, after an attention, of the class token itself and the attention's output; None if there is none."""
     token = block.input[:, :1]
     for node in nodes.ran[attention.softmax.place : block.end]:
         if node.operator is not Add or node.output is None or node.output.shape not in (token.shape, block.input.shape):
@@ -106,17 +106,17 @@ def _stream_after(nodes: Nodes, block: Block, attention: Attention) -> Tensor | 
 
 
 def tokens_among(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """The one or two tensors of tokens that a block of class attention takes."""
+    """List the one or two tensors of tokens among the arguments of a block of class attention."""
     return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.is_floating_point()]
 
 
 def class_token_first(given: list[Tensor]) -> Tensor:
-    """(B, 1 + S, D) of what a block takes: itself, or a class token and the others in whatever order."""
+    """Return the tokens (B, 1 + S, D) of a block's inputs, the class token first, in whatever order they come."""
     return given[0] if len(given) == 1 else torch.cat(sorted(given, key=lambda tokens: tokens.shape[1]), 1)
 
 
 def with_tokens_of_class_block(x: Tensor, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a block with other tokens (B, 1 + S, D)."""
+    """Return the arguments of a block of class attention with its tokens replaced by ``x`` (B, 1 + S, D)."""
     several = len(tokens_among(args, kwargs)) > 1
 
     def other(value: Any) -> Any:

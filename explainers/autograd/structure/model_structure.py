@@ -1,20 +1,24 @@
-"""What a recorded pass shows of its model's structure, each question answered when it is first asked."""
+"""The structure of a model as a recorded pass shows it, each question answered when it is first asked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from explainers.autograd.nodes import Node, Nodes, users_of
+from explainers.autograd.nodes import Block, Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
+from explainers.autograd.structure.around_attention import added_before, pooling_attention, pooling_products, sums_in
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
-from explainers.autograd.structure.class_attention import ClassAttention, class_attention
-from explainers.autograd.structure.pooling import pooling_attention
-from explainers.autograd.structure.positions import added_before
-from explainers.autograd.structure.residual import sums_in
+from explainers.autograd.structure.attention_maps import AttentionMap, Unreadable, as_recorded, maps_in
+from explainers.autograd.structure.attention_plan import AttentionPlan, BlockPlan, attention_outside, has_shortcuts, plan_of, softmaxes_in
+from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
+from explainers.autograd.structure.token_codes import Pull
+from explainers.errors import ExplainerError
 from explainers.models.layout import Layout
 from explainers.models.structure.block_kinds import BlockKind
 
@@ -24,13 +28,23 @@ class ModelStructure:
 
     attention_kind  what attention in the blocks is known to be over; None: to be found out
     is_text         texts have no class token that joins behind the blocks
+    pull            goes back with attention cut
+    plan            what a trial pass found of attention; not asked where ``attention_kind`` is known
     """
 
     def __init__(
-        self, nodes: Nodes, layout: Layout, block_kind: BlockKind, gradient: Gradient, is_text: bool, attention_kind: AttentionKind | None
+        self,
+        nodes: Nodes,
+        layout: Layout,
+        block_kind: BlockKind,
+        is_text: bool,
+        attention_kind: AttentionKind | None,
+        gradient: Gradient,
+        pull: Pull,
+        plan: Callable[[], AttentionPlan],
     ) -> None:
         self._nodes, self._layout, self._block_kind, self._gradient, self._is_text = nodes, layout, block_kind, gradient, is_text
-        self._known_kind = attention_kind
+        self._known_kind, self._pull, self._find_plan = attention_kind, pull, plan
 
     @cached_property
     def _users(self) -> dict[int, list[Node]]:
@@ -38,12 +52,12 @@ class ModelStructure:
 
     @cached_property
     def _candidates(self) -> list[attention_nodes.Attention | None]:
-        """Per block what has the shape of attention over its tokens."""
+        """The softmax of each block that has the shape of attention over its tokens; None for a block without one."""
         return [attention_nodes.attention_of(self._nodes, block, self._users) for block in self._nodes.blocks]
 
     @cached_property
     def _kinds(self) -> list[AttentionKind]:
-        """Per block what that is over."""
+        """The kind of attention of each block."""
         return [
             OVER_TOKENS if each is None else self._known_kind or attention_kind_of(each, block.input, self._gradient)
             for each, block in zip(self._candidates, self._nodes.blocks, strict=True)
@@ -51,54 +65,118 @@ class ModelStructure:
 
     @property
     def attention_kind(self) -> AttentionKind:
-        """What attention in the blocks is over: tokens, unless it is over something else in one of them."""
+        """The kind of attention in the blocks: over tokens, unless one of them has another kind."""
         return next((kind for kind in self._kinds if kind is not OVER_TOKENS), OVER_TOKENS)
 
     @cached_property
-    def _attentions(self) -> list[attention_nodes.Attention | None]:
+    def _shaped(self) -> list[attention_nodes.Attention | None]:
+        """The attention over tokens of each block; None if it is over anything else."""
         return [each if kind.no_map is None else None for each, kind in zip(self._candidates, self._kinds, strict=True)]
 
-    @property
+    @cached_property
+    def plan(self) -> AttentionPlan | None:
+        """The attention plan of the trial pass; None if each block is assumed to have one map over its tokens in their order."""
+        return None if self._known_kind is not None else self._find_plan()
+
+    def found_plan(self) -> AttentionPlan:
+        """Return the attention plan that this pass shows."""
+        behind = [] if self._is_text else class_attentions(self._nodes, self._is_alone)
+        pooling = pooling_products(self._nodes, self._users)
+        known = self.attention_kind.no_map or self._block_kind.no_attention
+        plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, known)
+        read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
+        shortcuts = self._block_kind.is_row and not self._block_kind.in_loop and has_shortcuts(self._nodes)
+        return replace(plan, outside=attention_outside(self._nodes, read, self._users), has_shortcuts=shortcuts)
+
+    @cached_property
+    def _maps(self) -> list[list[AttentionMap] | None]:
+        """The attention maps of each block, one after the other; None where it has none that can be read."""
+        if self.plan is None:
+            return [None if each is None else [as_recorded(each.weights)] for each in self._shaped]
+        plans = [*self.plan.blocks, *[self.plan.blocks[-1]] * len(self._shaped)]  # of blocks that ran more often the last
+        return [self._maps_of(*each) for each in zip(self._nodes.blocks, self._shaped, plans[: len(self._shaped)], strict=True)]
+
+    def _maps_of(self, block: Block, shaped: attention_nodes.Attention | None, plan: BlockPlan) -> list[AttentionMap] | None:
+        if not plan.maps:
+            return None
+        if plan.is_usual and shaped is not None and softmaxes_in(self._nodes, block) == plan.softmaxes:
+            return [as_recorded(shaped.weights)]
+        try:
+            return maps_in(self._nodes, block, self._pull) or None
+        except Unreadable:
+            return None
+
+    @cached_property
+    def attention_maps(self) -> list[AttentionMap | None]:
+        """The attention maps of all blocks, one after the other: one of most blocks, None of one that has none over its tokens."""
+        return [each for maps in self._maps for each in ([None] if maps is None else maps)]
+
+    def first_map(self, block: int) -> int:
+        """Return the index of a block's first attention map among all maps, for a block counted from 0 or back from -1. Raises
+        ExplainerError where there is no such block.
+        """
+        counts = [1 if maps is None else len(maps) for maps in self._maps]
+        if all(count == 1 for count in counts):
+            return block
+        if not -len(counts) <= block < len(counts):
+            raise ExplainerError(
+                f"start_layer={block}: this model has {len(counts)} blocks, so choose {-len(counts)} to {len(counts) - 1}."
+            )
+        return sum(counts[: block % len(counts)])
+
+    @cached_property
     def attentions(self) -> list[Tensor | None]:
-        """Per block (B, H, S, S), None where it has no attention over its tokens."""
-        return [None if each is None else each.weights for each in self._attentions]
+        """The attention weights of each block, (B, H, S, S); None where it has no map."""
+        return [None if each is None else each.weights for each in self.attention_maps]
+
+    @cached_property
+    def _attentions(self) -> list[attention_nodes.Attention | None]:
+        """The attention of each block that has only one, over its tokens in their order; else None."""
+        pairs = zip(self._maps, self._shaped, strict=True)
+        return [
+            shaped if maps is not None and len(maps) == 1 and shaped is not None and maps[0].sources[0] is shaped.weights else None
+            for maps, shaped in pairs
+        ]
 
     @property
     def contexts(self) -> list[Tensor | None]:
-        """Per block (B, H, S, d): what attention gives, before its projection."""
+        """The output of each block's attention before its projection, (B, H, S, d)."""
         return [None if each is None else each.context for each in self._attentions]
 
     @cached_property
     def parts(self) -> list[AttentionParts | None]:
-        """Per block what its attention was made of, None where that cannot be told."""
+        """The queries, keys, values, weights and outputs of each block's attention; None where they cannot be told."""
         return [None if each is None else each.parts() for each in self._attentions]
 
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:
-        """Per block (B, S, D): what its attention is given, in most models the first norm's output; None where that is no one tensor."""
+        """The input of each block's attention, (B, S, D), in most models the output of the first norm; None if that is not one tensor."""
         pairs = zip(self._attentions, self._nodes.blocks, strict=True)
         return [None if each is None else attention_nodes.input_of(each, block) for each, block in pairs]
 
     @cached_property
     def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
-        """Per block weight and bias of the linear map that takes what attention gives."""
+        """The weight and bias of the linear map after each block's attention."""
         products = [None if each is None else each.product for each in self._attentions]
         return [None if product is None else attention_nodes.projection_of(product, self._users) for product in products]
 
     @cached_property
     def sums(self) -> list[list[Tensor]]:
-        """Per block (B, S, D) each: the residual stream after each sum of two paths."""
+        """The residual stream after each sum of two paths, (B, S, D) each, for every block."""
         return [sums_in(self._nodes, block, self._block_kind) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """Per block (B, S, D): the residual stream after attention, None where there is none."""
-        return [sums[0] if sums else None for sums in self.sums]
+        """The residual stream after the attention of each block, (B, S, D); None if there is none, or if attention is added in several
+        steps.
+        """
+        products = [sum(len(each.sources) for each in maps or []) for maps in self._maps]
+        return [sums[0] if sums and count < 2 else None for sums, count in zip(self.sums, products, strict=True)]
 
     @cached_property
     def positions(self) -> tuple[Tensor, Tensor] | None:
-        """Recorded from the pixels: position embeddings, and the tokens with them added. A model of several streams has positions of each,
-        of which only some are embeddings of the grid's patches.
+        """The position embeddings, and the tokens with them added, in a pass recorded from the pixels. None for blocks of several streams,
+        where only some are embeddings of the grid's patches.
         """
         return None if self._block_kind.no_positions is not None else added_before(self._nodes, self._layout)
 
@@ -113,7 +191,7 @@ class ModelStructure:
 
     @property
     def rotary(self) -> bool:
-        """Whether attention in the blocks rotates queries and keys by position."""
+        """Return whether attention in the blocks rotates queries and keys by position."""
         return self._projections[1]
 
     @cached_property
@@ -123,12 +201,12 @@ class ModelStructure:
 
     @cached_property
     def pooling(self) -> Tensor | None:
-        """(B, H, queries, S): attention with which a head pools the tokens."""
-        return pooling_attention(self._nodes)
+        """The weights (B, H, queries, S) of the attention with which a head pools the tokens; None without one."""
+        return pooling_attention(self._nodes, self._users)
 
     @cached_property
     def class_attention(self) -> ClassAttention:
-        """That of a class token which joins the tokens behind the blocks."""
+        """The class attention of a class token that joins the tokens behind the blocks."""
         return ClassAttention() if self._is_text else class_attention(self._nodes, self._is_alone)
 
     def _is_alone(self, value: Tensor, left: Tensor) -> bool:

@@ -19,17 +19,19 @@ from explainers.citation import Citation
 from explainers.errors import ExplainerError
 from explainers.methods.requirements import for_probability
 
-__all__ = ["Measure", "Protocol", "ProtocolModel", "ProtocolRow", "Published", "find_protocol", "protocol_names"]
+__all__ = ["Figure", "Measure", "Protocol", "ProtocolModel", "ProtocolRow", "Published", "find_protocol", "protocol_names"]
 
 FILES = Path(__file__).parent / "tables"
-NONE: Mapping[str, Any] = MappingProxyType({})
-SHARED = "-rows"  # files that end so hold rows that several protocols share
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+SHARED_ROWS_ENDING = "-rows"  # ending of the files that hold rows of several protocols
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolModel:
-    """A model of a protocol. ``name`` is what ``explainers.open`` takes; ``get`` says how to come by one that no name leads to; ``options``
-    are those of its runs, where they are not those of the protocol.
+    """A model of a protocol.
+
+    ``name`` is what ``explainers.open`` takes; ``get`` says how to come by one that no name leads to; ``options`` are those of its runs,
+    where they are not those of the protocol.
     """
 
     title: str
@@ -40,12 +42,14 @@ class ProtocolModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A column of a protocol's table for each model.
+    """A column of a protocol's table, which there is for each model.
 
-    dataset  a name of :data:`explainers.datasets.DATASETS`; metric  of :data:`explainers.metrics.METRICS`, of a ranking of names the class
+    dataset  a name of :data:`explainers.datasets.DATASETS`
+    metric   a name of :data:`explainers.metrics.METRICS`; in a ranking of names the class
     options  of the run, as ``vitrine evaluate`` takes them, where they are not those of the protocol
     models   titles of the models that the paper measures so; empty: all
-    has_best whether a value at the better end is a merit by itself
+    has_best  whether a value at the better end is a merit by itself
+    unit     in which the paper prints it, where that is not the metric's
     """
 
     head: str
@@ -53,6 +57,7 @@ class Measure:
     metric: str
     models: tuple[str, ...] = ()
     has_best: bool = True
+    unit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -67,10 +72,11 @@ class ProtocolRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What the paper prints, as it prints it: ``rows`` by their titles, a text for each of ``heads``, empty where it
-    has none.
+    """The values of a table as the paper prints them.
 
-    source  where the figures were read
+    heads   the heads of the columns
+    rows    by their titles a text for each of ``heads``, empty where there is none
+    source  where the values were read
     """
 
     heads: tuple[str, ...]
@@ -79,21 +85,38 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
-    """How one table or figure of a paper is measured.
+class Figure:
+    """A figure of curves: each column of the table is a point, whose place on the x axis is its head.
 
-    place    which table or figure it is
-    kind     ``runs``: each cell is the value of a metric; ``names``: the names of a data set of texts, ranked
-    inputs   how many of each data set the paper measures; None: all
-    options  of all runs, as ``vitrine evaluate`` takes them
-    notes    what differs from the paper or its code, and what must be known, a sentence or two each
-    inside   names of models that ship; stand_ins  for a data set of the paper one that ships, which these models read
+    ``x`` and ``y`` are the titles of the axes.
+    """
+
+    x: str
+    y: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """The description of how one table or figure of a paper is measured.
+
+    place       which table or figure it is, by the numbers of the ``version`` of the paper, such as its proceedings
+    kind        ``runs``: each cell is the value of a metric; ``names``: the names of a data set of texts, ranked
+    inputs      how many of each data set the paper measures; None: all
+    options     of all runs, as ``vitrine evaluate`` takes them
+    splits      which part of a data set the paper measures, by its name, where that is not the first
+    notes       what must be known to read the table, a sentence or two each
+    differences  how it differs from the paper or its code, a sentence or two each
+    decimals    number of decimals that the paper prints; None: as all figures are printed
+    figure      how it is drawn, where the paper draws it
+    inside      names of models that ship
+    stand_ins   for a data set of the paper one that ships, which these models read
     """
 
     name: str
     title: str
     paper: Citation
     place: str
+    version: str
     models: tuple[ProtocolModel, ...]
     measures: tuple[Measure, ...]
     rows: tuple[ProtocolRow, ...]
@@ -102,19 +125,30 @@ class Protocol:
     kind: str = "runs"
     inputs: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    splits: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    decimals: int | None = None
+    figure: Figure | None = None
     published: Published | None = None
 
     @property
+    def source(self) -> str:
+        """The table or figure, with the version of the paper that it is in."""
+        return f"{self.paper.short} ({self.version}), {self.place}"
+
+    @property
     def heading(self) -> str:
-        """What stands above its table."""
-        return f"{self.title} ({self.place} of {self.paper.short})"
+        """The title above its table."""
+        return f"{self.title} ({self.place} of {self.paper.short}, in the version of {self.version})"
 
     def options_of(
-        self, row: ProtocolRow, measure: Measure, of_model: Mapping[str, Any] = NONE, given: Mapping[str, Any] = NONE
+        self, row: ProtocolRow, measure: Measure, of_model: Mapping[str, Any] = NO_OPTIONS, given: Mapping[str, Any] = NO_OPTIONS
     ) -> dict[str, Any]:
-        """The options of the run that measures a cell: those of the protocol, the measure, the model and the row, what is ``given`` last. A
-        rule of relevance starts from a score, so that its rows explain the logit.
+        """Return the options of the run that measures a cell: those of the protocol, the measure, the model and the row, the ``given`` ones
+        last.
+
+        A rule of relevance starts from a score, so that its rows explain the logit.
         """
         options = {**self.options, **measure.options, **of_model, **row.options, **given}
         return {**options, "explains": "logit"} if options.get("explains") == "probability" and for_probability([row.spec])[1] else options
@@ -126,13 +160,13 @@ class Protocol:
 
 
 def protocol_names() -> list[str]:
-    """The names of all protocols, in order of paper and table."""
-    return sorted(path.stem for path in FILES.glob("*.toml") if not path.stem.endswith(SHARED))
+    """Return the names of all protocols, in order of paper and table."""
+    return sorted(path.stem for path in FILES.glob("*.toml") if not path.stem.endswith(SHARED_ROWS_ENDING))
 
 
 @cache
 def find_protocol(name: str) -> Protocol:
-    """The protocol of this name. Raises ExplainerError, naming near misses, for an unknown one."""
+    """Return the protocol of this name. Raises ExplainerError, naming near misses, for an unknown one."""
     names = protocol_names()
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3)
@@ -142,20 +176,26 @@ def find_protocol(name: str) -> Protocol:
 
 
 def _read(name: str) -> dict[str, Any]:
-    """The keys of a file, those of what it extends first."""
+    """Return the keys of a protocol's file, after those of the file that it extends."""
     document = tomllib.loads((FILES / f"{name}.toml").read_text("utf-8"))
     other = document.pop("extends", None)
     return document if other is None else {**_read(other), **document}
 
 
+#: Keys of a file that are used unchanged.
+_UNCHANGED_KEYS = ("title", "place", "version", "kind", "inputs", "options", "splits", "decimals")
+
+
 def protocol_of(name: str, document: Mapping[str, Any]) -> Protocol:
-    """A protocol from the keys of its file."""
-    inside, published = document["inside"], document.get("published")
-    plain = {key: document[key] for key in ("title", "place", "kind", "inputs", "options") if key in document}
+    """Build a protocol from the keys of its file."""
+    inside, published, figure = document["inside"], document.get("published"), document.get("figure")
+    plain = {key: document[key] for key in _UNCHANGED_KEYS if key in document}
     return Protocol(
         name=name,
         paper=getattr(papers, document["paper"]),
         notes=tuple(document.get("notes", ())),
+        differences=tuple(document.get("differences", ())),
+        figure=figure and Figure(**figure),
         models=tuple(
             ProtocolModel(title=title, **({"name": given} if isinstance(given, str) else given))
             for title, given in document["models"].items()
@@ -165,7 +205,8 @@ def protocol_of(name: str, document: Mapping[str, Any]) -> Protocol:
                 **{key: entry[key] for key in ("head", "dataset", "metric")},
                 models=tuple(entry.get("models", ())),
                 has_best=entry.get("has_best", True),
-                options=_without(entry, "head", "dataset", "metric", "models", "has_best"),
+                unit=entry.get("unit", ""),
+                options=_without(entry, "head", "dataset", "metric", "models", "has_best", "unit"),
             )
             for entry in document["measures"]
         ),

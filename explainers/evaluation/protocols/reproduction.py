@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from explainers.analysis.first_names import Gender, gender_of
 from explainers.analysis.summary import summarise
+from explainers.analysis.word_ranking import WordTotal
 from explainers.datasets import DATASETS, Dataset, open_dataset
 from explainers.errors import ExplainerError
 from explainers.evaluation.explained_classes import ClassLookup, labels_of
@@ -19,6 +23,8 @@ from explainers.evaluation.protocol_in_words import protocol_in_words
 from explainers.evaluation.protocols.protocol import Measure, Protocol, ProtocolModel, ProtocolRow
 from explainers.evaluation.reporting import report_of
 from explainers.evaluation.running import run
+from explainers.evaluation.statistics import without_rounding
+from explainers.evaluation.tables.curves import curves_of
 from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods import parse
 from explainers.methods.requirements import missing_requirements, reason_against, remedies
@@ -27,36 +33,46 @@ from explainers.models.model import Model
 
 __all__ = ["Reproduction", "reproduce"]
 
-STAND_IN_INPUTS = 60  # of each data set that ships, where nobody says how many
+STAND_IN_INPUTS = 60  # inputs of each data set that ships, where no number is given
 LEVELS = ("model", "data set", "measure")
-FIRST_LABELS = 20  # inputs whose labels are held against the classes of a model
+FIRST_LABELS = 20  # inputs whose labels are compared with the classes of a model
 CLASS_TOKEN = "row=class_token"
-#: What must be known of a figure whose method is read so.
-POOLED = "The head pools all tokens; the method is read at the classification token all the same, as in the published code."
-#: What must be known where rows of one column come from runs that explain different numbers.
-APART = "The rows explain two different numbers, each in a run of its own, so none is told from the best."
-NAMES_SHOWN = 10  # at each end of a ranking
-#: Given a name, the model; raises ExplainerError where it is not at hand.
+#: The note on a figure whose method is read at the classification token.
+POOLED_HEAD_NOTE = "The head pools all tokens; the method is read at the classification token all the same, as in the published code."
+#: The note on a table in which rows of one column come from runs that explain different numbers.
+DIFFERENT_NUMBERS_NOTE = "The rows explain two different numbers, each in a run of its own, so none is told from the best."
+NAMES_SHOWN = 10  # names at each end of a ranking
+#: The title of the names of each gender.
+GENDERS: dict[Gender | None, str] = {"female": "names of women", "male": "names of men", None: "names of both or unknown"}
+#: A function from a name to the model; raises ExplainerError where it is not available.
 OpenModel = Callable[[str], Model]
-#: Told what is measured, and how many inputs of how many are done.
+#: A callback that gets the title of what is measured, how many inputs are done, and of how many.
 TellRun = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a protocol: the ``table`` as measured here, whose notes say how, the figures that the paper prints, and what was not at
-    hand, with how to get it, a sentence or two each.
+    """The result of a protocol: its table as measured here, and the values that the paper prints.
+
+    table      as measured here; its notes say how
+    published  the values that the paper prints
+    missing    what was not available, with how to get it, a sentence or two each
+    drawing    the table as curves (SVG), where the paper draws it
     """
 
     protocol: Protocol
     table: Table
     published: Table | None
     missing: tuple[str, ...]
+    drawing: str | None = None
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A model with a data set, as they are at hand; ``titles`` are those of the table's heads, ``options`` those of its runs."""
+    """An available model with an available data set.
+
+    ``titles`` are those of the table's heads, ``options`` those of its runs.
+    """
 
     model: Model
     data: Dataset
@@ -68,8 +84,9 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What one run measures: the cells, a row and a measure each, of a source that have the same options. Where it has all rows that can
-    be measured, they can be told apart by it.
+    """The cells that one run measures: pairs of a row and a measure of one source that have the same options.
+
+    Where it has all rows that can be measured, they can be compared with each other.
     """
 
     source: _Source
@@ -79,12 +96,12 @@ class _Batch:
 
     @property
     def rows(self) -> list[ProtocolRow]:
-        """The rows, each once."""
+        """The rows of its cells, each once."""
         return [row for number, (row, _) in enumerate(self.cells) if row not in [each for each, _ in self.cells[:number]]]
 
     @property
     def measures(self) -> list[Measure]:
-        """The measures, each once."""
+        """The measures of its cells, each once."""
         return [measure for number, (_, measure) in enumerate(self.cells) if measure not in [each for _, each in self.cells[:number]]]
 
 
@@ -95,25 +112,29 @@ def reproduce(
     open_model: OpenModel,
     models: Sequence[str] = (),
     data: Path | None = None,
+    split: str | None = None,
     limit: int | None = None,
     options: Mapping[str, Any] | None = None,
     metrics: Sequence[str] = (),
     tell: TellRun | None = None,
 ) -> Reproduction:
-    """Measure what is at hand of a protocol, and make its table.
+    """Measure all of a protocol that is available, and return its table.
 
-    folder   of the runs, one below it for each model, data set and set of options: each goes on where it was stopped
-    models   names in place of the paper's
+    folder   of the runs, with a subfolder for each model, data set and set of options: each goes on where it was stopped
+    models   names that replace the paper's
     data     the folder of the one data set, or of a folder for each by its name; None: data sets that ship stand for the paper's, and
              models that ship for its models where none is named
+    split    the part of the data set that is read, of those that have several; None: that which the paper measures
     limit    inputs of each data set; None: as many as the paper, of what stands for it :data:`STAND_IN_INPUTS`
-    options  in place of the protocol's, as ``vitrine evaluate`` takes them
-    metrics  in place of the protocol's: each on every data set, with every set of options
+    options  that replace the protocol's, as ``vitrine evaluate`` takes them
+    metrics  that replace the protocol's: each on every data set, with every set of options
 
     Raises ExplainerError where nothing is at hand, with how to get it.
     """
     if metrics and protocol.kind == "runs":
         protocol = _with_metrics(protocol, metrics)
+    if split is not None:
+        protocol = _with_split(protocol, split, data)
     missing: list[str] = []
     sources = _sources(protocol, open_model, models, data, missing)
     if not sources:
@@ -121,18 +142,31 @@ def reproduce(
     statements: list[str] = []
     count = limit or (protocol.inputs if data is not None else STAND_IN_INPUTS)
     if protocol.kind == "names":
-        table = _ranked_names(protocol, sources, count, tell)
+        table = _rank_names(protocol, sources, count, tell)
     else:
-        table, statements = _measured(protocol, sources, folder, count, options or {}, tell)
+        table, statements = _measure(protocol, sources, folder, count, options or {}, tell)
     if data is None:
         places = ", ".join(dict.fromkeys(" on ".join(source.titles) for source in sources))
         statements.insert(0, f"Stands in for the paper's models and data: {places}.")
-    table = replace(table, notes=(*statements, *table.notes, *protocol.notes))
-    return Reproduction(protocol, table, published_table(protocol), tuple(missing))
+    table = replace(table, notes=(*statements, *table.notes, *protocol.notes), differences=protocol.differences)
+    drawing = None if protocol.figure is None else curves_of(table, protocol.figure.x, protocol.figure.y)
+    return Reproduction(protocol, table, published_table(protocol), tuple(missing), drawing)
+
+
+def _with_split(protocol: Protocol, split: str, data: Path | None) -> Protocol:
+    """Return the protocol on another part of its data sets. Raises ExplainerError where none of them has it."""
+    of_datasets = {name: DATASETS[name].splits for name in protocol.datasets}
+    if data is None:
+        raise ExplainerError(f"What ships has no parts to choose from: leave out --split, or name the folder of {', '.join(of_datasets)}.")
+    with_it = [name for name, splits in of_datasets.items() if split in splits]
+    if not with_it:
+        known = " or ".join(dict.fromkeys(each for splits in of_datasets.values() for each in splits))
+        raise ExplainerError(f"No data set of {protocol.name} has a part {split!r}: {f'choose {known}' if known else 'leave out --split'}.")
+    return replace(protocol, splits={**protocol.splits, **dict.fromkeys(with_it, split)})
 
 
 def _with_metrics(protocol: Protocol, metrics: Sequence[str]) -> Protocol:
-    """The protocol with other metrics, in the same runs; what the paper prints is of its own."""
+    """Return the protocol with other metrics, in the same runs, without the values that the paper prints."""
     places = {repr((measure.dataset, sorted(measure.options.items()))): measure for measure in protocol.measures}
     several = len({measure.dataset for measure in places.values()}) < len(places)
     measures = [
@@ -141,15 +175,16 @@ def _with_metrics(protocol: Protocol, metrics: Sequence[str]) -> Protocol:
             metric=metric.name,
             head=f"{metric.title}, {measure.head}" if several or len(protocol.datasets) > 1 else metric.title,
             has_best=True,
+            unit="",
         )
         for measure in places.values()
         for metric in find_metrics(metrics)
     ]
-    return replace(protocol, measures=tuple(measures), published=None)
+    return replace(protocol, measures=tuple(measures), published=None, figure=None)
 
 
 def _sources(protocol: Protocol, open_model: OpenModel, models: Sequence[str], data: Path | None, missing: list[str]) -> list[_Source]:
-    """Every model at hand with every data set at hand; what is not is said in ``missing``."""
+    """Return every available model with every available data set; sentences on what is not available are added to ``missing``."""
     named = [ProtocolModel(title=name, name=name) for name in models or (protocol.inside if data is None else ())]
     if not named:
         named = [model for model in protocol.models if model.name]
@@ -183,7 +218,8 @@ def _source(protocol: Protocol, measures: tuple[Measure, ...], wanted: ProtocolM
     dataset = measures[0].dataset
     if data is not None:
         below = data / dataset
-        opened = open_dataset(dataset, below if below.is_dir() or len(protocol.datasets) > 1 else data)
+        place = below if below.is_dir() or len(protocol.datasets) > 1 else data
+        opened = open_dataset(dataset, place, protocol.splits.get(dataset))
         _check_classes(model, opened)
         return _Source(model, opened, dataset, (wanted.title, DATASETS[dataset].title), wanted.options, measures)
     if (name := protocol.stand_ins.get(dataset)) is None:
@@ -192,7 +228,10 @@ def _source(protocol: Protocol, measures: tuple[Measure, ...], wanted: ProtocolM
 
 
 def _check_classes(model: Model, data: Dataset) -> None:
-    """Raises ExplainerError for a model that knows none of the classes of a data set: its answers there mean nothing, right or wrong."""
+    """Raise ExplainerError for a model that knows none of the classes of a data set.
+
+    Its answers there mean nothing, right or wrong.
+    """
     if "class" not in data.gives or model.prompt_inputs is not None:
         return
     samples = [data[index] for index in data.choose(FIRST_LABELS, 0)]
@@ -202,10 +241,10 @@ def _check_classes(model: Model, data: Dataset) -> None:
         raise ExplainerError(f"{model.name} knows none of its classes (the first: {labels[0]}): name a model of them with --models.")
 
 
-def _measured(
+def _measure(
     protocol: Protocol, sources: Sequence[_Source], folder: Path, count: int | None, options: Mapping[str, Any], tell: TellRun | None
 ) -> tuple[Table, list[str]]:
-    """The table of a protocol whose cells are values of metrics, and how was measured."""
+    """Measure a protocol whose cells are values of metrics; return its table and sentences on how it was measured."""
     cells: dict[tuple[int, str, str], Cell] = {}
     statements: list[str] = []
     has_halves = False
@@ -220,7 +259,7 @@ def _measured(
                 cells[place, row.title, measure.head] = replace(
                     cell,
                     tied=figure["tied"] and batch.has_all_rows and measure.has_best,
-                    note=cell.note or (POOLED if spec != _plain_spec(row, source.model) else ""),
+                    note=cell.note or (POOLED_HEAD_NOTE if spec != _plain_spec(row, source.model) else ""),
                 )
             words = protocol_in_words(report["plan"], report["kind"], report.get("removal"))
             what = ", ".join(measure.head for measure in batch.measures) + _rows_in_words(batch, protocol)
@@ -228,17 +267,20 @@ def _measured(
     heads = [(place, source, measure) for place, source in enumerate(sources) for measure in source.measures]
     columns = tuple(
         Column(
-            (*source.titles, measure.head), METRICS[measure.metric].unit, METRICS[measure.metric].direction if measure.has_best else None
+            (*source.titles, measure.head),
+            measure.unit or METRICS[measure.metric].unit,
+            METRICS[measure.metric].direction if measure.has_best else None,
+            protocol.decimals,
         )
         for _, source, measure in heads
     )
     rows = [Row(row.title, row.spec, tuple(cells[place, row.title, measure.head] for place, _, measure in heads)) for row in protocol.rows]
     table = Table(protocol.heading, (), columns, tuple(rows), levels=LEVELS)
-    return _with_best(table), [*dict.fromkeys(statements), *([APART] if has_halves else [])]
+    return _mark_best(table), [*dict.fromkeys(statements), *([DIFFERENT_NUMBERS_NOTE] if has_halves else [])]
 
 
 def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
-    """Of which rows a batch is, where others of the table have other options."""
+    """Return the titles of a batch's rows, where other rows of the table have other options; else an empty text."""
     if batch.has_all_rows:
         return ""
     titles = [row.title for row in batch.rows]
@@ -248,7 +290,10 @@ def _rows_in_words(batch: _Batch, protocol: Protocol) -> str:
 def _batches(
     protocol: Protocol, source: _Source, given: Mapping[str, Any], cells: dict[tuple[int, str, str], Cell], place: int
 ) -> list[_Batch]:
-    """The runs that a source needs. A cell of a method that the model does not allow says why, and is in none."""
+    """Return the runs that a source needs.
+
+    A cell of a method that the model does not allow goes into ``cells`` with the reason, and is in no run.
+    """
     lacks = missing_requirements(source.model)
     batches: dict[str, _Batch] = {}
     for row in protocol.rows:
@@ -265,7 +310,7 @@ def _batches(
 
 
 def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None) -> dict[str, Any]:
-    """The report of a run, which goes on where it was stopped."""
+    """Run a batch, going on where it was stopped, and return its report."""
     source = batch.source
     methods = list(dict.fromkeys(spec_of(row, source.model) for row in batch.rows))
     metrics = list(dict.fromkeys(measure.metric for measure in batch.measures))
@@ -280,13 +325,15 @@ def _report(batch: _Batch, folder: Path, count: int | None, tell: TellRun | None
 
 
 def _plain_spec(row: ProtocolRow, model: Model) -> str:
-    """The spec of a row as a run of this model spells it."""
+    """Return the spec of a row as a run of this model spells it."""
     return parse(row.spec, None, len(model.blocks)).spec
 
 
 def spec_of(row: ProtocolRow, model: Model) -> str:
-    """The spec of a row as this model is asked for it: where its head pools all tokens and the method would be refused, at the
-    classification token all the same, as LibraGrad's code does.
+    """Return the spec of a row for this model.
+
+    Where its head pools all tokens and the method would be refused, it is read at the classification token all the same, as LibraGrad's
+    code does.
     """
     method = parse(row.spec).method
     if CLASS_TOKEN not in remedies(model, method) or "row=" in row.spec:
@@ -305,21 +352,24 @@ def _cell(figure: Mapping[str, Any]) -> Cell:
     )
 
 
-def _with_best(table: Table) -> Table:
-    """The table with the best of each column marked."""
+def _mark_best(table: Table) -> Table:
+    """Return the table with the best of each column marked."""
     rows = [list(row.cells) for row in table.rows]
     for place, column in enumerate(table.columns):
-        values = [cells[place].value for cells in rows if cells[place].value is not None]
-        if column.direction is None or not values:
+        if column.direction is None or all(cells[place].value is None for cells in rows):
             continue
-        best = max(values) if column.direction == "higher" else min(values)  # type: ignore[type-var]
-        for cells in rows:
-            cells[place] = replace(cells[place], best=cells[place].value == best)
+        values = without_rounding(np.array([np.nan if cells[place].value is None else cells[place].value for cells in rows], np.float64))
+        is_best = values == (np.nanmax if column.direction == "higher" else np.nanmin)(values)
+        for cells, best in zip(rows, is_best.tolist(), strict=True):
+            cells[place] = replace(cells[place], best=best)
     return replace(table, rows=tuple(replace(row, cells=tuple(cells)) for row, cells in zip(table.rows, rows, strict=True)))
 
 
-def _ranked_names(protocol: Protocol, sources: Sequence[_Source], count: int | None, tell: TellRun | None) -> Table:
-    """The names of texts by their relevance: those that speak most for the class, and those that speak most against it."""
+def _rank_names(protocol: Protocol, sources: Sequence[_Source], count: int | None, tell: TellRun | None) -> Table:
+    """Return a table of the names in texts ranked by relevance, gender by gender: most for the class and most against it.
+
+    Raises ExplainerError where the texts have no name.
+    """
     row, source, measure = protocol.rows[0], sources[0], protocol.measures[0]
     indices = source.data.choose(count, 0)
     texts = [source.data[index].text for index in indices]
@@ -332,21 +382,41 @@ def _ranked_names(protocol: Protocol, sources: Sequence[_Source], count: int | N
             tell(" on ".join(source.titles), done, len(texts))
 
     names = summarise(source.model, texts, measure.metric, row.spec, progress=progress).names()
-    shown = names if len(names) <= 2 * NAMES_SHOWN else [*names[:NAMES_SHOWN], *names[-NAMES_SHOWN:]]
+    if not names:
+        raise ExplainerError(
+            f"There is no name in {len(texts)} text{'' if len(texts) == 1 else 's'}: no word has a capital inside a sentence more often "
+            "than it is in lower case, and no text without capitals has a known first name. Name other texts with --data, or measure "
+            "more of them with --limit."
+        )
     columns = tuple(Column((*source.titles, head), "number") for head in ("times", "relevance in all", "relevance each"))
-    rows = tuple(Row(name.word, "", tuple(Cell(value=value) for value in (name.count, name.total, name.mean))) for name in shown)
+    of_genders = [([name for name in names if gender_of(name.word) == gender], title) for gender, title in GENDERS.items()]
+    rows = tuple(each for of_gender, title in of_genders for each in _rows_of_names(of_gender, title))
     note = f"{len(names)} names in {len(texts)} texts; relevance for {measure.metric!r} by {row.title} ({row.spec})."
     return Table(protocol.heading, (note,), columns, rows, rows_are="name", levels=LEVELS)
 
 
+def _rows_of_names(names: Sequence[WordTotal], title: str) -> Iterator[Row]:
+    """Yield a row of all names of a gender together, then of those most for the class and most against it; no row without names."""
+    if not names:
+        return
+    yield _row_of_names(f"all {title} ({len(names)})", sum(name.count for name in names), sum(name.total for name in names))
+    for name in names if len(names) <= 2 * NAMES_SHOWN else [*names[:NAMES_SHOWN], *names[-NAMES_SHOWN:]]:
+        yield _row_of_names(name.word, name.count, name.total)
+
+
+def _row_of_names(title: str, count: int, total: float) -> Row:
+    return Row(title, "", tuple(Cell(value=value) for value in (count, total, total / count)))
+
+
 def published_table(protocol: Protocol) -> Table | None:
-    """The figures that the paper prints, as it prints them; None where none are known."""
+    """Return the table that the paper prints, as it prints it; None where it is not known."""
     if (published := protocol.published) is None:
         return None
     columns = tuple(Column((head,)) for head in published.heads)
-    rows = tuple(Row(title, "", tuple(_printed(text) for text in texts)) for title, texts in published.rows.items())
-    return Table(f"As printed: {protocol.place} of {protocol.paper}", (published.source,), columns, rows, levels=("measure",))
+    rows = tuple(Row(title, "", tuple(_printed_cell(text) for text in texts)) for title, texts in published.rows.items())
+    title = f"As printed: {protocol.place}, in the version of {protocol.version}, of {protocol.paper}"
+    return Table(title, (published.source,), columns, rows, levels=("measure",))
 
 
-def _printed(text: str) -> Cell:
+def _printed_cell(text: str) -> Cell:
     return Cell(value=float(text.partition("±")[0]), printed=text) if text else Cell(value=None)

@@ -10,44 +10,45 @@ import numpy as np
 
 from explainers.evaluation.marks import cannot_tell
 from explainers.evaluation.plan import Plan
-from explainers.evaluation.statistics import find_ties
+from explainers.evaluation.statistics import find_ties, without_rounding
 from explainers.evaluation.tables.record import Cell, Column
 from explainers.methods.registry import is_control
 
-#: What a run may say of costs: name -> (title, unit).
+#: The costs that a run may record: name -> (title, unit).
 COSTS = {"seconds": ("Seconds a map", "s"), "memory": ("Memory of a map", "GiB")}
-BY_BLOCK = "conservation_by_block"
+CONSERVATION_BY_BLOCK = "conservation_by_block"
 COST_FAMILY = "costs"
-_NO_VALUE = (
+_NO_VALUE_NOTE = (
     "No value: the method promises no sum or follows no rule, its maps have no positive score, or no input shows what the metric needs."
 )
 _GIB = 2**30
-#: How runs measure unless they say otherwise.
-_USUAL = {option.name: option.default for option in fields(Plan) if option.default is not MISSING}
+#: The default options of a run's plan.
+_DEFAULT_OPTIONS = {option.name: option.default for option in fields(Plan) if option.default is not MISSING}
 
 
 @dataclass(frozen=True)
 class NamedReport:
-    """A report and the name of its run."""
+    """A report together with the name of its run."""
 
     name: str
     report: Mapping[str, Any]
 
     @property
     def setting(self) -> tuple[str, str]:
-        """Model and data set, with its part."""
+        """The model and the title of the data set with its part."""
         return self.report["plan"]["model"], self.report["dataset"]["title"]
 
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """What a run found by one metric.
+    """The figures that a run found by one metric.
 
-    model, dataset   what they are called; of runs that measured one setting in two ways, the data set says in which
-    metric, family   its name and that of its family; title, unit, direction  as in a :class:`Column`
-    cells            spec -> what was found of it
-    setting          model and data set, by which runs are told apart
-    doubt            why the metric cannot tell there which method is good; None where it can
+    model, dataset  their names; of runs that measured one setting in two ways, the data set says in which
+    metric, family  name of the metric and of its family
+    column          title, unit and direction
+    cells           spec -> its figure
+    setting         model and data set, by which runs are distinguished
+    doubt           why the metric cannot tell there which method is good; None where it can
     """
 
     model: str
@@ -63,11 +64,11 @@ class MeasuredColumn:
 def measured_columns(
     runs: Sequence[NamedReport], is_wanted: Callable[[str, str], bool], specs: Collection[str]
 ) -> Iterator[MeasuredColumn]:
-    """What runs found of the methods ``specs`` by the metrics that ``is_wanted`` (name, family), run by run.
+    """Yield the figures of the methods ``specs`` by the metrics that ``is_wanted`` (name, family), run by run.
 
     The best of a column is the best of these methods but the controls; tied are those that the paired bootstrap cannot tell from it, with
-    Holm's correction for as many. Neither is marked where a control may be as good.
-    A run that recorded no costs has a column of dashes for them where another run has some and it has other columns.
+    Holm's correction for as many. Neither is marked where a control may be as good. A run that recorded no costs has a column of dashes for
+    them where another run has some and it has other columns.
     """
     costs_are_known = any(run.report.get("costs") for run in runs)
     for run, dataset in zip(runs, dataset_titles(runs), strict=True):
@@ -83,10 +84,10 @@ def measured_columns(
                 column = Column((metric["title"],), metric["unit"], metric["direction"])
                 has_column = True
                 yield MeasuredColumn(**here, metric=metric["name"], family=family, column=column, cells=cells, doubt=doubt)
-        if is_wanted(BY_BLOCK, "completeness"):
+        if is_wanted(CONSERVATION_BY_BLOCK, "completeness"):
             for block, cells in enumerate(_cells_of_blocks(report, measured), 1):
                 column = Column((f"Conservation error, block {block}",), "number", "lower")
-                yield MeasuredColumn(**here, metric=f"{BY_BLOCK}.{block}", family="completeness", column=column, cells=cells)
+                yield MeasuredColumn(**here, metric=f"{CONSERVATION_BY_BLOCK}.{block}", family="completeness", column=column, cells=cells)
         for name, (title, unit) in COSTS.items() if report.get("costs") or (has_column and costs_are_known) else ():
             if is_wanted(name, COST_FAMILY):
                 column = Column((title,), unit, "lower")
@@ -95,14 +96,17 @@ def measured_columns(
 
 
 def dataset_titles(runs: Sequence[NamedReport]) -> list[str]:
-    """What the data set of each run is called: by its title, and where several runs measured one model on it, by what sets them apart,
-    unless that is as usual; where that is nothing, by the name of the run.
+    """Return what to call the data set of each run: its title, and where several runs measured one model on it, the options that differ.
+
+    Options with their default are left out; where no option differs, the name of the run is added.
     """
-    ways = [{**_USUAL, **run.report["plan"], "limit": run.report["inputs"]} for run in runs]
+    ways = [{**_DEFAULT_OPTIONS, **run.report["plan"], "limit": run.report["inputs"]} for run in runs]
     titles = []
     for run, way in zip(runs, ways, strict=True):
         others = [other for other, beside in zip(ways, runs, strict=True) if beside.setting == run.setting]
-        differing = [name for name in _USUAL if any(other[name] != way[name] for other in others) and way[name] != _USUAL[name]]
+        differing = [
+            name for name in _DEFAULT_OPTIONS if any(other[name] != way[name] for other in others) and way[name] != _DEFAULT_OPTIONS[name]
+        ]
         titles.append(", ".join([run.setting[1], *(_in_words(name, way[name]) for name in differing)]))
     whole = [(run.setting, title, metric["name"]) for run, title in zip(runs, titles, strict=True) for metric in run.report["metrics"]]
     repeated = {key[:2] for key in whole if whole.count(key) > 1}
@@ -114,7 +118,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _cells(report: Mapping[str, Any], metric: Mapping[str, Any], specs: Sequence[str], *, marked: bool) -> dict[str, Cell]:
-    """The figures of a metric, those of the best and of what cannot be told from it marked."""
+    """Return the cells of a metric by spec, with the best and the ones tied with it marked."""
     figures = report["results"][metric["name"]]
     most = max(figure.get("inputs", 0) for figure in figures.values())
     cells = {spec: _cell(figures[spec], most) for spec in specs}
@@ -127,19 +131,20 @@ def _cells(report: Mapping[str, Any], metric: Mapping[str, Any], specs: Sequence
     tied = find_ties(values, pairs, metric["direction"])
     if np.isfinite(values).sum() < 2:
         return cells
-    best = (np.nanmax if metric["direction"] == "higher" else np.nanmin)(values)
-    marks = zip(names, values == best, tied, strict=True)
+    compared = without_rounding(values)
+    best = (np.nanmax if metric["direction"] == "higher" else np.nanmin)(compared)
+    marks = zip(names, compared == best, tied, strict=True)
     return cells | {spec: replace(cells[spec], best=bool(is_best), tied=is_tied) for spec, is_best, is_tied in marks}
 
 
 def _cell(figure: Mapping[str, Any], most: int) -> Cell:
     if figure["value"] is None:
-        return Cell(value=None, note=_NO_VALUE)
+        return Cell(value=None, note=_NO_VALUE_NOTE)
     return Cell(**{name: figure[name] for name in ("value", "low", "high", "error")}, inputs=figure.get("inputs"), of=most)
 
 
 def _cells_of_blocks(report: Mapping[str, Any], specs: Sequence[str]) -> Iterator[dict[str, Cell]]:
-    """The cells of each block in turn."""
+    """Yield the cells of each block in turn, by spec."""
     blocks = report.get("blocks") or {}
     for block in range(max((len(of_method) for of_method in blocks.values() if of_method), default=0)):
         yield {spec: _cell_of_block(blocks.get(spec), block) for spec in specs}
@@ -152,7 +157,7 @@ def _cell_of_block(of_method: Sequence[Mapping[str, Any]] | None, block: int) ->
 
 
 def _cost(costs: Mapping[str, Any] | None, name: str, spec: str) -> Cell:
-    """What a map costs: of seconds the median over inputs between the quartiles, of memory the most."""
+    """Return the cell of a map's cost: for seconds the median over inputs with the quartiles, for memory the most."""
     if costs is None:
         return Cell(value=None, note="This run recorded no costs: it is of an earlier version.")
     if name == "seconds":

@@ -13,43 +13,56 @@ from typing import Literal, get_args
 import numpy as np
 
 from explainers.errors import ExplainerError
-from explainers.evaluation.tables.figures import BY_BLOCK, COST_FAMILY, COSTS, MeasuredColumn, NamedReport, dataset_titles, measured_columns
-from explainers.evaluation.tables.ranks import RankTest, compare_ranks, holm, ranks_of
+from explainers.evaluation.statistics import holm
+from explainers.evaluation.tables.figures import (
+    CONSERVATION_BY_BLOCK,
+    COST_FAMILY,
+    COSTS,
+    MeasuredColumn,
+    NamedReport,
+    dataset_titles,
+    measured_columns,
+)
+from explainers.evaluation.tables.ranks import RankTest, compare_ranks, ranks_of
 from explainers.evaluation.tables.record import Cell, Column, Row, Table
 from explainers.methods.registry import METHODS, is_control
-from explainers.methods.specs import split_spec
+from explainers.methods.specs import Spec
 from explainers.metrics import METRIC_FAMILIES
 
 Axis = Literal["method", "model", "dataset", "metric"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 _TITLES: dict[Axis, str] = {"method": "method", "model": "model", "dataset": "data set", "metric": "metric"}
-_NOT_MEASURED = "Not measured."
-_TIES = (
+_NOT_MEASURED_NOTE = "Not measured."
+_TIES_NOTE = (
     "Of a model and data set: the best of the methods here, and with a star what a paired bootstrap of the inputs cannot tell from it "
     "(Holm, 5 %). Controls are not compared."
 )
-_RANKS = (
+_RANKS_NOTE = (
     "Mean ranks are over pairs of model and data set, and of the methods that have a value in all of them; of several runs of a pair the "
     "one of most methods counts. Stars: Nemenyi's test against the best by permutation, 5 %. It takes the pairs for a random draw of all "
     "there could be, and pairs that share a model or a data set for independent, so it is rather too sure than not sure enough."
 )
-_BLOCKS = "Block n: at the input of the n-th block, bias terms behind it included."
-_SECONDS = "Seconds: the median over inputs and the quartiles, the passes back that the method needs included, the forward pass left out."
-_MEMORY = "Memory: the most that making the map alone took on the GPU, beyond the weights."
+_BLOCKS_NOTE = "Block n: at the input of the n-th block, bias terms behind it included."
+_SECONDS_NOTE = (
+    "Seconds: the median over inputs and the quartiles, the passes back that the method needs included, the forward pass left out."
+)
+_MEMORY_NOTE = "Memory: the most that making the map alone took on the GPU, beyond the weights."
 
 
 class NothingSelected(ExplainerError):
-    """There is all that was asked for, but not together."""
+    """The error where each requested thing exists, but not together with the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What of the runs a table shows; None: all.
+    """The part of the runs that a table shows; None: all.
 
-    methods   specs, in which * stands for anything; method_families  keys of ``METHOD_FAMILIES``
-    metrics   names; ``seconds``, ``memory``, ``conservation_by_block``; or families. Blocks are shown only where they are named
-    models, datasets  names
-    rows, columns     what stands where: each of the axes once. Metrics are columns, since a column has one unit
+    methods         specs, in which * stands for anything
+    method_families  keys of ``METHOD_FAMILIES``
+    metrics         names; ``seconds``, ``memory``, ``conservation_by_block``; or families. Blocks are shown only where they are named
+    models          names
+    datasets        names
+    rows, columns   each of the axes once, on one of the two. Metrics are columns, since a column has one unit
     """
 
     methods: tuple[str, ...] | None = None
@@ -61,7 +74,7 @@ class Selection:
     columns: tuple[Axis, ...] = ("model", "dataset", "metric")
 
     def __post_init__(self) -> None:
-        """Raises ExplainerError where an axis is missing or stands twice."""
+        """Raise ExplainerError where an axis is missing or occurs twice."""
         if sorted((*self.rows, *self.columns)) != sorted(AXES) or not self.rows:
             raise ExplainerError(
                 f"rows={','.join(self.rows)} and columns={','.join(self.columns)}: name each of {', '.join(AXES)} once, some as rows."
@@ -71,15 +84,15 @@ class Selection:
 
 
 def family_of(spec: str) -> str:
-    """The family of the method of a spec; ``other`` where nobody here knows it."""
-    name = split_spec(spec)[0]
+    """Return the family of the method of a spec; ``other`` for an unknown method."""
+    name = Spec.parse(spec).method
     return METHODS[name].family if name in METHODS else "other"
 
 
 def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Methods over runs") -> Table:
-    """The table of what is selected of some runs.
+    """Return the table of the selected figures of some runs.
 
-    Where methods are the rows and nothing else is, they come best first, and their mean ranks over models and data sets stand at the right.
+    Where only methods are rows, they come best first, and their mean ranks over models and data sets are the last columns.
     Raises ExplainerError for what no run has, naming near misses, and NothingSelected where nothing is left.
     """
     selection = selection or Selection()
@@ -87,7 +100,7 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
     by_axes = {(axes_of(column, spec)): (column, column.cells[spec]) for column in columns for spec in column.cells}
 
     def keys(axes: Sequence[Axis]) -> list[tuple[str, ...]]:
-        """Those that occur, ordered axis by axis as they occur first."""
+        """Return the keys that occur on these axes, ordered axis by axis by first occurrence."""
         occurring = dict.fromkeys(tuple(key[AXES.index(axis)] for axis in axes) for key in by_axes)
         orders = [list(dict.fromkeys(key[place] for key in occurring)) for place in range(len(axes))]
         return sorted(occurring, key=lambda key: [order.index(part) for order, part in zip(orders, key, strict=True)])
@@ -110,12 +123,12 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
         for column_key in column_keys:
             at = dict(zip((*selection.rows, *selection.columns), (*row_key, *column_key), strict=True))
             known = by_axes.get((at["method"], at["model"], at["dataset"], at["metric"]))
-            cells.append(Cell(value=None, note=_NOT_MEASURED) if known is None else known[1])
+            cells.append(Cell(value=None, note=_NOT_MEASURED_NOTE) if known is None else known[1])
         spec = row_key[selection.rows.index("method")] if "method" in selection.rows else ""
         rows.append(Row(" · ".join(named(selection.rows, row_key)), spec, tuple(cells)))
     notes = _notes(columns)
     if selection.rows == ("method",):
-        ranked, rank_cells, rank_notes = _ranked(columns, list(specs), len(selection.columns))
+        ranked, rank_cells, rank_notes = _rank_columns(columns, list(specs), len(selection.columns))
         order = _best_first(columns, specs)
         mean_ranks = {spec: cell.value for spec, cell in (rank_cells[0] if rank_cells else {}).items() if cell.value is not None}
         rows = sorted(rows, key=lambda row: (mean_ranks.get(row.spec, math.inf), order.index(row.spec)))
@@ -132,9 +145,9 @@ def table_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = None, title: str = "Pairs of methods") -> Table:
-    """For every two of the selected methods the p that they are alike by each metric of each run, with Holm's correction for all pairs.
+    """Return a table of the p that two of the selected methods are alike, for every pair and each metric of each run.
 
-    Raises ExplainerError as :func:`table_over_runs` does.
+    It has Holm's correction for all pairs. Raises ExplainerError as :func:`table_over_runs` does.
     """
     selection = selection or Selection()
     runs, specs, columns = _select(runs, selection)
@@ -162,32 +175,32 @@ def pairs_over_runs(runs: Sequence[NamedReport], selection: Selection | None = N
 
 
 def axes_of(column: MeasuredColumn, spec: str) -> tuple[str, str, str, str]:
-    """Where a figure stands on each of :data:`AXES`."""
+    """Return the place of a figure on each of :data:`AXES`."""
     return spec, column.model, column.dataset, column.metric
 
 
 def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[NamedReport], dict[str, str], list[MeasuredColumn]]:
-    """The runs, the methods (spec -> title as reports have it) and the columns that are asked for."""
+    """Return the selected runs, methods (spec -> title as reports have it) and columns."""
     titles = {method["spec"]: method["title"] for run in runs for method in run.report["methods"]}
     measured = [metric["name"] for run in runs for metric in run.report["metrics"]]
-    models = _known(selection.models, [run.report["plan"]["model"] for run in runs], "model")
-    datasets = _known(selection.datasets, [run.report["plan"]["dataset"] for run in runs], "data set")
+    models = _check_known(selection.models, [run.report["plan"]["model"] for run in runs], "model")
+    datasets = _check_known(selection.datasets, [run.report["plan"]["dataset"] for run in runs], "data set")
     runs = [run for run in runs if run.report["plan"]["model"] in models and run.report["plan"]["dataset"] in datasets]
     plain = [name for name in selection.methods or () if "*" not in name]
-    named_specs = titles if selection.methods is None else _known(plain, list(titles), "method")
+    named_specs = titles if selection.methods is None else _check_known(plain, list(titles), "method")
     patterns = [name for name in selection.methods or () if "*" in name]
-    families = _known(selection.method_families, [family_of(spec) for spec in titles], "family of methods")
+    families = _check_known(selection.method_families, [family_of(spec) for spec in titles], "family of methods")
     specs = {
         spec: title
         for spec, title in titles.items()
         if (spec in named_specs or any(fnmatchcase(spec, pattern) for pattern in patterns)) and family_of(spec) in families
     }
-    names = _known(selection.metrics, [*measured, *COSTS, BY_BLOCK, *METRIC_FAMILIES, COST_FAMILY], "metric")
+    names = _check_known(selection.metrics, [*measured, *COSTS, CONSERVATION_BY_BLOCK, *METRIC_FAMILIES, COST_FAMILY], "metric")
 
     def is_wanted(metric: str, family: str) -> bool:
         if selection.metrics is None:
-            return metric != BY_BLOCK
-        return metric in names or (family in names and metric != BY_BLOCK)
+            return metric != CONSERVATION_BY_BLOCK
+        return metric in names or (family in names and metric != CONSERVATION_BY_BLOCK)
 
     columns = [column for column in measured_columns(runs, is_wanted, specs) if column.cells]
     if not columns:
@@ -197,8 +210,11 @@ def _select(runs: Sequence[NamedReport], selection: Selection) -> tuple[list[Nam
     return runs, {spec: title for spec, title in specs.items() if any(spec in column.cells for column in columns)}, columns
 
 
-def _known(wanted: Sequence[str] | None, known: Sequence[str], what: str) -> Collection[str]:
-    """What is wanted for, of what runs have. Raises ExplainerError for what none has."""
+def _check_known(wanted: Sequence[str] | None, known: Sequence[str], what: str) -> Collection[str]:
+    """Return the wanted names, all where None.
+
+    Raises ExplainerError for one that no run has.
+    """
     if wanted is None:
         return set(known)
     for name in wanted:
@@ -210,7 +226,7 @@ def _known(wanted: Sequence[str] | None, known: Sequence[str], what: str) -> Col
 
 
 def _titles(runs: Sequence[NamedReport], specs: dict[str, str]) -> dict[str, str]:
-    """What each method is called: by its title, with its spec where another has the same."""
+    """Return a title for each method, with its spec where another has the same title."""
     titles = list(specs.values())
     return {spec: f"{title} ({spec})" if titles.count(title) > 1 else title for spec, title in specs.items()}
 
@@ -218,8 +234,12 @@ def _titles(runs: Sequence[NamedReport], specs: dict[str, str]) -> dict[str, str
 def _notes(columns: Sequence[MeasuredColumn]) -> list[str]:
     cells = [cell for column in columns for cell in column.cells.values()]
     metrics = {column.metric for column in columns}
-    notes = [_TIES] if any(cell.best for cell in cells) else []
-    notes += [note for name, note in (("seconds", _SECONDS), ("memory", _MEMORY), (f"{BY_BLOCK}.1", _BLOCKS)) if name in metrics]
+    notes = [_TIES_NOTE] if any(cell.best for cell in cells) else []
+    notes += [
+        note
+        for name, note in (("seconds", _SECONDS_NOTE), ("memory", _MEMORY_NOTE), (f"{CONSERVATION_BY_BLOCK}.1", _BLOCKS_NOTE))
+        if name in metrics
+    ]
     for column in columns:
         if column.doubt is not None:
             notes.append(f"{column.column.head[0]} of {column.model} on {column.dataset}: {column.doubt}")
@@ -227,8 +247,9 @@ def _notes(columns: Sequence[MeasuredColumn]) -> list[str]:
 
 
 def _best_first(columns: Sequence[MeasuredColumn], specs: Collection[str]) -> list[str]:
-    """The methods by their places in the columns of the first metric that has a better end: the share of methods that are no better, on
-    average; those without a value last.
+    """Return the methods ordered by the first metric that has a better end, best first; those without a value last.
+
+    The order is by the share of methods that are no better, averaged over the columns of the metric.
     """
     directed = [column for column in columns if column.column.direction is not None]
     first = [column for column in directed if column.metric == directed[0].metric]  # costs come last
@@ -242,8 +263,12 @@ def _best_first(columns: Sequence[MeasuredColumn], specs: Collection[str]) -> li
     return sorted(specs, key=lambda spec: float(np.mean(places[spec])) if places[spec] else 2.0)
 
 
-def _ranked(columns: Sequence[MeasuredColumn], specs: list[str], levels: int) -> tuple[list[Column], list[dict[str, Cell]], list[str]]:
-    """For each metric that several pairs of model and data set were measured by, a column of mean ranks, its cells by method; and notes."""
+def _rank_columns(
+    columns: Sequence[MeasuredColumn], specs: list[str], levels: int
+) -> tuple[list[Column], list[dict[str, Cell]], list[str]]:
+    """Return for each metric that several pairs of model and data set were measured by a column of mean ranks and its cells by method, and
+    notes.
+    """
     heads, cells, notes = list[Column](), list[dict[str, Cell]](), list[str]()
     for metric in dict.fromkeys(column.metric for column in columns if _is_ranked(column)):
         by_setting: dict[tuple[str, str], MeasuredColumn] = {}
@@ -267,11 +292,11 @@ def _ranked(columns: Sequence[MeasuredColumn], specs: list[str], levels: int) ->
         notes.append(
             f"{title}: {len(common)} methods in {len(of_metric)} pairs; that all are alike has p = {test.p:.2g} (Friedman).{enough}"
         )
-    return heads, cells, [*([_RANKS] if heads else []), *notes]
+    return heads, cells, [*([_RANKS_NOTE] if heads else []), *notes]
 
 
 def _is_ranked(column: MeasuredColumn) -> bool:
-    return column.column.direction is not None and column.family != COST_FAMILY and column.metric.partition(".")[0] != BY_BLOCK
+    return column.column.direction is not None and column.family != COST_FAMILY and column.metric.partition(".")[0] != CONSERVATION_BY_BLOCK
 
 
 def _rank_cells(specs: Sequence[str], common: Sequence[str], test: RankTest) -> dict[str, Cell]:

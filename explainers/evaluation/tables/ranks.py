@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from explainers.evaluation.statistics import ALPHA, BOOTSTRAP_DRAWS, Numbers
+from explainers.evaluation.statistics import ALPHA, BOOTSTRAP_DRAWS, Numbers, without_rounding
 
 
 @dataclass(frozen=True, eq=False)
 class RankTest:
-    """Methods over blocks.
+    """The result of comparing M methods over several blocks by their ranks.
 
-    ranks  (M,): the mean rank of each method, 1 for the best
-    p      Friedman's: that methods are all alike
-    p_of_best  (M,): Nemenyi's, that a method is as good as the one of the best mean rank; 1 for that one
-    can_tell   whether two methods could be told apart at all, one best and the other worst in every block
+    ranks       (M,): the mean rank of each method, 1 for the best
+    p           Friedman's: that methods are all alike
+    p_of_best   (M,): Nemenyi's, that a method is as good as the one of the best mean rank; 1 for that one
+    can_tell    whether two methods could be told apart at all, one best and the other worst in every block
     """
 
     ranks: Numbers
@@ -33,19 +33,20 @@ class RankTest:
 
     @property
     def tied(self) -> NDArray[np.bool_]:
-        """Which methods cannot be told from the best, (M,)."""
+        """The methods that are tied with the best, bool (M,)."""
         tied: NDArray[np.bool_] = self.p_of_best >= ALPHA
         return tied
 
 
 def ranks_of(values: Numbers, direction: str) -> Numbers:
-    """The ranks (..., M) of values, 1 for the best; equal values share their mean rank."""
+    """Return the ranks (..., M) of values, 1 for the best; equal values share their mean rank."""
+    values = without_rounding(values)
     ranks: Numbers = rankdata(-values if direction == "higher" else values, axis=-1)
     return ranks
 
 
 def compare_ranks(ranks: Numbers, seed: int = 0) -> RankTest:
-    """The test of ranks (N, M) of M methods in N blocks."""
+    """Test the ranks (N, M) of M methods in N blocks by permutation."""
     draw = np.random.default_rng(seed)
     means = ranks.mean(0)
     drawn = np.zeros((BOOTSTRAP_DRAWS, ranks.shape[1]))
@@ -64,13 +65,3 @@ def compare_ranks(ranks: Numbers, seed: int = 0) -> RankTest:
         p_of_best=np.array([p_of(float(mean - means.min()), spans) for mean in means]),
         can_tell=p_of(float((ranks.max(1) - ranks.min(1)).mean()), spans) < ALPHA,
     )
-
-
-def holm(p_values: Numbers) -> Numbers:
-    """Holm's correction of the p of several tests (..., any shape), at most 1; what is not a number stays so and is no test."""
-    adjusted = np.full(p_values.shape, np.nan)
-    tests = np.flatnonzero(np.isfinite(p_values))
-    order = tests[np.argsort(p_values.flat[tests], kind="stable")]
-    steps = p_values.flat[order] * np.arange(len(order), 0, -1)
-    adjusted.flat[order] = np.minimum(1.0, np.maximum.accumulate(steps))
-    return adjusted

@@ -8,20 +8,23 @@ from itertools import groupby
 
 from explainers.metrics.registry import Direction
 
-#: What the levels of a head are, unless a table says otherwise.
+#: The default names of the levels of a head.
 LEVELS = ("model", "data set", "metric")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One figure.
+    """One figure of a table.
 
-    value      None where it has no meaning or is not at hand; the ``note`` says why
-    low, high  ends of its interval; error  its standard error; None where they are not known
-    inputs     of how many inputs it is, ``of`` how many that could have had a value; None where that is not known
-    best       whether it is the best of its column; tied  whether it cannot be told from the best
-    note       what must be known of it, in a sentence; empty where nothing is
-    printed    the figure as its source prints it; empty: as all figures are printed
+    value       None where it has no meaning or is not available; the ``note`` says why
+    low, high   ends of its interval; None where they are not known
+    error       its standard error; None where it is not known
+    inputs      number of inputs that it is of; None where that is not known
+    of          number of inputs that could have had a value
+    best        whether it is the best of its column
+    tied        whether it is tied with the best
+    note        what must be known of it, in a sentence; empty where nothing is
+    printed     the figure as its source prints it; empty: as all figures are printed
     """
 
     value: float | None
@@ -38,21 +41,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds.
+    """The description of a column.
 
-    head       its heads, from the outermost level to its own
-    unit       ``share`` is printed in per cent, ``number`` as it is; another one stands in the head, such as ``s``
-    direction  which values are better; None where neither end is
+    head        its heads, from the outermost level to its own
+    unit        ``share`` is printed in per cent, ``number`` as it is; another one is named in the head, such as ``s``
+    direction   which values are better; None where neither end is
+    decimals    number of decimals that are printed; None: as all figures are printed
     """
 
     head: tuple[str, ...]
     unit: str = "number"
     direction: Direction | None = None
+    decimals: int | None = None
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its title, the spec of its method (empty where it has none), and a cell for each column."""
+    """A row: its title, the spec of its method (empty where it has none), and a cell for each column."""
 
     title: str
     spec: str
@@ -61,9 +66,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what stands above it, what must be known to read it, a sentence each, its columns and its rows.
+    """A table: its title, what must be known to read it, a sentence each, its columns and its rows.
 
-    rows_are  what the rows are, over their titles; levels  what each level of the heads is, the outermost first
+    rows_are     name of what the rows are
+    levels       name of each level of the heads, the outermost first
+    differences  how it differs from the table that it follows, a sentence each; empty where it follows none
+
     Raises ValueError where a row has not one cell for each column, or a head not one part for each level.
     """
 
@@ -73,6 +81,7 @@ class Table:
     rows: tuple[Row, ...]
     rows_are: str = "method"
     levels: tuple[str, ...] = LEVELS
+    differences: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for column in self.columns:
@@ -84,18 +93,22 @@ class Table:
 
     @property
     def numbered_notes(self) -> dict[str, int]:
-        """The notes of cells, each once, numbered from 1 in the order in which they are read."""
+        """The notes of cells, each once, with numbers from 1 in the order in which they are read."""
         notes = dict.fromkeys(cell.note for row in self.rows for cell in row.cells if cell.note)
         return {note: number for number, note in enumerate(notes, 1)}
 
     def spans(self, level: int) -> Iterator[tuple[str, int]]:
-        """The heads of a level from left to right, and over how many columns each stands: neighbours that agree so far share one."""
+        """Yield the heads of a level from left to right, with the number of columns below each: neighbours with equal heads so far share
+        one.
+        """
         for head, columns in groupby(self.columns, lambda column: column.head[: level + 1]):
             yield head[-1], len(list(columns))
 
     def counts(self, place: int) -> list[str]:
-        """Of a column for each row of how many inputs its figure is, where more could have had a value: "48 of 60"; else nothing. Where a
-        cell does not say of how many it could be, the most of the column are meant.
+        """Return for each row of a column how many inputs its figure is of, where more could have had a value: "48 of 60"; else an empty
+        text.
+
+        Where a cell does not say how many it could be, the most of the column are meant.
         """
         cells = [row.cells[place] for row in self.rows]
         most = max((cell.inputs for cell in cells if cell.inputs is not None), default=0)
@@ -104,7 +117,7 @@ class Table:
 
     @property
     def legend(self) -> tuple[str, ...]:
-        """What the marks in the cells say, a sentence each for those that occur."""
+        """The explanations of the marks in the cells, a sentence each for those that occur."""
         cells = [cell for row in self.rows for cell in row.cells if cell.value is not None]
         counted = any(count for place in range(len(self.columns)) for count in self.counts(place))
         sentences = {
@@ -118,5 +131,5 @@ class Table:
 
 
 def has_interval(cell: Cell) -> bool:
-    """Whether both ends of the interval are known."""
+    """Return whether both ends of the interval are known."""
     return cell.low is not None and cell.high is not None

@@ -20,12 +20,14 @@ from explainers.evaluation.html import format_value
 from explainers.evaluation.tables.record import Cell, Column, Table, has_interval
 
 _FIGURES = ("value", "low", "high", "error", "inputs", "of", "best", "tied", "note")
+#: The heading of the differences of a table.
+DIFFERENCES_HEADING = "How it differs from the paper and its code:"
 _ARROWS = {"higher": "↑", "lower": "↓", None: ""}
 
 
 @dataclass(frozen=True)
 class PrintedCell:
-    """A cell as people read it: the figure, how sure it is, of how many inputs where others are of more, and the number of its note."""
+    """A cell as people read it: the value, its spread, its number of inputs where others have more, and the number of its note."""
 
     value: str
     spread: str
@@ -36,19 +38,19 @@ class PrintedCell:
 
 
 def head_of(column: Column) -> str:
-    """The innermost head of a column, with its unit and an arrow to the better end."""
+    """Return the innermost head of a column, with its unit and an arrow to the better end."""
     unit = {"share": " %", "number": ""}.get(column.unit, f" ({column.unit})")
     return f"{column.head[-1]}{unit} {_ARROWS[column.direction]}".rstrip()
 
 
 def printed_rows(table: Table) -> list[list[PrintedCell]]:
-    """The cells of each row as people read them."""
+    """Return the cells of each row as people read them."""
     notes, counts = table.numbered_notes, [table.counts(place) for place in range(len(table.columns))]
     return [
         [
             PrintedCell(
-                value=cell.printed or format_value(cell.value, column.unit),
-                spread=_spread(cell, column.unit),
+                value=cell.printed or format_value(cell.value, column.unit, column.decimals),
+                spread=_spread(cell, column),
                 count=counts[place][number],
                 note=notes.get(cell.note),
                 is_best=cell.best,
@@ -60,22 +62,24 @@ def printed_rows(table: Table) -> list[list[PrintedCell]]:
     ]
 
 
-def _spread(cell: Cell, unit: str) -> str:
+def _spread(cell: Cell, column: Column) -> str:
     if cell.value is None:
         return ""
+    low, high, error = (format_value(value, column.unit, column.decimals) for value in (cell.low, cell.high, cell.error))
     if has_interval(cell):
-        return f"[{format_value(cell.low, unit)}, {format_value(cell.high, unit)}]"
-    return "" if cell.error is None else f"±{format_value(cell.error, unit)}"
+        return f"[{low}, {high}]"
+    return "" if cell.error is None else f"±{error}"
 
 
 def first_upper(text: str) -> str:
-    """A text that begins with a capital letter."""
+    """Return the text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def to_csv(table: Table) -> str:
-    """A line a cell below a line of heads (RFC 4180): its row, the levels of its column, unit and better end, and all that is known of it,
-    numbers with all their digits.
+    """Return the table as CSV (RFC 4180): a row of heads, then one row for each cell.
+
+    It has the cell's row, the levels of its column, unit and better end, and all that is known of it, numbers with all their digits.
     """
     text = io.StringIO()
     lines = csv.writer(text)
@@ -88,7 +92,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A table of GitHub's Markdown with its notes below; heads of several levels stand in one line."""
+    """Return the table in GitHub's Markdown with its notes below; heads of several levels are joined."""
     heads = [" · ".join([*column.head[:-1], head_of(column)]) for column in table.columns]
     lines = [f"**{_markdown(table.title)}**", "", _markdown_row(map(_markdown, [first_upper(table.rows_are), *heads]))]
     lines.append(_markdown_row(["---", *("---:" for _ in heads)]))
@@ -96,7 +100,8 @@ def to_markdown(table: Table) -> str:
         spec = f" `{row.spec}`" if row.spec and row.spec != row.title else ""
         lines.append(_markdown_row([_markdown(row.title) + spec.replace("|", r"\|"), *map(_markdown_cell, cells)]))
     notes = [*table.legend, *table.notes, *(f"[{number}] {note}" for note, number in table.numbered_notes.items())]
-    return "\n".join([*lines, "", *(f"- {_markdown(note)}" for note in notes)]).rstrip() + "\n"
+    differences = [f"- {DIFFERENCES_HEADING}", *(f"  - {_markdown(each)}" for each in table.differences)] if table.differences else []
+    return "\n".join([*lines, "", *(f"- {_markdown(note)}" for note in notes), *differences]).rstrip() + "\n"
 
 
 def _markdown(text: str) -> str:
@@ -122,10 +127,24 @@ _LATEX = {
 }
 
 
+#: The number of letters of average width across the text of a page, upright and turned.
+_LETTERS_ACROSS = {"table": 85, "sidewaystable": 125}
+#: The width of a letter relative to the usual size, by the command that sets its size.
+_LETTER_WIDTHS = {"": 1.0, r"\small": 0.9, r"\footnotesize": 0.8}
+_INTERVAL_WIDTH = 0.7  # width of a letter of intervals, which are in \scriptsize
+_TURNED_COMMENT = r"% wider than a page: needs \usepackage{rotating}"
+
+
 def to_latex(table: Table) -> str:
-    """A ``table`` for the package booktabs: heads of several levels over rules that join their columns, the best in bold."""
-    columns = len(table.columns)
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(table.title)}}}", rf"\begin{{tabular}}{{l{'r' * columns}}}", r"\toprule"]
+    """Return the table in LaTeX for the package booktabs: heads of several levels over rules that join their columns, the best in bold.
+
+    One that is wider than a page is in small letters; one that is wider even so is turned, for which the package rotating is needed, and if
+    that is not enough shrunk to the page.
+    """
+    columns, (name, size, is_shrunk) = len(table.columns), _latex_form(_letters_across(table))
+    lines = [*([] if name == "table" else [_TURNED_COMMENT]), rf"\begin{{{name}}}", r"\centering", *([size] if size else [])]
+    lines += [rf"\caption{{{_latex(table.title)}}}", *([r"\resizebox{\linewidth}{!}{%"] if is_shrunk else [])]
+    lines += [rf"\begin{{tabular}}{{l{'r' * columns}}}", r"\toprule"]
     for level in range(len(table.levels) - 1):
         spans = list(table.spans(level))
         lines.append(_latex_row(["", *(rf"\multicolumn{{{width}}}{{c}}{{{_latex(head)}}}" for head, width in spans)]))
@@ -134,10 +153,32 @@ def to_latex(table: Table) -> str:
     lines += [_latex_row(map(_latex, [first_upper(table.rows_are), *map(head_of, table.columns)])), r"\midrule"]
     for row, cells in zip(table.rows, printed_rows(table), strict=True):
         lines.append(_latex_row([_latex(row.title), *map(_latex_cell, cells)]))
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}" + "}" * is_shrunk]
     numbered = [rf"\textsuperscript{{{number}}} {_latex(note)}" for note, number in table.numbered_notes.items()]
-    lines += [rf"\par {{\footnotesize {note}}}" for note in [*map(_latex, (*table.legend, *table.notes)), *numbered]]
-    return "\n".join([*lines, r"\end{table}"]) + "\n"
+    sentences = (*table.legend, *table.notes, *([DIFFERENCES_HEADING, *table.differences] if table.differences else []))
+    lines += [rf"\par {{\footnotesize {note}}}" for note in [*map(_latex, sentences), *numbered]]
+    return "\n".join([*lines, rf"\end{{{name}}}"]) + "\n"
+
+
+def _letters_across(table: Table) -> float:
+    """Return the width of a table, in letters of the usual size: the widest cell of each column, and two more between columns."""
+    rows = printed_rows(table)
+    titles = max((len(text) for text in (table.rows_are, *(row.title for row in table.rows))), default=0)
+    widths = []
+    for place, column in enumerate(table.columns):
+        cells = [cells[place] for cells in rows]
+        figures = [len(cell.value) + _INTERVAL_WIDTH * len(f" {cell.spread} {cell.count}".rstrip()) for cell in cells]
+        widths.append(max(len(head_of(column)), *figures, 0))
+    return titles + sum(width + 2 for width in widths)
+
+
+def _latex_form(width: float) -> tuple[str, str, bool]:
+    """Return the environment of a table of this width, the size of its letters, and whether it must be shrunk even so."""
+    for name, across in _LETTERS_ACROSS.items():
+        for size, letter_width in _LETTER_WIDTHS.items():
+            if letter_width * width <= across:
+                return name, size, False
+    return name, size, True
 
 
 def _latex(text: str) -> str:
@@ -154,8 +195,10 @@ def _latex_cell(cell: PrintedCell) -> str:
     return " ".join([value, *small]) + ("" if cell.note is None else rf"\textsuperscript{{{cell.note}}}")
 
 
-def to_html(*tables: Table) -> str:
-    """One page of one or more tables, one below the other, which needs nothing else."""
+def to_html(*tables: Table, drawing: str = "") -> str:
+    """Return one page of HTML with one or more tables below each other, which needs nothing else; a ``drawing`` (SVG) of the first follows
+    it.
+    """
     here = Path(__file__).parent
     templates = Environment(loader=FileSystemLoader([here, here.parent]), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     parts = [
@@ -168,4 +211,6 @@ def to_html(*tables: Table) -> str:
         }
         for table in tables
     ]
-    return templates.get_template("table.html.jinja").render(title=tables[0].title, parts=parts)
+    return templates.get_template("table.html.jinja").render(
+        title=tables[0].title, parts=parts, differs=DIFFERENCES_HEADING, drawing=drawing
+    )

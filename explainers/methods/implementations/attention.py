@@ -10,6 +10,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, LAYERS, About
 from explainers.methods.declaration import Name
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -21,7 +22,9 @@ START_LAYER = Option(int, 0, FIRST_BLOCK, blocks="index")
 
 
 def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) -> Tensor:
-    """(I + M^L) ... (I + M^(1 + start)), later blocks on the left: (B, S, S). Raises ExplainerError for a start beyond the last block."""
+    """Return the product (I + M^L) ... (I + M^(1 + start)) of the blocks' matrices, later blocks on the left: (B, S, S). Raises
+    ExplainerError for a start beyond the last block.
+    """
     blocks = len(matrices)
     if not -blocks <= start_layer < blocks:
         raise ExplainerError(f"start_layer={start_layer}: this model has {blocks} blocks, so choose {-blocks} to {blocks - 1}.")
@@ -32,7 +35,9 @@ def product(identity: Tensor, matrices: Sequence[Tensor], start_layer: int = 0) 
 
 
 def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
-    """Scores (B, S), 0 at the classification token, as the published code for BERT has it; a word that the head reads keeps its own."""
+    """Return scores (B, S) with 0 at the classification token, as the published code for BERT has it; a word that the head reads keeps its
+    own.
+    """
     token = trace.layout.class_token
     if token is None and trace.row == "class_token":
         token = 0
@@ -52,9 +57,18 @@ def drop_class_token(trace: Trace, scores: Tensor) -> Tensor:
     class_attention="last",
     passes="1 forward",
     default=True,
+    about=About(
+        formula=(r"s_j = \frac{1}{H} \sum_h A^L_{h,c,j}",),
+        words=(
+            "The row of the last attention map that belongs to the token the answer is read from. Nothing else of the model is looked at."
+        ),
+        trust="As a first look at where the last block reads from, and as a line that other methods should beat.",
+        fails=f"{ATTENTION_FAILS} It skips all blocks but one, where tokens are already mixed. {AGNOSTIC}",
+        line="Where the last layer of the model looks. It is the same for every answer.",
+    ),
 )
 def raw_attention(trace: Trace) -> Tensor:
-    """What the classification token attends to in the last block, mean of the heads."""
+    """Attention of the classification token in the last block, averaged over the heads."""
     return trace.class_row(trace.attentions[-1].mean(1))
 
 
@@ -72,16 +86,31 @@ def raw_attention(trace: Trace) -> Tensor:
     passes="1 forward",
     default=True,
     options={"start_layer": START_LAYER},
+    about=About(
+        formula=(r"C = \prod_{l=L}^{1} \frac{\bar{A}^l + I}{2}", r"s_j = C_{c,j}"),
+        words=(
+            "Follows attention from the answer down through every block to the input. Half of each block's signal is taken to "
+            "pass it by on the residual path."
+        ),
+        trust="When the question is where information can have come from, whatever it says.",
+        fails=(
+            f"Heads are averaged, values and feed-forward layers left out; background gets a share as attention does (Chefer et al. 2021, "
+            f"arXiv 2012.09838). {AGNOSTIC}"
+        ),
+        line="Where the model looked, followed back through all its layers. It is the same for every answer.",
+    ),
 )
 def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
-    """Attention multiplied through all blocks, half of each block's signal taken to stay where it is.
+    """Attention multiplied through all blocks, where half of each block's signal is assumed to stay in place.
 
     The product of (A + I) / 2 over the blocks, A the mean of the heads; row of the classification token (eq. 1 and the
-    residual of section 4).
+    residual of section 4). Rows are not renormalised: where those of A do not sum to 1, as of a sigmoid or next to a sink, neither do those
+    of the product.
     """
     halves = [a.mean(1) for a in trace.attentions]
-    joint = product(trace.identity(), halves, start_layer)
-    block_count = len(halves) - start_layer % len(halves)
+    first = trace.recording.structure.first_map(start_layer)
+    joint = product(trace.identity(), halves, first)
+    block_count = len(halves) - first % len(halves)
     return trace.class_row(joint) * 0.5**block_count
 
 
@@ -106,9 +135,22 @@ def rollout(trace: Trace, start_layer: int = 0) -> Tensor:
     default=True,
     options={"integrated": INTEGRATED},
     reads=("attentions[-1]", "class_attentions"),
+    about=About(
+        formula=(r"s_j = \left(\frac{1}{H} \sum_h w_h A^L_{h,c,j}\right)^{+}", r"w_h = \text{mean}_j \nabla A^L_{h,c,j}"),
+        words=(
+            "The last attention map again, but each head counts by how much the answer would gain if that head attended more. "
+            "For texts the weight is a mean over the whole map."
+        ),
+        trust="When one block decides, as in shallow models and for a coarse place in an image.",
+        fails=(
+            "Where all weighted heads are negative the map is empty, and it knows only the last block (Chefer et al. 2021, arXiv "
+            "2012.09838)."
+        ),
+        line="Where the last layer looks, counting most what would make the answer surer.",
+    ),
 )
 def gradcam_attention(trace: Trace) -> Tensor:
-    """Attention of the last block, each head weighted by its mean gradient, negative values cut off.
+    """Attention of the last block, each head weighted by its mean gradient, negative values set to zero.
 
     Images: a = A^L[cls, patches], w_h the mean over patches of its gradient. Texts: w_h the mean over the whole map of
     the real tokens, and the entry of [CLS] is 0.
@@ -143,13 +185,25 @@ def gradcam_attention(trace: Trace) -> Tensor:
     default=True,
     options={"integrated": INTEGRATED, "start_layer": START_LAYER},
     reads=("attentions", "class_attentions"),
+    about=About(
+        formula=(r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot \nabla A^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        words=(
+            "In every block, attention is kept where more of it would raise the answer; these maps are then multiplied through the blocks."
+        ),
+        trust="As a cheap map of a chosen class that needs nothing but attention and its gradient.",
+        fails=(
+            "It shows only what speaks for the class, and sees what attention moves but not what the values carry (Chefer et al. 2021, "
+            "arXiv 2103.15679, leave both out by design)."
+        ),
+        line="Where the model looked in all layers, counting what would make the answer surer.",
+    ),
 )
 def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     """Attention times its gradient, positive part, multiplied through the blocks (eq. 5 and 6: the product of I + mean_h
     (A * grad A)^+).
     """
     maps = [(a * g).clamp(min=0).mean(1) for a, g in zip(trace.attentions, trace.attention_grads, strict=True)]
-    return trace.class_row(product(trace.identity(), maps, start_layer))
+    return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer)))
 
 
 @method(
@@ -161,7 +215,7 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     also=GRADIENT_ALSO,
     signed=True,
     summed=True,
-    needs=("attention",),
+    needs=("attention", "one_attention"),
     named={"libra": Name("AttCAT · Libra", RULES["libra"].source, default=True, names_rule=True)},
     options={
         "integrated": INTEGRATED,
@@ -170,6 +224,16 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
         ),
     },
     reads=("block_inputs", "block_outputs"),
+    about=About(
+        formula=(r"s_j = \sum_{l=1}^{L-1} \alpha^l_j \sum_d y^l_{j,d} \nabla y^l_{j,d}", r"\alpha^l_j = \text{mean}_{h,i} A^l_{h,i,j}"),
+        words="Each token's share of the answer at the end of every block, weighted by how much attention the token gets there.",
+        trust="For texts, where it was made and where the sign of a word matters.",
+        fails=(
+            f"{LAYERS} Paper and published code differ in which tokens meet which attention, and their maps correlate by -0.42 to "
+            "0.77 (BERT); the option published_code has the other one."
+        ),
+        line="What each part adds to the answer, layer by layer; parts that the model looks at count more.",
+    ),
 )
 def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     """Token times its gradient, weighted by the attention the token receives, summed over the blocks.

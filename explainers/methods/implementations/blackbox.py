@@ -1,16 +1,9 @@
-"""Black-box methods: tokens are hidden and the change of the answer is measured; through Captum where it has them.
-
-Hidden patches get the mean colour (0 after normalisation), hidden word pieces the tokenizer's mask token; no attention is paid to hidden
-atoms.
-"""
+"""Black-box methods: tokens are hidden and the change of the answer is measured; through Captum where it has them."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,94 +13,23 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from explainers.citation import Citation
+from explainers.methods.about import HIDING, About
+from explainers.methods.hidden_parts import INNER_BATCH, SAMPLES, attribute_each
 from explainers.methods.registry import method
-from explainers.methods.seed_correlations import add_seed_correlations, group_of
+from explainers.methods.seed_correlations import group_of
 from explainers.methods.smooth_masks import map_of_pixel_masks, pixel_size
 from explainers.methods.specs import Option
 from explainers.metrics.rank_correlation import rank_correlations
-from explainers.models.removal.patches import painted, patch_removal
+from explainers.models.removal.patches import patch_removal
 from explainers.records.trace import MethodOutput, Trace
 
 if TYPE_CHECKING:
     pass  # Captum takes seconds to import: done where it is needed
 
-INNER_BATCH = 32  # inputs in one forward pass
 #: From this rank correlation on, painting patches and taking them out give the same order.
 ALIKE_HIDING = 0.8
 #: A patch counts whose fall is at least this share of the largest, in both ways.
 COUNTS = 0.2
-SAMPLES = Option(int, 400, "how many maskings to try", minimum=8, maximum=100_000)
-
-
-def hide(trace: Trace, sample: int, keep: Tensor) -> Tensor:
-    """f (K,) of one sample under K maskings ``keep`` (K, features) in 0..1: one feature for each content token, or for each pixel."""
-    answers = []
-    for part in keep.split(INNER_BATCH):
-        logits = trace.answer(sample, len(part), _hider(trace, sample, part))
-        answers.append(trace.chosen.only(sample).repeat(len(part)).value(logits))
-    return torch.cat(answers)
-
-
-def _hider(trace: Trace, sample: int, keep: Tensor) -> Callable[[str, Tensor], Tensor]:
-    grid = trace.layout.grid
-    if grid is not None:
-
-        def hide(name: str, tensor: Tensor) -> Tensor:
-            if name != "pixel_values":
-                return tensor
-            is_of_pixels = keep.shape[1] != math.prod(grid)
-            return tensor * keep.view(-1, 1, *tensor.shape[-2:]) if is_of_pixels else painted(tensor, keep, grid)
-
-        return hide
-    if trace.recording.model.kind == "molecule" or trace.recording.model.reads_pictures:
-        return partial(unattended, trace.content[sample], keep)
-    mask_token = trace.recording.model.details["mask_token_id"]
-
-    def replace(name: str, tensor: Tensor) -> Tensor:
-        if name != "input_ids":
-            return tensor
-        is_hidden = torch.zeros_like(tensor, dtype=torch.bool)
-        is_hidden[:, trace.content[sample]] = keep < 0.5
-        return tensor.masked_fill(is_hidden, mask_token)
-
-    return replace
-
-
-def unattended(content: Tensor, keep: Tensor, name: str, tensor: Tensor) -> Tensor:
-    """The tensors of a molecule, or of a text with a picture, with no attention paid to those of the atoms, or words and patches,
-    ``content`` (S,) of their tokens, that ``keep`` (K, features) hides.
-    """
-    if name != "attention_mask":
-        return tensor
-    is_hidden = torch.zeros_like(tensor, dtype=torch.bool)
-    is_hidden[:, content] = keep < 0.5
-    return tensor.masked_fill(is_hidden, 0)
-
-
-def attribute_each(
-    trace: Trace, attribute: Callable[[Callable[[Tensor], Tensor], Tensor], Sequence[Tensor]], samples: int | None = None
-) -> MethodOutput:
-    """Scores (B, S): the first of ``attribute(f, ones)`` for each sample, ``ones`` (1, features), with torch's generator seeded for it.
-
-    f gives the asked number (K,) under maskings (K, features) in 0..1. What follows the first are the scores without each group of
-    ``samples``, of methods that draw.
-    """
-    scores, without = torch.zeros_like(trace.block_inputs[0][..., 0]), []
-    for sample, seed in enumerate(trace.seeds):
-
-        def f(keep: Tensor, sample: int = sample) -> Tensor:
-            return hide(trace, sample, keep.flatten(1))
-
-        ones = torch.ones(1, int(trace.content[sample].sum()), device=trace.block_inputs[0].device)
-        with torch.no_grad(), torch.random.fork_rng(devices=[ones.device] if ones.is_cuda else []), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Captum warns of its own progress and of small linear fits
-            torch.manual_seed(seed)
-            attributions = attribute(f, ones)
-        whole, *rest = (values.flatten().to(scores) for values in attributions)
-        scores[sample, trace.content[sample]] = whole
-        without.append(torch.stack(rest) if rest else whole[:0])
-    output = MethodOutput(scores)
-    return output if samples is None else add_seed_correlations(output, trace, without, "samples", SAMPLES, samples)
 
 
 @method(
@@ -127,9 +49,19 @@ def attribute_each(
         "window": Option(int, 1, "side of the hidden square of patches, or length of the hidden run of word pieces", minimum=1, maximum=64),
         "compare": Option(bool, True, "single patches: also take each one out, and say where that disagrees with painting it grey"),
     },
+    about=About(
+        formula=(r"s_j = f(x) - f\left(x \; \text{without} \; j\right)",),
+        words=(
+            "A token, or a window around it, is hidden (a patch painted grey, in the mean colour; a word piece masked), and the "
+            "fall of the answer is its score."
+        ),
+        trust="When the question is about the effect of one place, and hiding it leaves a plausible input.",
+        fails=f"Evidence that stands there twice is missed, as the other copy still serves. {HIDING}",
+        line="How far the answer falls when each patch is painted grey, or each word masked.",
+    ),
 )
 def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutput:
-    """How much the answer falls when a patch is painted grey, or a word piece masked (of a window: the mean over those that cover it)."""
+    """Fall of the answer when a patch is painted grey or a word piece masked; for a window, the mean over the windows that cover it."""
     from captum.attr import Occlusion
 
     grid = trace.layout.grid
@@ -147,8 +79,10 @@ def occlusion(trace: Trace, window: int = 1, compare: bool = True) -> MethodOutp
 
 
 def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tuple[int, int]) -> tuple[str, ...]:
-    """Where a patch that is painted grey and one that is taken out tell different things of one sample, in a sentence; nothing where they
-    agree, and where the model cannot do without a patch.
+    """Return a sentence on where painting a patch grey and taking it out disagree for one sample; empty where they agree, or where the
+    model cannot do without a patch.
+
+    ``painted_falls`` (N,) is how much the answer fell when each patch was painted.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -171,8 +105,8 @@ def _compare_hiding(trace: Trace, sample: int, painted_falls: Tensor, grid: tupl
 
 
 def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tuple[int, int]) -> str:
-    """What the falls of the answer (N,) say of the same patches painted grey and taken out: "" where their order is alike
-    (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that counts has another sign.
+    """Return a sentence on how the falls of the answer (N,) differ between patches painted grey and taken out; "" where their order is
+    alike (a rank correlation of ``ALIKE_HIDING`` or more) and no patch that counts has another sign.
     """
     rho = float(rank_correlations(np.stack([painted_falls.double().numpy(), removed_falls.double().numpy()]))[0, 1])
     shares = [falls / falls.abs().max().clamp(min=torch.finfo(falls.dtype).tiny) for falls in (painted_falls, removed_falls)]
@@ -221,6 +155,13 @@ def describe_disagreement(painted_falls: Tensor, removed_falls: Tensor, grid: tu
             choices=("patches", "pixels"),
         ),
     },
+    about=About(
+        formula=(r"s_j = \frac{1}{p} \text{mean}_m \left(f(x \odot m) - \text{mean} \, f\right) m_j",),
+        words="Hundreds of random maskings: a token scores high where the answer is high while it is shown. p is the share that is kept.",
+        trust="As a judge from outside: it needs no look inside the model.",
+        fails=f"Random: another seed, another map; more samples make it calmer (Petsiuk et al. 2018, arXiv 1806.07421). {HIDING}",
+        line="Random parts are painted grey, or masked, many times; what matters when shown is bright.",
+    ),
 )
 def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at: str = "patches") -> MethodOutput:
     """Mean of the answer over random maskings, weighted by how much of the token each kept.
@@ -256,14 +197,16 @@ def rise(trace: Trace, samples: int = 400, keep: float = 0.5, cells: int = 7, at
 
 
 class _Refit:
-    """Captum's linear model, fitted to all that it is given, and again without each group of it."""
+    """A linear model for Captum, fitted to all samples that Captum gives, and again without each group of them."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self.without: list[Tensor] = []
 
     def fit(self, train_data: DataLoader[Any]) -> None:
-        """To masks, answers and weights, as Captum gives them. Pairs stay together, and what has more than a sample's weight stays."""
+        """Fit to all masks, answers and weights that Captum gives, then again without each group. Pairs stay together; samples with more
+        than weight 1 are never left out.
+        """
         rows: tuple[Tensor, ...] = train_data.dataset.tensors  # type: ignore[attr-defined]  # a TensorDataset
         groups = group_of(len(rows[0]), together=2)
         ends = (rows[2] > 1).cpu()
@@ -279,7 +222,7 @@ class _Refit:
         return weights
 
     def representation(self) -> Tensor:
-        """The weights of the fit to all."""
+        """Return the weights of the fit to all samples."""
         return self._all
 
 
@@ -303,6 +246,13 @@ class _Refit:
         "samples": SAMPLES,
         "alpha": Option(float, 0.01, "strength of the lasso: the larger, the fewer tokens get a weight", minimum=0, maximum=100),
     },
+    about=About(
+        formula=(r"s = \text{argmin}_s \sum_m \pi(m) \left(f(x \odot m) - s_0 - \sum_j s_j m_j\right)^2 + \alpha \sum_j |s_j|",),
+        words="A sparse straight-line fit to the answers under random maskings, near maskings counting more.",
+        trust="When a handful of words or patches is wanted, and a second run gives the same ones.",
+        fails=f"Unstable: small changes of input or seed can give another map (Alvarez-Melis & Jaakkola 2018, arXiv 1806.08049). {HIDING}",
+        line="The few parts that best predict the answer when others are hidden.",
+    ),
 )
 def lime(trace: Trace, samples: int = 400, alpha: float = 0.01) -> MethodOutput:
     """Weights of a sparse linear model (lasso) fitted to the answers under random maskings, near maskings counting more."""

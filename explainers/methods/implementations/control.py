@@ -1,9 +1,10 @@
-"""A control: what a map without any knowledge looks like."""
+"""A control: a map made without any knowledge of input or model."""
 
 from __future__ import annotations
 
 import torch
 
+from explainers.methods.about import About
 from explainers.methods.registry import method
 from explainers.records.trace import MethodOutput, Trace
 
@@ -18,9 +19,16 @@ from explainers.records.trace import MethodOutput, Trace
     class_specific=False,
     passes="none",
     default=True,
+    about=About(
+        formula=(r"s_j \sim \text{uniform}(0, 1)",),
+        words="Random numbers that know nothing of input or model.",
+        trust="Never: it is there so that the others can be seen to beat it.",
+        fails="A method that does no better than this in a test says nothing there.",
+        line="Drawn at random: every other map has to beat it.",
+    ),
 )
 def random(trace: Trace) -> MethodOutput:
-    """Uniform random numbers, the same for the same seed: what any method must beat."""
+    """Uniform random numbers, the same for the same seed: a map that any method must beat."""
     tokens = trace.recording.block_inputs[0].shape[1]
     rows = [torch.rand(tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in trace.seeds]
     drawn = torch.stack(rows).to(trace.recording.block_inputs[0])

@@ -2,67 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
-
 import torch
 from torch import Tensor
 
 from explainers.autograd.forward_decomposition import ForwardDecomposition
-from explainers.autograd.rules import RULES, Rule
+from explainers.autograd.rules import Rule
 from explainers.citation import Citation
-from explainers.errors import ExplainerError
-from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
+from explainers.methods.about import AGNOSTIC, About
+from explainers.methods.contributions import Shares, measure_blocks, propagate
 from explainers.methods.declaration import Promise
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import Trace
 
-T = TypeVar("T")
-INNER_BATCH = 33  # copies in one forward pass: bounds memory
 #: What the sum of all contributions may be off by, in epsilons of the sum of their sizes.
 ROUNDING_OF_SUM = 64.0
 
 
-def _propagate(
-    trace: Trace,
-    block: int | None,
-    read: Callable[[ForwardDecomposition, int], T],
-    class_attention_stage: bool = False,
-    shares_biases: bool = False,
-) -> list[T]:
-    """What is ``read`` of forward passes over all source tokens, some at a time, and of how many sources each holds. Only one of them is in
-    memory at a time. Where biases are shared among the sources, all of these go through one pass.
-    """
-    parts = []
-    rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
-    tokens = x.shape[1] + class_attention_stage
-    # of one block every contribution is kept, joined to one tensor and measured
-    apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
-    least = 1 + tokens if shares_biases else 2
-    inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
-    for first in range(0, tokens, inner):
-        sources = torch.arange(first, min(first + inner, tokens))
-        how = {
-            "sources": sources,
-            "rule": rule,
-            "block": block,
-            "class_attention_stage": class_attention_stage,
-            "attention_kind": trace.recording.structure.attention_kind,
-            "shares_biases": shares_biases,
-        }
-        propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
-        assert isinstance(propagation, ForwardDecomposition)
-        for name in sorted(propagation.unruled):
-            trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
-        parts.append(read(propagation, len(sources)))
-        del propagation
-    return parts
-
-
 def _refusal(rule: Rule) -> str | None:
-    """Why tokens cannot be propagated forward under a rule, or None."""
+    """Return why tokens cannot be propagated forward under a rule; None where they can."""
     if rule.has_linear_form:
         return None
     return "it propagates tokens forward through the weights as they are, attention, scales and gates held constant, and leaves biases out"
@@ -87,7 +45,8 @@ def _refusal(rule: Rule) -> str | None:
         "biases": Option(
             str,
             "left_out",
-            "absdot: each bias is shared among the tokens by how large the product of each one's vector with it is, the authors' default",
+            "absdot: each bias is shared among the tokens by how large the product of each one's vector with it is, the authors' default; "
+            "where values have biases, their code gives another map (7.5 % off in the case that was compared)",
             choices=("left_out", "absdot"),
         )
     },
@@ -97,9 +56,27 @@ def _refusal(rule: Rule) -> str | None:
     refuses=_refusal,
     reads=(),
     reads_under={"libra": ("bias",)},
+    about=About(
+        formula=(
+            r"z_{i \leftarrow j} \mapsto \text{block}^l\left(z_{i \leftarrow j}\right)",
+            r"s_j = \text{head}\left(z_{c \leftarrow j}\right), \quad \sum_j s_j \approx f",
+        ),
+        words=(
+            "Every token is sent through the model on its own, with attention, scales and gates held at what they were; what arrives "
+            "at the answer is its score."
+        ),
+        trust="When sums matter: scores add up to the answer but for the biases, and sign and size can be taken at their word.",
+        fails=(
+            "Holding attention constant says nothing of why it went where it went (Modarressi et al. 2023, arXiv 2306.02873). "
+            "Slow. Its authors share biases among the tokens, in proportion to |z · b|, which the option biases=absdot does; a "
+            "bias is then credited to tokens that it does not come from. Where values have biases, the authors' code gives "
+            "another map, 7.5 % off in the case that was compared."
+        ),
+        line="Each part is sent through the model alone; its score is what arrives.",
+    ),
 )
 def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
-    """Contribution of each token to the logit, every token propagated forward on its own through all blocks, biases left out.
+    """Contribution of each token to the logit, when every token is propagated forward on its own through all blocks, biases left out.
 
     Attention weights, scales of normalisations and gates act(x)/x are constants, so that the contributions of a sum add up. With
     ``biases`` absdot biases are shared among the tokens, and contributions add up to the logit. Where a model multiplies two paths, read it
@@ -114,7 +91,7 @@ def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
         shares: Tensor = (contributions * output_gradient[:, None]).sum(-1)
         return shares
 
-    scores = torch.cat(_propagate(trace, None, read, shares_biases=biases == "absdot"), 1)
+    scores = torch.cat(propagate(trace, None, read, shares_biases=biases == "absdot"), 1)
     whole = (output_gradient * trace.recording.logits.detach()).sum(1)
     if biases == "left_out":
         libra = trace.under("libra")
@@ -125,7 +102,9 @@ def decompx(trace: Trace, biases: str = "left_out") -> Tensor:
 
 
 def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> None:
-    """Say where contributions (B, S) miss, by more than rounding, the part (B,) of the explained number that is called ``name``."""
+    """Add a note for each sample whose contributions (B, S) miss, by more than rounding, the part (B,) of the explained number that is
+    called ``name``.
+    """
     rounding = ROUNDING_OF_SUM * torch.finfo(scores.dtype).eps * scores.abs().sum(1)
     for sample, (total, expected, bound) in enumerate(zip(scores.sum(1).tolist(), part.tolist(), rounding.tolist(), strict=True)):
         if abs(total - expected) > bound:
@@ -134,98 +113,10 @@ def _hold_to_account(trace: Trace, scores: Tensor, part: Tensor, name: str) -> N
             )
 
 
-@dataclass(frozen=True)
-class Shares:
-    """What a block's attention sub-layer, residual included, makes of each token of the block's input.
-
-    vectors  (B, S to, S from, D): contribution of every token, constants that attention does not carry left out
-    whole    (B, S, D): what the sub-layer really gives on
-    """
-
-    vectors: Tensor
-    whole: Tensor
-
-
-def after_attention(trace: Trace, block: int, norms: int) -> Shares:
-    """The contributions after attention and its residual; in a post-norm block the first ``norms`` of its two LayerNorms act on
-    them, the feed-forward layer between the two left out.
-    """
-    place = _last_mixing_sum(trace, block)
-
-    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
-        middle = propagation.structure.sums[block][place]
-        vectors = middle
-        output = propagation.block_outputs[-1]
-        if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
-            for x, normed, _ in propagation.norms:
-                vectors = normed if x is middle else vectors
-            if norms == 2:
-                factor = next(factor for _, normed, factor in propagation.norms if normed is output)
-                vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
-        groups = vectors.detach().unflatten(0, (-1, 1 + count))
-        return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
-
-    return _shares(_propagate(trace, block, read))
-
-
-def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
-    """Of the contributions of some sources each, and the whole, which each of the passes had."""
-    return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
-
-
-def _last_mixing_sum(trace: Trace, block: int) -> int:
-    """Which of a block's sums is the last that brings tokens together: the first, of attention over them, unless that is over channels
-    (XCiT's), and convolutions after it reach further.
-    """
-    recording = trace.recording
-    if not recording.structure.sums[block]:
-        raise ExplainerError("This model's blocks do not add attention to a residual stream.")
-    if recording.attentions[block] is not None:
-        return 0
-    x, token_counts = recording.block_inputs[block], []
-    for total in recording.structure.sums[block]:
-        start_signal = torch.zeros_like(total)
-        start_signal[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
-        signal = recording.pull(RULES["libra"], total, x, start_signal)
-        assert signal is not None
-        token_counts.append(int((signal != 0).any(-1).sum()))
-    return token_counts.index(max(token_counts))
-
-
-def after_class_attention(trace: Trace, block: int) -> Shares:
-    """The same in a block of class attention, where S counts the classification token too; or of that token alone (B, 1, S from, D),
-    where the block gives nothing but it.
-    """
-
-    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
-        middle = propagation.structure.class_attention.blocks[block].mid_residual
-        assert middle is not None
-        groups = middle.detach().unflatten(0, (-1, 1 + count))
-        return groups[:, 1:], groups[:, 0].clone()
-
-    return _shares(_propagate(trace, block, read, class_attention_stage=True))
-
-
-def _measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
-    """Per block what ``measure`` makes of its shares: (B, S to, S from). Behind the blocks of a model whose classification token joins
-    there, S counts it, and before it has joined it has a row of its own.
-    """
-    blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]
-    if not isinstance(trace, ClassAttentionTrace):
-        return blocks
-    squares = [add_class_token(matrix, 1.0) for matrix in blocks]
-    for i, block in enumerate(trace.class_blocks):
-        matrix = measure(after_class_attention(trace, i))
-        if matrix.shape[1] == 1:  # each of the others gives itself
-            others = block.input.detach()[:, 1:]
-            itself = measure(Shares(others[:, :, None], others))[..., 0]
-            matrix = torch.cat([matrix, torch.nn.functional.pad(torch.diag_embed(itself), (1, 0))], 1)
-        squares.append(matrix)
-    return squares
-
-
 def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> Tensor:
-    """Contributions, each row scaled to sum 1 if ``normalised``, multiplied through the blocks; row of the classification token."""
+    """Multiply the contributions of the blocks, each row scaled to sum 1 if ``normalised``, and return the row of the
+    classification token.
+    """
     joint = trace.identity()
     for matrix in (w.to(joint.dtype) for w in weights):
         joint = (matrix / matrix.sum(-1, keepdim=True).clamp_min(1e-30) if normalised else matrix) @ joint
@@ -246,20 +137,37 @@ def _roll_out(trace: Trace, weights: list[Tensor], normalised: bool = True) -> T
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual"),
     class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",
     options={
         "published_code": Option(bool, False, "multiply the lengths as they are, as the published code does, instead of rows that sum to 1")
     },
+    about=About(
+        formula=(
+            r"N^l_{i,j} = \left|v^l_{i \leftarrow j}\right|_2",
+            r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}",
+        ),
+        words=(
+            "Measures the vector v that each token really gives to each other one through attention and the residual path, and rolls these "
+            "lengths out over the blocks."
+        ),
+        trust="In place of rollout: it sees values and residuals, not attention alone.",
+        fails=(
+            f"The feed-forward layers are left out, and a long vector counts even where others cancel it (Modarressi et al. 2022, "
+            f"arXiv 2205.03286). Rows are scaled to sum 1 here; the published code multiplies the lengths as they are, which the option "
+            f"published_code does. {AGNOSTIC}"
+        ),
+        line="How much each part really hands on to the others, through all blocks.",
+    ),
 )
 def globenc(trace: Trace, published_code: bool = False) -> Tensor:
-    """Length of what each token gives each other one through a block's attention and residual, rolled out over the blocks.
+    """Length of the vector that each token passes to each other one through a block's attention and residual, rolled out over the blocks.
 
     Value vectors carry their bias; the constants after attention are left out. In a post-norm block both LayerNorms act on the vectors.
     """
-    return _roll_out(trace, _measure_blocks(trace, 2, lambda shares: shares.vectors.norm(dim=-1)), normalised=not published_code)
+    return _roll_out(trace, measure_blocks(trace, 2, lambda shares: shares.vectors.norm(dim=-1)), normalised=not published_code)
 
 
 @method(
@@ -276,13 +184,23 @@ def globenc(trace: Trace, published_code: bool = False) -> Tensor:
     rule=None,
     signed=False,
     class_specific=False,
-    needs=("attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual"),
     class_attention="streams",
     slow=True,
     passes="blocks x tokens forward",
+    about=About(
+        formula=(
+            r"N^l_{i,j} = \left(|o^l_i|_1 - |o^l_i - v^l_{i \leftarrow j}|_1\right)^{+}",
+            r"C = \prod_{l=L}^{1} \frac{N^l}{\text{row sum}}, \quad s_j = C_{c,j}",
+        ),
+        words="As GlobEnc, but a contribution v counts by how near it comes to what attention really puts out, o, not by its length.",
+        trust="In place of GlobEnc where contributions cancel each other.",
+        fails=f"The feed-forward layers are left out (Ferrando et al. 2022, arXiv 2203.04212). {AGNOSTIC}",
+        line="How near each part's share comes to what a block puts out, through all blocks.",
+    ),
 )
 def alti(trace: Trace) -> Tensor:
-    """How near each contribution v comes to the output o of attention: max(0, |o|_1 - |o - v|_1), rolled out over the blocks.
+    """Nearness of each token's contribution v to the output o of attention, max(0, |o|_1 - |o - v|_1), rolled out over the blocks.
 
     Of a post-norm block o is what its first LayerNorm gives; of others it is the residual stream after attention. Biases are part of o.
     """
@@ -291,4 +209,4 @@ def alti(trace: Trace) -> Tensor:
         whole = shares.whole[:, :, None]
         return (whole.abs().sum(-1) - (whole - shares.vectors).abs().sum(-1)).clamp(min=0)
 
-    return _roll_out(trace, _measure_blocks(trace, 1, nearness))
+    return _roll_out(trace, measure_blocks(trace, 1, nearness))

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from explainers.autograd.recording import Recording
+from explainers.methods.about import About
 from explainers.methods.embedding_parts import SOURCE, EmbeddingParts, text_embeddings
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
@@ -17,7 +18,7 @@ _PARTS: WeakKeyDictionary[Recording, tuple[EmbeddingParts, Tensor]] = WeakKeyDic
 
 
 def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
-    """The parts of the images' embeddings, and the embeddings of length 1 (prompts, P) of all prompts."""
+    """Return the parts of the images' embeddings, and the embeddings of length 1 (prompts, P) of all prompts."""
     recording = trace.recording
     if recording not in _PARTS:
         tensors: dict[str, Tensor] = {}
@@ -27,7 +28,9 @@ def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
             return tensor
 
         trace.answer(0, 1, keep)
-        _PARTS[recording] = EmbeddingParts(recording), text_embeddings(recording.model, tensors)
+        parts, texts = EmbeddingParts(recording), text_embeddings(recording.model, tensors)
+        parts.cosines(texts, recording)  # refuses a head of another kind
+        _PARTS[recording] = parts, texts
     return _PARTS[recording]
 
 
@@ -44,9 +47,28 @@ def parts_and_texts(trace: Trace) -> tuple[EmbeddingParts, Tensor]:
     options={
         "less_mean": Option(bool, False, "take away the mean of the maps of all prompts of the question, as its code does to segment")
     },
+    about=About(
+        formula=(
+            r"s_j = \sum_{l,h} t \cdot \text{project}\left(A^{l,h}_{0,j} W_O^{l,h} v^{l,h}_j\right)",
+            r"\cos = \sum_j s_j + \text{what the MLPs add}",
+        ),
+        words=(
+            "The classification token is a sum of what each token sends it through each head and of what the MLPs add. With the "
+            "scale of the last norm held, the cosine with the prompt is the same sum: exactly, to rounding."
+        ),
+        trust=(
+            "To see which heads and patches write the prompt's direction: beside it, Layers and heads says what each head looks "
+            "for in words."
+        ),
+        fails=(
+            "Only what reaches the classification token directly is counted: what a head does through later blocks, and what the "
+            "MLPs make of it, is in no patch (Gandelsman et al. 2024, arXiv 2310.05916)."
+        ),
+        line="What each part sends directly to the answer, of the cosine with the prompt.",
+    ),
 )
 def clip_decomposition(trace: Trace, less_mean: bool = False) -> MethodOutput:
-    """What each token sends the classification token through all heads of all blocks, as its share of the cosine with the prompt.
+    """The share of each token in the cosine with the prompt: what it sends the classification token through all heads of all blocks.
 
     The embedding is the sum of what each token adds through each head (c = A_0j W_O v_j and its share of the bias), and of what the MLPs
     add, with the statistics of the last LayerNorm held; the score is the product with the prompt. What the MLPs add is in no token.
@@ -61,7 +83,9 @@ def clip_decomposition(trace: Trace, less_mean: bool = False) -> MethodOutput:
 
 
 def _weights(trace: Trace, logits: Tensor) -> Tensor:
-    """How the cosines with the prompts make the target (B, prompts): of what is no sum of them, its slopes with respect to the logits."""
+    """Return the weight (B, prompts) of each prompt's cosine in the target; where the target is no sum of cosines, its slope with respect
+    to the logits.
+    """
     chosen, details = trace.chosen, trace.recording.model.details
     slopes: Tensor = chosen.target.output_gradient(chosen.named(logits))
     if chosen.explains != "probability":

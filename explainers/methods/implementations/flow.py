@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from explainers.methods.about import AGNOSTIC, ATTENTION_FAILS, About
 from explainers.methods.registry import TOKEN_ROW, method
 from explainers.papers import ATTENTION_FLOW
 from explainers.records.trace import Trace
@@ -27,6 +28,16 @@ UNITS = 1_000_000  # capacity of a pipe that carries all attention of one token:
     slow=True,
     passes="1 forward, and one maximum flow for each token",
     options={"row": TOKEN_ROW},
+    about=About(
+        formula=(
+            r"s_j \propto \text{maxflow}\left(c \to j\right)",
+            r"\text{capacity of} \; (l, i) \to (l-1, j) = \frac{1}{2} \left(\bar{A}^l + I\right)_{i,j}",
+        ),
+        words="Attention as pipes: as much as can flow from the answer down to each token.",
+        trust="Beside rollout: an upper bound of what attention could have carried.",
+        fails=f"{ATTENTION_FAILS} Very slow for images. {AGNOSTIC}",
+        line="How much attention can flow from the answer down to each part.",
+    ),
 )
 def attention_flow(trace: Trace) -> Tensor:
     """Maximum flow from the classification token after the last block to each input token, scaled to sum to 1.
@@ -44,7 +55,9 @@ def attention_flow(trace: Trace) -> Tensor:
 
 
 def _flows(layers: list[np.ndarray], source: int) -> np.ndarray:
-    """Maximum flow to each token of the input, in units; ``layers[l]`` (S, S) are the capacities of block l, rows the later side."""
+    """Return the maximum flow (S,) from token ``source`` after the last block to each input token, in units; ``layers[l]`` (S, S) are the
+    capacities of block l, rows the later side.
+    """
     from scipy.sparse import csr_array  # slow to import
     from scipy.sparse.csgraph import maximum_flow
 

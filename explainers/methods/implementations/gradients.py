@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from explainers.autograd.rules import RULES
+from explainers.autograd.structure.around_attention import is_added_and_normalised, is_normalised_first
 from explainers.citation import Citation
+from explainers.methods.about import BREAKS, EXACT, LAYERS, About
 from explainers.methods.declaration import Name, Promise
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
@@ -18,6 +20,24 @@ AT = Option(
     "where input and gradient meet: at the embedded tokens, or at the pixels, then summed over each patch",
     choices=("tokens", "pixels"),
 )
+
+_EPSILON = (
+    "Its output does not change with the size of what it takes, so that input times ordinary gradient is zero{where} but for the epsilon "
+    "of the normalisation: the map shows that epsilon, not where the answer comes from. {method}:libra holds the normalisation constant, "
+    "and is not zero."
+)
+_ALL_EPSILON = "Here a normalisation takes the input before anything else does. " + _EPSILON.format(where="", method="input_x_gradient")
+_LAST_EPSILON = "Here the head reads one token, which the others reach through the normalisation of the last block alone. "
+
+
+def _note_epsilon(trace: Trace, method: str) -> None:
+    """Say so where all that the map shows of other tokens than the class token is the epsilon of the last block's normalisation."""
+    assert trace.rule is not None
+    recording = trace.recording
+    if not trace.rule.choice("norm").is_ordinary or trace.integrated or recording.class_tokens is None or recording.other_tokens:
+        return
+    if is_added_and_normalised(recording.nodes, recording.nodes.blocks[-1]):
+        trace.note(_LAST_EPSILON + _EPSILON.format(where=" at the others", method=method))
 
 
 @method(
@@ -46,11 +66,27 @@ AT = Option(
     },
     options={"integrated": INTEGRATED, "at": AT},
     reads=("block_inputs[0]",),
+    about=About(
+        formula=(r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d}",),
+        words=(
+            "Each embedded patch or word piece times the signal that came back to it. With the rules of Ali et al. this is "
+            "Conservative LRP, with those of Achtibat et al. AttnLRP."
+        ),
+        trust=f"Not with the ordinary gradient. {EXACT}",
+        fails=BREAKS,
+        line="What each part itself adds to the answer.",
+    ),
 )
 def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     """Each embedded token times its gradient, summed over the width: sum_d x^1 grad x^1. Or each pixel times its gradient."""
+    assert trace.rule is not None
+    if trace.rule.choice("norm").is_ordinary and not trace.integrated and is_normalised_first(trace.recording.nodes, at == "pixels"):
+        trace.notes.append(_ALL_EPSILON)
+    elif at == "tokens" and len(trace.block_inputs) == 1:
+        _note_epsilon(trace, "input_x_gradient")
     if at == "pixels":
-        return from_pixels(trace, (trace.pixel_values * trace.pixel_grads).sum(1))
+        terms = trace.pixel_values * trace.pixel_grads
+        return from_pixels(trace, terms.sum(1), terms=terms)
     return inner_products(trace.block_inputs[0], trace.block_input_grad(0))
 
 
@@ -70,6 +106,13 @@ def input_x_gradient(trace: Trace, at: str = "tokens") -> MethodOutput:
     signed=True,
     options={"integrated": INTEGRATED},
     reads=("block_inputs[-1]",),
+    about=About(
+        formula=(r"s_j = \sum_d x^L_{j,d} \nabla x^L_{j,d}",),
+        words="Token times gradient where the last block begins.",
+        trust="When the tokens are still near their patches in the last block.",
+        fails=f"Late tokens are mixtures of many patches, so the place may be wrong (Mehri et al. 2025 compare the layers). {BREAKS}",
+        line="What each part adds to the answer, measured before the last layer.",
+    ),
 )
 def hirescam(trace: Trace) -> MethodOutput:
     """Each token at the last block's input times its gradient, summed over the width.
@@ -77,6 +120,7 @@ def hirescam(trace: Trace) -> MethodOutput:
     Where the head reads one token, the others reach it through the LayerNorm of the last block alone, whose input times its ordinary
     gradient is zero but for its epsilon: a note on such a map says so.
     """
+    _note_epsilon(trace, "hirescam")
     return inner_products(trace.block_inputs[-1], trace.block_input_grad(-1))
 
 
@@ -97,6 +141,16 @@ def hirescam(trace: Trace) -> MethodOutput:
     signed=False,
     options={"integrated": INTEGRATED, "at": AT},
     reads=("block_inputs[0]",),
+    about=About(
+        formula=(r"s_j = \sum_d \left|\nabla x^1_{j,d}\right|",),
+        words="How strongly the answer reacts to a small change of each token, whichever way.",
+        trust="For the question where the model is sensitive, which is not the question what it used.",
+        fails=(
+            "Gradients of deep networks are noisy (Smilkov et al. 2017, arXiv 1706.03825), and a feature that is used to the full has none "
+            "(Shrikumar et al. 2017, arXiv 1704.02685)."
+        ),
+        line="How much the answer reacts to a small change of each part.",
+    ),
 )
 def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     """Size of the gradient at each embedded token: sum_d |grad x^1|. Or at each pixel, summed over colours."""
@@ -116,6 +170,16 @@ def saliency(trace: Trace, at: str = "tokens") -> Tensor | MethodOutput:
     summed=True,
     options={"integrated": INTEGRATED},
     reads=("block_inputs",),
+    about=About(
+        formula=(r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \text{mean}_j \nabla x^l_{j,d}",),
+        words="Grad-CAM on tokens, in every block: channels are weighted by their mean gradient, and the maps are added.",
+        trust="For the rough place of a class when one map for all blocks is wanted.",
+        fails=(
+            f"One weight for a channel everywhere: it cannot tell two places that use it differently (Draelos & Carin 2020, "
+            f"arXiv 2011.08891). The mean is over the classification token too, as in LibraGrad's code. {LAYERS}"
+        ),
+        line="Which parts hold features that raise the answer, added up over all layers.",
+    ),
 )
 def gradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the mean gradient over tokens, summed over the inputs of all blocks."""
@@ -134,6 +198,15 @@ def gradcam_plus(trace: Trace) -> MethodOutput:
     summed=True,
     options={"integrated": INTEGRATED},
     reads=("block_inputs",),
+    about=About(
+        formula=(
+            r"s_j = \sum_{l=1}^{L} \sum_d w^l_d x^l_{j,d}, \quad w^l_d = \frac{\sum_j |x^l_{j,d}| \nabla x^l_{j,d}}{\sum_j |x^l_{j,d}|}",
+        ),
+        words="GradCAM+ with channel weights that listen more to the tokens where the channel is active.",
+        trust="As GradCAM+, where activity is spread unevenly.",
+        fails=f"The sign of the activity is left out, other than in XGrad-CAM's own formula (Fu et al. 2020, arXiv 2008.02312). {LAYERS}",
+        line="Which parts hold features that raise the answer, counted where they are strong, over all layers.",
+    ),
 )
 def xgradcam_plus(trace: Trace) -> MethodOutput:
     """Tokens weighted by channel with the gradient's mean weighted by |activation|, summed over the inputs of all blocks.
@@ -161,6 +234,16 @@ def xgradcam_plus(trace: Trace) -> MethodOutput:
     named={"libra": Name("FullGrad · Libra", LIBRAGRAD, names_rule=True)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs[0]", "bias"),
+    about=About(
+        formula=(
+            r"s_j = \sum_d x^1_{j,d} \nabla x^1_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",
+            r"\sum_j s_j = f \quad \text{under Libra}",
+        ),
+        words="Input times gradient, and every bias times its gradient at the token where it acts: the whole account of the answer.",
+        trust=f"{EXACT} The line “sum is off by” of its plate says how far that holds.",
+        fails=f"Biases of the head have no place in the image and go to the classification token. {BREAKS}",
+        line="What each part adds to the answer, with nothing of the answer left out.",
+    ),
 )
 def fullgrad(trace: Trace) -> Tensor:
     """Input times gradient plus every bias times its gradient, at the token where it acts.
@@ -184,6 +267,20 @@ def fullgrad(trace: Trace) -> Tensor:
     named={"libra": Name("FullGrad+ · Libra", LIBRAGRAD, default=True, names_rule=True)},
     options={"integrated": INTEGRATED},
     reads=("block_inputs", "bias"),
+    about=About(
+        formula=(r"s_j = \sum_{l=1}^{L} \sum_d x^l_{j,d} \nabla x^l_{j,d} + \sum_{b} \sum_d b_{j,d} \nabla b_{j,d}",),
+        words=(
+            "FullGrad with the tokens of every block, not of the first alone: evidence that is only formed later is seen where "
+            "it is formed."
+        ),
+        trust="Under Libra, for the ranking of patches or words: the method that its paper recommends (Mehri et al. 2025).",
+        fails=(
+            f"{LAYERS} {BREAKS} The tables of its paper explain the probability of a class; here that is its logit, unless the "
+            "probability is asked for. On CLIP, Libra holds the norm of the embeddings constant, which the paper's code does by "
+            "one of its presets only."
+        ),
+        line="What each part adds to the answer, added up over all layers.",
+    ),
 )
 def fullgrad_plus(trace: Trace) -> MethodOutput:
     """Input times gradient summed over the inputs of all blocks, plus every bias times its gradient once."""

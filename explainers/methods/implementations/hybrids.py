@@ -9,13 +9,16 @@ from torch.nn import functional as F
 from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import About
 from explainers.methods.registry import GRADIENT_ALSO, INTEGRATED, method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, over_blocks
 
 
 def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
-    """TokenTM's weight of each token (B, S): change of length times the softmax over tokens of the change of direction."""
+    """Return TokenTM's weight of each token (B, S): the ratio of its lengths ``after`` and ``before``, times the softmax over real tokens
+    of the cosine between them.
+    """
     length = after.norm(dim=-1) / (before.norm(dim=-1) + 1e-8)
     direction = F.cosine_similarity(before, after, dim=-1).masked_fill(~mask, -torch.inf).softmax(-1)
     weight: Tensor = length * direction
@@ -37,10 +40,25 @@ def _transformation(before: Tensor, after: Tensor, mask: Tensor) -> Tensor:
     rule="gradient",
     also=GRADIENT_ALSO,
     signed=False,
-    needs=("attention", "class_token", "residual"),
+    needs=("attention", "one_attention", "class_token", "residual"),
     class_attention="all",
     options={"integrated": INTEGRATED},
     reads=("attentions", "class_attentions"),
+    about=About(
+        formula=(
+            r"C^l = \left(I + W^l_{\text{mlp}}\right) \left(I + \left(\bar{A}^l W^l_{\text{att}}\right) \odot "
+            r"\text{mean}_h \left(\nabla A^l_h\right)^{+}\right) C^{l-1}",
+            r"W = \text{diag}\left(\frac{|x'|}{|x|} \, \text{softmax} \cos(x, x')\right)",
+            r"C^0 = \text{diag} \, |x^1|, \quad s_j = C^L_{c,j}",
+        ),
+        words=(
+            "Attention and its gradient through the blocks, each token weighted by how its length and its direction change on the way "
+            "from x to x′ in each half of a block."
+        ),
+        trust="When long vectors that a block shrinks should not count as much as attention alone would have it.",
+        fails="The authors published no formula for the weights; this is the one of LibraGrad's code. Positive parts only.",
+        line="Where the model looked in all layers; parts that a layer changes much count more.",
+    ),
 )
 def token_tm(trace: Trace) -> Tensor:
     """Attention and its gradient through the blocks, each token weighted by how its length and direction change.
@@ -74,13 +92,30 @@ def token_tm(trace: Trace) -> Tensor:
     also=GRADIENT_ALSO,
     signed=False,
     summed=True,
-    needs=("attention",),
+    needs=("attention", "one_attention"),
     passes="1 forward, layers backward",
     options={"layers": Option(int, 2, "how many of the last blocks take part", minimum=1, blocks="count")},
     reads=(),
+    about=About(
+        formula=(
+            r"s_j = \sum_{l} \text{mean}_{h,i} \left(\nabla_{A^l} f^l\right)^{+}_{h,i,j}",
+            r"f^l = \text{head}\left(\text{mean}_i \, y^l_i\right)",
+        ),
+        words=(
+            "Asks after each of the last blocks: if the model had to answer now, how would the answer grow with attention? The positive "
+            "gradients are averaged over heads and queries and added."
+        ),
+        trust="For CLIP, where it was made, and where several layers form the answer.",
+        fails=(
+            "It gives the head a mean of tokens that it was not trained on, and shows sensitivity, not what attention carried (by its own "
+            "definition: Bousselham et al. 2025, arXiv 2404.03214)."
+        ),
+        line="Where looking more would make the answer surer, added up over the layers.",
+    ),
 )
 def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
-    """How the score formed at each of the last blocks depends on attention: mean over heads and queries of (grad A)^+, summed.
+    """Positive part of the gradient, with respect to attention, of the score formed at each of the last blocks: averaged over heads and
+    queries, summed over these blocks.
 
     The head is given, for block l, the mean of that block's output over all tokens (the classification token among
     them, as in the published code) at every token; the gradient of the target's score there, with respect to A^l. A head that pools the
@@ -132,6 +167,23 @@ def legrad(trace: Trace, layers: int = 2) -> MethodOutput:
         ),
     },
     reads=("contexts[-1]", "class_contexts"),
+    about=About(
+        formula=(
+            r"s_j = \left(\lambda_j \sum_d g_d v_{j,d}\right)^{+}",
+            r"g = \nabla o_c, \quad \lambda_j = \text{scaled} \cos(q_c, k_j)",
+        ),
+        words=(
+            "The values v of the last block, weighted by the gradient g at what attention put out there, and by how like its query q "
+            "each key k is. No softmax is in it, so strong tokens do not drown the others."
+        ),
+        trust="For image and prompt in CLIP, where it was made.",
+        fails=(
+            "One block only. The published code runs that block with one head, and then the model says something else; the "
+            "option single_head has that (Zhao et al. 2024 and their code). On texts their notebook adds eight blocks, this one "
+            "takes the last."
+        ),
+        line="What the last layer takes from each part, times what the answer needs of it.",
+    ),
 )
 def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
     """Values of the last block weighted by the gradient of its attention output, and by how like its query each key is.
@@ -163,5 +215,5 @@ def grad_eclip(trace: Trace, single_head: bool = False) -> Tensor:
 
 
 def _project(heads: Tensor, projection: tuple[Tensor, Tensor | None]) -> Tensor:
-    """Queries or keys (B, H, S, d) through the output projection of attention: (B, S, D)."""
+    """Apply the output projection of attention to queries or keys (B, H, S, d), and return (B, S, D)."""
     return F.linear(heads.detach().transpose(1, 2).flatten(2), *projection)

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explainers.errors import ExplainerError
+from explainers.methods.about import About
 from explainers.methods.implementations.own_masks import PixelQuestion, tensors_of
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
-from explainers.models.removal.patches import painted
 from explainers.papers import MDA
 from explainers.records.trace import MethodOutput, Trace
 
@@ -30,8 +30,8 @@ Ask = Callable[[Tensor], Tensor]
 
 
 def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred: float, whole: float) -> list[int]:
-    """The patches, most important first, that bring the answer back from the ``blurred`` to 0.9 of the ``whole`` picture's; all where that
-    is never reached.
+    """Return the patches, most important first, that bring the answer back from the ``blurred`` picture's to 0.9 of the ``whole``
+    picture's; all patches where that is never reached.
 
     Of the ``candidates`` first of the ``ranking`` that are not shown yet, the one with the largest answer is shown next.
     """
@@ -49,7 +49,8 @@ def search_beginning(ask: Ask, ranking: Sequence[int], candidates: int, blurred:
 
 
 def search_rest(ask: Ask, ranking: Sequence[int], candidates: int, beginning: Sequence[int]) -> list[int]:
-    """The whole order, most important first: the ``beginning``, and the others, of which those come last that add least to a black picture.
+    """Return the whole order of patches, most important first: the ``beginning``, then the others, of which those come last that add least
+    to a black picture.
 
     Of the last ``candidates`` of the ``ranking`` that are not shown yet, the one with the smallest answer is shown next.
     """
@@ -64,15 +65,28 @@ def search_rest(ask: Ask, ranking: Sequence[int], candidates: int, beginning: Se
 
 
 def _with_each(shown: Sequence[int], tried: Sequence[int], patches: int) -> Tensor:
-    """bool (tried, patches): what is shown, and one of the tried with it."""
+    """Return masks bool (tried, patches), each of which shows the ``shown`` patches and one of the ``tried``."""
     keep = torch.zeros(len(tried), patches, dtype=torch.bool)
     keep[:, list(shown)] = True
     keep[torch.arange(len(tried)), list(tried)] = True
     return keep
 
 
+def rank_superpixels(hint: Tensor, segments: Tensor, grid: tuple[int, int]) -> list[int]:
+    """Return the superpixels of ``segments`` (H, W), whole numbers from 0, in the order of their mean of a ``hint`` map (H, W), the largest
+    first.
+
+    As in the published code the hint goes down to the ``grid`` of patches, bilinear and antialiased, and back up by nearest neighbours.
+    """
+    small = F.interpolate(hint[None, None], size=grid, mode="bilinear", antialias=True, align_corners=False)
+    large = F.interpolate(small, size=tuple(segments.shape), mode="nearest-exact").flatten().double()
+    sizes = segments.flatten().bincount()
+    sums = torch.zeros(len(sizes), dtype=torch.float64).index_add(0, segments.flatten(), large)
+    return (sums / sizes).argsort(descending=True, stable=True).tolist()
+
+
 def fit_convex(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The falling convex curve (n + 1,) with the same ends that is nearest to a falling one by squares.
+    """Fit the nearest falling convex curve (n + 1,) with the same ends to a falling ``curve``, by least squares.
 
     It is the straight line between the ends less what non-negative bends take off at each place in between: non-negative least squares,
     exact where the authors' solver stops early. It stays between the ends by itself, as the given curve does.
@@ -91,7 +105,8 @@ def fit_convex(curve: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def scores_of_curve(fitted: NDArray[np.float64], sizes: float | NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
-    """Scores (n,) of patches of so many pixels along a fitted curve (n + 1,), in its order: (1 - gamma) sparse + gamma dense.
+    """Return scores (n,) of patches along a fitted curve (n + 1,), in its order: (1 - gamma) sparse + gamma dense; ``sizes`` are the
+    patches' numbers of pixels.
 
     Sparse: d_i / size_i + d_i (n - i) / n, d_i being how far the curve falls at patch i = 1..n. Dense: (n - i) / n where the sparse
     score is 0.005 or more, else that score, scaled to the largest sparse score.
@@ -107,8 +122,10 @@ def scores_of_curve(fitted: NDArray[np.float64], sizes: float | NDArray[np.float
 
 
 def mean_curve(inserted: Tensor, deleted: Tensor) -> NDArray[np.float64]:
-    """The curve (n + 1,) that is fitted: 1 - mean(insertion, 1 - deletion), of the asked numbers while patches are shown on the blurred
-    picture, and while they are hidden from the whole one. Each is scaled to the way between its ends and made to rise or fall throughout.
+    """Return the falling curve (n + 1,) to fit: 1 - mean(insertion, 1 - deletion).
+
+    ``inserted`` are the explained numbers while patches are shown on the blurred picture, ``deleted`` those while they are hidden from the
+    whole one. Each is scaled to the way between its ends and made to rise or fall throughout.
     """
     ends = [(float(inserted[0]), float(inserted[-1])), (float(deleted[-1]), float(deleted[0]))]
     up, down = (
@@ -119,7 +136,7 @@ def mean_curve(inserted: Tensor, deleted: Tensor) -> NDArray[np.float64]:
 
 
 def blurred_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
-    """Pixels (1, C, height, width) under a Gaussian of deviation ``side``, with zeros around the picture.
+    """Blur pixels (1, C, height, width) by a Gaussian of deviation ``side``, with zeros around the picture.
 
     The kernel is a square of that side in which a point was blurred, what leaves it being reflected, as in the code of RISE (Petsiuk et al.
     2018), which others use for their blurred start.
@@ -134,19 +151,27 @@ def blurred_picture(pixels: Tensor, side: int = BLUR) -> Tensor:
 
 @dataclass(frozen=True)
 class _Pictures:
-    """One sample with some of its patches shown on another background."""
+    """One sample of which some superpixels are shown on another background; ``segments`` (height, width) holds the superpixels' numbers."""
 
     question: PixelQuestion
     pixels: Tensor
-    grid: tuple[int, int]
+    segments: Tensor
 
     def on(self, background: Tensor, keep: Tensor) -> Tensor:
-        """The asked number (K,) with the patches of ``keep`` bool (K, N) over a ``background`` (1, C, height, width)."""
+        """Return the explained number (K,) with the superpixels of ``keep`` bool (K, N) shown over a ``background`` (1, C, height,
+        width).
+        """
         parts = []
         for part in keep.split(self.question.batch):
-            shown = painted((self.pixels - background).expand(len(part), -1, -1, -1), part.to(self.pixels.device), self.grid)
-            parts.append(self.question(background + shown))
+            shown = part.to(self.pixels.device)[:, self.segments][:, None]
+            parts.append(self.question(torch.where(shown, self.pixels, background)))
         return torch.cat(parts)
+
+
+def _squares(grid: tuple[int, int], size: tuple[int, int]) -> Tensor:
+    """Return the number of the patch that each pixel (height, width) lies in, counted row by row."""
+    rows, columns = (torch.arange(side) * count // side for side, count in zip(size, grid, strict=True))
+    return rows[:, None] * grid[1] + columns
 
 
 @method(
@@ -163,9 +188,27 @@ class _Pictures:
         "gamma": Option(float, 0.5, "0: the few patches that do most stand out; 1: all that matter show", minimum=0, maximum=1),
         "candidates": Option(int, 28, "how many patches are tried for each place in the order, 2 √n of n at most", minimum=1, maximum=1000),
     },
+    about=About(
+        formula=(
+            r"s_i = (1 - \gamma) \left(\frac{d_i}{|i|} + d_i \frac{n - i}{n}\right) + \gamma \, \text{dense}_i",
+            r"d_i = u_{i-1} - u_i",
+        ),
+        words=(
+            "An order of the n patches is searched for by asking the model about thousands of pictures, so that few patches "
+            "bring the answer back and few take it away; u is a falling curve fitted to its answers along that order, and |i| "
+            "the size of a patch in pixels."
+        ),
+        trust="As the best that insertion and deletion tests can be made to say: other maps can be held against it.",
+        fails=(
+            "It is made from the tests by which maps are judged, so doing well in them says nothing for it. A search that takes "
+            "the best next patch misses those that work only together (Walker et al. 2025)."
+        ),
+        line="The order of showing and hiding patches that moves the answer most, found by trying.",
+    ),
 )
 def mda(trace: Trace, gamma: float = 0.5, candidates: int = 28) -> MethodOutput:
-    """How soon a patch comes in an order that is searched for so that insertion and deletion tests come out best, and what it does there.
+    """Importance of a patch by its place in the order of patches that makes insertion and deletion tests come out best, and by how much the
+    answer changes there.
 
     From the blurred picture patches are shown until 0.9 of the answer is back, each time the one that helps most; the rest are ordered from
     a black picture (zero after normalisation), the one that helps least first. The answers along that order, mean of insertion and
@@ -174,31 +217,47 @@ def mda(trace: Trace, gamma: float = 0.5, candidates: int = 28) -> MethodOutput:
     """
     grid, scores = trace.layout.grid, torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
     assert grid is not None
-    count = grid[0] * grid[1]
-    candidates = min(candidates, 2 * math.isqrt(count))
     for sample in range(len(trace.mask)):
-        pixels = tensors_of(trace, sample)["pixel_values"]
-        pictures = _Pictures(PixelQuestion(trace, sample), pixels, grid)
-        black = torch.zeros_like(pixels)
-        blurred, blurred_value = _forgotten(trace, pictures, pixels)
-        whole, black_value = (float(value) for value in pictures.on(black, torch.tensor([[True], [False]]).expand(2, count)))
-        if whole in (blurred_value, black_value):
-            raise ExplainerError("The answer is the same for this picture and for one that shows nothing, so no patch can be searched for.")
-        falls = whole - pictures.on(black, ~torch.eye(count, dtype=torch.bool))
-        ranking = falls.argsort(descending=True, stable=True).tolist()
-        beginning = search_beginning(lambda keep: pictures.on(blurred, keep), ranking, candidates, blurred_value, whole)  # noqa: B023
-        order = search_rest(lambda keep: pictures.on(black, keep), ranking, candidates, beginning)  # noqa: B023
-        first = torch.ones(count + 1, count, dtype=torch.bool).tril(-1)  # row i: the first i of the order
-        shown = torch.zeros_like(first)
-        shown[:, order] = first
-        curve = mean_curve(pictures.on(blurred, shown), pictures.on(black, ~shown))
-        values = scores_of_curve(fit_convex(curve), pixels.shape[-2] * pixels.shape[-1] / count, gamma)
-        scores[sample, trace.layout.prefix + torch.tensor(order)] = torch.from_numpy(values).to(scores)
+        height, width = tensors_of(trace, sample)["pixel_values"].shape[-2:]
+        values = scores_of_search(trace, sample, _squares(grid, (height, width)), None, gamma, candidates)
+        scores[sample, trace.layout.prefix : trace.layout.prefix + len(values)] = values.to(scores)
     return MethodOutput(scores)
 
 
+def scores_of_search(trace: Trace, sample: int, segments: Tensor, ranking: Sequence[int] | None, gamma: float, candidates: int) -> Tensor:
+    """Search an order of the superpixels of one sample and return their scores (N,); ``segments`` (height, width) are their numbers 0 to N
+    - 1.
+
+    ``ranking``: the superpixels, those that may matter most first, by which candidates are taken; None: by how far the answer falls without
+    each alone. Raises ExplainerError where the answer is the same for the picture and for one that shows nothing.
+    """
+    pixels = tensors_of(trace, sample)["pixel_values"]
+    sizes = segments.flatten().bincount()
+    count = len(sizes)
+    candidates = min(candidates, 2 * math.isqrt(count))
+    pictures = _Pictures(PixelQuestion(trace, sample), pixels, segments.to(pixels.device))
+    black = torch.zeros_like(pixels)
+    blurred, blurred_value = _forgotten(trace, pictures, pixels)
+    whole, black_value = (float(value) for value in pictures.on(black, torch.tensor([[True], [False]]).expand(2, count)))
+    if whole in (blurred_value, black_value):
+        raise ExplainerError("The answer is the same for this picture and for one that shows nothing, so no patch can be searched for.")
+    if ranking is None:
+        falls = whole - pictures.on(black, ~torch.eye(count, dtype=torch.bool))
+        ranking = falls.argsort(descending=True, stable=True).tolist()
+    beginning = search_beginning(lambda keep: pictures.on(blurred, keep), ranking, candidates, blurred_value, whole)
+    order = search_rest(lambda keep: pictures.on(black, keep), ranking, candidates, beginning)
+    first = torch.ones(count + 1, count, dtype=torch.bool).tril(-1)  # row i: the first i of the order
+    shown = torch.zeros_like(first)
+    shown[:, order] = first
+    curve = mean_curve(pictures.on(blurred, shown), pictures.on(black, ~shown))
+    values = torch.from_numpy(scores_of_curve(fit_convex(curve), sizes[order].double().numpy(), gamma))
+    return torch.zeros(count, dtype=torch.float64).scatter(0, torch.tensor(order), values)
+
+
 def _forgotten(trace: Trace, pictures: _Pictures, pixels: Tensor) -> tuple[Tensor, float]:
-    """The picture blurred until its answer is under 1 % probable, and that answer; where it never is, as little as that begins."""
+    """Return the picture blurred until its answer is under 1 % probable, and that answer; where it never is, the least blurred picture of
+    the search.
+    """
     first: tuple[Tensor, float] | None = None
     for side in range(BLUR, max(BLUR, min(pixels.shape[-2:])) + 1, WIDER):
         blurred = blurred_picture(pixels, side)

@@ -1,4 +1,5 @@
-"""Grad-CAM and its kin at what a block's attention is given, patches alone: the usual recipe for ViTs, and RefineCAM's product over blocks.
+"""Grad-CAM and related methods at the input of a block's attention, on patches alone: the usual recipe for ViTs, and RefineCAM's product
+over blocks.
 
 What attention is given is the output of the block's first norm in a ViT, the layer that pytorch-grad-cam and torch-cam name for one.
 """
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from explainers.citation import Citation
+from explainers.methods.about import About
 from explainers.methods.registry import GRADIENT_ALSO, method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace
@@ -20,34 +22,42 @@ Cam = Callable[[Tensor, Tensor], Tensor]
 
 
 def gradcam(x: Tensor, g: Tensor) -> Tensor:
-    """Channels weighted by the mean gradient over patches."""
+    """Return the map of Grad-CAM (B, patches): activations summed over channels, each channel weighted by its mean gradient over
+    patches.
+    """
     return (x * g.mean(1, keepdim=True)).sum(-1)
 
 
 def xgradcam(x: Tensor, g: Tensor) -> Tensor:
-    """Channels weighted by the gradient's mean weighted by the activation, which is signed: sum g x / (sum x + 1e-7)."""
+    """Return the map of XGrad-CAM (B, patches): each channel weighted by sum g x / (sum x + 1e-7) over patches, with signed
+    activations x.
+    """
     return (x * (g * x).sum(1, keepdim=True) / (x.sum(1, keepdim=True) + 1e-7)).sum(-1)
 
 
 def hirescam(x: Tensor, g: Tensor) -> Tensor:
-    """Each activation times its gradient."""
+    """Return the map of HiResCAM (B, patches): each activation times its gradient, summed over channels."""
     return (x * g).sum(-1)
 
 
 def layercam(x: Tensor, g: Tensor) -> Tensor:
-    """Each activation times the positive part of its gradient."""
+    """Return the map of LayerCAM (B, patches): each activation times the positive part of its gradient, summed over channels."""
     return (x * g.clamp(min=0)).sum(-1)
 
 
 def gradcam_plus_plus(x: Tensor, g: Tensor) -> Tensor:
-    """Channels weighted by sum a g+, a = g^2 / (2 g^2 + g^3 sum x + 1e-6), 0 where g is: pytorch-grad-cam's Grad-CAM++."""
+    """Return the map of pytorch-grad-cam's Grad-CAM++ (B, patches): channels weighted by sum a g+, a = g^2 / (2 g^2 + g^3 sum x + 1e-6), 0
+    where g is.
+    """
     square = g.square()
     alpha = torch.where(g != 0, square / (2 * square + square * g * x.sum(1, keepdim=True) + 1e-6), 0.0)
     return (x * (alpha * g.clamp(min=0)).sum(1, keepdim=True)).sum(-1)
 
 
 def gradcam_squared(x: Tensor, g: Tensor) -> Tensor:
-    """Channels weighted by sum g^2 g+: torch-cam's Grad-CAM++, whose code divides a copy of g^2 by Grad-CAM++'s denominator."""
+    """Return the map of torch-cam's Grad-CAM++ (B, patches): channels weighted by sum g^2 g+, as its code divides a copy of g^2 by
+    Grad-CAM++'s denominator.
+    """
     return (x * (g.square() * g.clamp(min=0)).sum(1, keepdim=True)).sum(-1)
 
 
@@ -80,6 +90,21 @@ REFINED: dict[str, Cam] = {"gradcam++": gradcam_squared, "layercam": layercam, "
     needs=("image", "attention_input"),
     options={"cam": Option(str, "gradcam", "which of the methods that pytorch-grad-cam has for this layer", choices=tuple(RECIPE))},
     reads=("attention_inputs[-1]",),
+    about=About(
+        formula=(
+            r"s_j = \left(\sum_d w_d z_{j,d}\right)^{+}, \quad w_d = \text{mean}_j \nabla z_{j,d}, \quad z = \text{LN}\left(x^L\right)",
+        ),
+        words=(
+            "Grad-CAM at the first norm of the last block, the classification token left out: what pytorch-grad-cam's users draw of a ViT."
+        ),
+        trust="To see here what that library shows.",
+        fails=(
+            "Where the head reads one token, patches reach the answer through the last attention alone, so their gradients are "
+            "small and noisy; one weight for a channel everywhere cannot tell two places that use it differently. What speaks "
+            "against the class is left out."
+        ),
+        line="Which parts hold features that raise the answer, as the last layer reads them.",
+    ),
 )
 def pytorch_grad_cam(trace: Trace, cam: str = "gradcam") -> Tensor:
     """Patches at the first norm of the last block, weighted by channel with the mean gradient over patches; the positive part.
@@ -106,9 +131,26 @@ def pytorch_grad_cam(trace: Trace, cam: str = "gradcam") -> Tensor:
     needs=("image", "attention_input"),
     options={"cam": Option(str, "gradcam++", "the maps of which the product is made", choices=tuple(REFINED))},
     reads=("attention_inputs",),
+    about=About(
+        formula=(
+            r"s_j = n\left(\prod_{l=1}^{L} n\left(m^l\right)\right)_j, \quad m^l_j = \left(\sum_d w^l_d z^l_{j,d}\right)^{+}",
+            r"n(m) = \frac{m - \min m}{\max m - \min m}",
+        ),
+        words="A Grad-CAM of every block, each stretched to the range from 0 to 1, multiplied: what is left is where all blocks agree.",
+        trust=(
+            "For a sharp outline in networks whose early layers are finer; in a ViT all blocks have the same patches, and it "
+            "sharpens alone."
+        ),
+        fails=(
+            "One block without a positive score makes the whole map zero, and its note says which. The weights are those of torch-cam's "
+            "Grad-CAM++ unless cam= says otherwise: sums of g² g⁺, as its code divides by Grad-CAM++'s denominator in a copy that it drops "
+            "(Domeniconi et al. 2026, arXiv 2605.14641, resize each map to the picture first)."
+        ),
+        line="Where the features that raise the answer lie in every layer at once.",
+    ),
 )
 def refinecam(trace: Trace, cam: str = "gradcam++") -> MethodOutput:
-    """The product over blocks of a Grad-CAM at each block's first norm, each stretched to 0 to 1, and the whole again.
+    """The product over blocks of a Grad-CAM at each block's first norm, each stretched to 0 to 1; the product is stretched again.
 
     m_l = max(0, CAM of z = LN(x^l)) over patches, n(m) = (m - min) / (max - min + 1e-8), s = n(prod_l n(m_l)).
     """
@@ -130,19 +172,19 @@ def _patches(trace: Trace) -> slice:
 
 
 def _positive(trace: Trace, cam: Cam, z: Tensor, gradient: Tensor) -> Tensor:
-    """The positive part of a map (B, patches)."""
+    """Return the positive part of the map that ``cam`` makes of tokens and gradient: (B, patches)."""
     patches = _patches(trace)
     return cam(z[:, patches], gradient[:, patches]).clamp(min=0)
 
 
 def _stretched(scores: Tensor) -> Tensor:
-    """Each map (B, patches) from 0 to 1; one that is the same everywhere is 0."""
+    """Scale each map (B, patches) to run from 0 to 1; a map that is the same everywhere becomes 0."""
     above = scores - scores.amin(-1, keepdim=True)
     return above / (above.amax(-1, keepdim=True) + 1e-8)
 
 
 def _on_patches(trace: Trace, scores: Tensor) -> Tensor:
-    """Scores of patches (B, patches) among those of all tokens (B, S), 0 elsewhere."""
+    """Return scores (B, S) of all tokens from those of patches (B, patches), 0 elsewhere."""
     every = torch.zeros(trace.mask.shape, dtype=scores.dtype, device=scores.device)
     every[:, _patches(trace)] = scores
     return every

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import About
 from explainers.methods.patch_features import PatchFeatures
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
@@ -25,7 +26,9 @@ NOISE = 0.1  # standard deviation of what ViT-CX shows in place of what a mask h
 
 
 def probability_of(trace: Trace, sample: int) -> ResolvedTarget:
-    """What these methods ask for: the probability of the explained class; of a contrast or a value, that number itself."""
+    """Return the target that these methods measure for a sample: the probability of the explained class; for a contrast or a value, that
+    number itself.
+    """
     chosen = trace.chosen.only(sample)
     output = trace.recording.model.output
     if not isinstance(chosen.target, OneClass | ClassSet) or output == "regression":
@@ -38,8 +41,8 @@ def probability_of(trace: Trace, sample: int) -> ResolvedTarget:
 
 
 def token_masks(centroids: Tensor, ratios: Sequence[float]) -> Tensor:
-    """Of each centroid (K, N) the share ``ratios`` of tokens with the largest values, bool (K len(ratios), N): all of the first ratio, then
-    all of the next.
+    """Return masks of the tokens with the largest values of each centroid (K, N), one for each share of ``ratios``: bool (K len(ratios),
+    N), all of the first ratio, then all of the next.
     """
     masks = []
     for ratio in ratios:
@@ -50,13 +53,13 @@ def token_masks(centroids: Tensor, ratios: Sequence[float]) -> Tensor:
 
 
 def mean_of_masks(values: Tensor, masks: Tensor) -> Tensor:
-    """sum_k y_k m_ki / sum_k m_ki (N,) of values (K,) and masks (K, N); 0 for a token that is in none."""
+    """Return for each token the mean of the ``values`` (K,) of the masks (K, N) that contain it: (N,), 0 for a token in none."""
     counts = masks.to(values).sum(0)
     return torch.where(counts > 0, (values[:, None] * masks.to(values)).sum(0) / counts.clamp(min=1), 0.0)
 
 
 def _centroids(activations: Tensor, count: int) -> Tensor:
-    """k-means of maps (channels, N) into at most ``count`` maps, always from the same start."""
+    """Cluster maps (channels, N) by k-means and return at most ``count`` centroids (K, N), always from the same start."""
     from sklearn.cluster import KMeans
 
     rows = activations.double().cpu().numpy()
@@ -78,21 +81,38 @@ def _centroids(activations: Tensor, count: int) -> Tensor:
     passes="masks + 1 forward, most with part of the tokens",
     options={
         "masks": Option(int, 1024, "how many maps the activations are drawn together to", minimum=2, maximum=100_000),
-        "keep": Option(float, 0.5, "share of the patches that a mask keeps", minimum=0.01, maximum=0.99),
+        "keep": Option(float, 0.5, "share of the patches that a mask keeps", minimum=0.01, maximum=0.99, several=True),
     },
+    about=About(
+        formula=(r"s_j = \frac{\sum_k p_k m_{k,j}}{\sum_k m_{k,j}}",),
+        words=(
+            "The model's own activations say which patches belong together; each such group is given to the model alone, and a patch "
+            "gets the mean of the answers of its groups."
+        ),
+        trust="When nothing may be assumed of what goes on inside, and time does not matter.",
+        fails=(
+            "Which groups come out depends on where k-means starts, here always at the same place; a patch in no group has no "
+            "score. Unlike other maskings no hole is shown: the tokens are gone (Englebert et al. 2023)."
+        ),
+        line="How sure the model stays, on average, when it is given this part and others that go with it.",
+    ),
 )
-def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
-    """How probable the answer is, on average, when a patch is among those that the model is given.
+def tis(trace: Trace, masks: int = 1024, keep: float | tuple[float, ...] = 0.5) -> MethodOutput:
+    """Mean probability of the answer over the groups of patches, shown to the model alone, that contain the patch.
 
     What all blocks give is (channels, patches); k-means draws these maps together, and each centroid keeps the patches where it is
-    largest. sum_k y_k m_ki / sum_k m_ki, y_k the probability with the tokens of mask k alone, taken after their positions are added.
+    largest. sum_k y_k m_ki / sum_k m_ki, y_k the probability with the tokens of mask k alone, taken after their positions are added. Of
+    several shares, such as ``keep=0.5,0.25``, each centroid gives a mask for each.
     """
+    shares = keep if isinstance(keep, tuple) else (keep,)
     grid, scores = trace.layout.grid, torch.zeros_like(trace.recording.block_inputs[0][..., 0]).detach()
     assert grid is not None
     patches = slice(trace.layout.prefix, trace.layout.prefix + grid[0] * grid[1])
     for sample in range(len(trace.mask)):
         activations = torch.cat([x[sample, patches].T for x in trace.block_outputs])
-        keep_masks = token_masks(_centroids(activations, masks), (keep,))
+        centroids = _centroids(activations, masks)
+        of_shares = [token_masks(centroids, (share,)) for share in shares]  # no batch mixes numbers of tokens
+        keep_masks = torch.cat(of_shares)
         removal = patch_removal(trace.recording.model, tensors_of(trace, sample), grid)
         if removal.how != "removed":
             trace.note("This model cannot do without tokens: patches that a mask leaves out are painted in the mean colour.")
@@ -100,7 +120,8 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
         values = torch.cat(
             [
                 question.repeat(len(part)).value(removal.logits(part, trace.before_pass).to(trace.recording.logits)).cpu()
-                for part in keep_masks.split(INNER_BATCH)
+                for of_share in of_shares
+                for part in of_share.split(INNER_BATCH)
             ]
         )
         if not bool(keep_masks.any(0).all()):
@@ -110,7 +131,7 @@ def tis(trace: Trace, masks: int = 1024, keep: float = 0.5) -> MethodOutput:
 
 
 def tensors_of(trace: Trace, sample: int) -> dict[str, Tensor]:
-    """What the model is given for one sample."""
+    """Return the input tensors of one sample by name, as the model takes them."""
     tensors: dict[str, Tensor] = {}
 
     def record_tensor(name: str, tensor: Tensor) -> Tensor:
@@ -125,15 +146,15 @@ def tensors_of(trace: Trace, sample: int) -> dict[str, Tensor]:
 
 
 def scale_maps(maps: Tensor) -> Tensor:
-    """Maps (K, H, W) from 0 to 1 each, those that are the same everywhere left out."""
+    """Scale maps (K, H, W) to run from 0 to 1 each, and drop those that are the same everywhere."""
     low, high = maps.amin((1, 2), keepdim=True), maps.amax((1, 2), keepdim=True)
     is_varied = (high > low).flatten()
     return ((maps - low) / (high - low))[is_varied]
 
 
 def cluster_masks(features: Tensor, size: tuple[int, int], distance: float) -> Tensor:
-    """Masks (K, height, width) from 0 to 1: features (D, rows, columns), bilinear to ``size``, each scaled; those nearer than ``distance``
-    (1 - cosine, complete linkage) added and scaled again.
+    """Return masks (K, height, width) from 0 to 1 made of features (D, rows, columns): each is enlarged bilinearly to ``size`` and scaled;
+    features nearer than ``distance`` (1 - cosine, complete linkage) are added and scaled again.
     """
     from sklearn.cluster import AgglomerativeClustering
 
@@ -146,7 +167,7 @@ def cluster_masks(features: Tensor, size: tuple[int, int], distance: float) -> T
 
 
 def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor, masks: Tensor) -> Tensor:
-    """(1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j, (height, width); 0 where no mask is."""
+    """Return ViT-CX's map (height, width): (1/K) sum_k [p(x M_k + e_k) - p(x + e_k) + p(x)] M_k / sum_j M_j; 0 where no mask is."""
     total = masks.sum(0)
     mean = ((masked_values - noisy_values + whole_value)[:, None, None] * masks).mean(0)
     return torch.where(total > 0, mean / total.clamp(min=torch.finfo(total.dtype).tiny), 0.0)
@@ -165,12 +186,26 @@ def causal_map(masked_values: Tensor, noisy_values: Tensor, whole_value: Tensor,
     slow=True,
     passes="2 x tokens + 1 forward, or fewer",
     options={"distance": Option(float, 0.1, "features nearer than this (1 − cosine) become one mask", minimum=0.001, maximum=2)},
+    about=About(
+        formula=(r"s_j = \frac{1}{K} \sum_k \left(p_k - p'_k + f\right) \frac{M_{k,j}}{\sum_i M_{i,j}}",),
+        words=(
+            "Groups of features of the last block become masks of the picture; the answer to what a mask shows, less what noise "
+            "outside of it does alone, is spread over the mask."
+        ),
+        trust="As TIS, where soft masks suit the picture better than whole patches.",
+        fails=(
+            "Masks that overlap share what they show, and hidden parts are noise, which is no picture either (Xie et al. 2023, "
+            "arXiv 2211.03064)."
+        ),
+        line="How sure the model stays when only parts are shown that its last layer groups together.",
+    ),
 )
 def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
-    """How probable the answer stays when only the parts are shown that a group of features of the last block marks.
+    """Probability of the answer when only the parts are shown that a group of features of the last block marks, shared among these parts.
 
-    Features are what the attention of the last block is given, at the patches; hidden parts get noise of deviation 0.1, always the same,
-    and what that noise alone does is taken off.
+    Features are what the attention of the last block is given, at the patches; hidden parts get noise of deviation 0.1, and what that noise
+    alone does is taken off. The noise is drawn once, whatever seed is asked for, as in the published code: how much another draw would
+    change the map is not estimated.
     """
     grid = trace.layout.grid
     assert grid is not None
@@ -190,7 +225,9 @@ def vit_cx(trace: Trace, distance: float = 0.1) -> MethodOutput:
 
 
 class PixelQuestion:
-    """The asked number (K,) of one sample with other pixels (K, C, height, width), so many in one ``batch``."""
+    """A function from other pixels (K, C, height, width) of one sample to the explained number (K,), computed ``batch`` pictures at
+    a time.
+    """
 
     batch = INNER_BATCH
 
@@ -198,7 +235,7 @@ class PixelQuestion:
         self._trace, self._sample, self._question = trace, sample, probability_of(trace, sample)
 
     def __call__(self, pixels: Tensor) -> Tensor:
-        """The number for each of these pictures."""
+        """Return the explained number (K,) for each of the pictures ``pixels`` (K, C, height, width)."""
         values = []
         for part in pixels.split(INNER_BATCH):
             logits = self._trace.answer(

@@ -13,6 +13,7 @@ from explainers.autograd.integration import INNER_BATCH
 from explainers.autograd.signals import fields_of
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import About
 from explainers.methods.declaration import Promise
 from explainers.methods.implementations.gradients import AT
 from explainers.methods.registry import GRADIENT_ALSO, method
@@ -26,7 +27,9 @@ PATH_TOLERANCE = 0.05  # of the explained difference: what Integrated Gradients 
 
 
 def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tensor], count: int) -> list[Tensor]:
-    """Signals at ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a list of (B, number, ...)."""
+    """Return the signals at ``count`` moved inputs ``values(x, first, number)`` (B * number, ...), made from x repeated ``number`` times; a
+    list of (B, number, ...).
+    """
     assert trace.rule is not None
     batch = len(trace.block_inputs[0])
     inner = trace.repeats_at_once(INNER_BATCH)
@@ -51,7 +54,7 @@ def _gradients(trace: Trace, at: str, values: Callable[[Tensor, int, int], Tenso
 
 
 def _baseline(trace: Trace, at: str, name: str) -> Tensor:
-    """The start of the path, of the shape of x."""
+    """Return the start of the path, in the shape of x: zeros, or the embedded padding token (``name`` is "zero" or "pad")."""
     x = trace.pixel_values if at == "pixels" else trace.block_inputs[0]
     if name == "zero":
         return torch.zeros_like(x)
@@ -90,6 +93,17 @@ def _baseline(trace: Trace, at: str, name: str) -> Tensor:
         ),
         "at": AT,
     },
+    about=About(
+        formula=(r"s_j = \sum_d \left(x_{j,d} - x'_{j,d}\right) \int_0^1 \nabla f\left(x' + a (x - x')\right)_{j,d} \, da",),
+        words="The gradient is averaged on the straight path from an empty input x′ to the real one, and multiplied with the way.",
+        trust="When completeness is wanted without changing any rule, and its plate says that the “sum is off by” little.",
+        fails=(
+            "The empty input is a choice, and the map changes with it (Sturmfels et al. 2020, Distill). Points on the path are no real "
+            "inputs; with too few of them the sum is off. The points are Gauss-Legendre's, where papers add 50 equal steps: "
+            "quadrature=riemann does that."
+        ),
+        line="What each part adds on the way from an empty input to this one.",
+    ),
 )
 def integrated_gradients(
     trace: Trace, steps: int = 50, quadrature: str = "gauss_legendre", baseline: str = "zero", at: str = "tokens"
@@ -118,7 +132,7 @@ def integrated_gradients(
     product = (x - start) * total
     if at == "pixels":
         start_recording = trace.rerun(change=lambda name, t: start if name == "pixel_values" else t)
-        output, sums = from_pixels(trace, product.sum(1)), product.flatten(1).sum(1)
+        output, sums = from_pixels(trace, product.sum(1), terms=product), product.flatten(1).sum(1)
     else:
         start_recording = trace.rerun(entry=lambda _: start)
         output, sums = MethodOutput(product.sum(-1)), product.sum((1, 2))
@@ -129,7 +143,7 @@ def integrated_gradients(
 
 
 def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tuple[str, ...], ...]:
-    """For each sample, a note where the sum of its scores misses much of the explained difference."""
+    """Return for each sample a note if the sum of its scores misses much of the explained difference."""
     remedy = f"raise steps, now {steps}" if steps < MOST_STEPS else f"{steps} steps are too few for this model"
     notes = []
     for total, miss in zip(difference.tolist(), error.tolist(), strict=True):
@@ -157,6 +171,15 @@ def _notes_on_steps(difference: Tensor, error: Tensor, steps: int) -> tuple[tupl
         "draws": NOISY_DRAWS,
         "at": AT,
     },
+    about=About(
+        formula=(r"s_j = \sum_d \left|\text{mean}_n \nabla f\left(x + \varepsilon_n\right)_{j,d}\right|",),
+        words="Saliency, averaged over noisy copies of the input.",
+        trust="To see which parts of a saliency map are more than noise.",
+        fails=(
+            "How much noise decides what is seen (Smilkov et al. 2017, arXiv 1706.03825), and it is sensitivity still: no sign, no share."
+        ),
+        line="How much the answer reacts to each part, averaged over noisy copies.",
+    ),
 )
 def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "tokens") -> MethodOutput:
     """Size of the mean gradient at noisy copies of the input: sum_d |mean_n grad f(x + noise_n)|, noise normal, at x^1 or at the pixels."""
@@ -164,7 +187,7 @@ def smoothgrad(trace: Trace, sigma: float = 0.15, draws: int = 32, at: str = "to
     generators = [torch.Generator().manual_seed(seed) for seed in trace.seeds]
 
     def noise(sample: int) -> Tensor:
-        """One draw, for the real tokens alone, so that neither padding nor neighbours change it."""
+        """Draw noise once for the real tokens alone, so that neither padding nor neighbours change it."""
         values = x[sample] if at == "pixels" else x[sample, trace.mask[sample]]
         draw = torch.randn(values.shape, generator=generators[sample], dtype=torch.float64).to(x) * (sigma * (values.max() - values.min()))
         if at == "pixels":

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from explainers.autograd.rules import RULES
+from explainers.methods.about import About
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
 from explainers.records.trace import MethodOutput, Trace, from_pixels
@@ -35,6 +36,25 @@ ROTARY = (
     pixels=True,
     options={"part": PART},
     reads=("placed",),
+    about=About(
+        formula=(
+            r"s_j = \sum_p \left(\frac{1}{f} \left(R_p + \frac{1}{n} \sum_d P_{j,d} \nabla z_{j,d}\right)\right)^{+}",
+            r"z_j = E_j + P_j",
+        ),
+        words=(
+            "A patch enters the model as what it shows plus where it is. LRP taken back to the pixels loses the part of the "
+            "second; here the relevance of the position embedding is added to the pixels of its patch. The answer starts with "
+            "relevance 1."
+        ),
+        trust="When a map of LRP has holes in a thing that the model must have seen: positions often carry the rest of it.",
+        fails=(
+            "Its rule hands nothing back through attention weights and gives values half, as the authors' code has it, so "
+            "relevance is lost (its paper asks that none is). Rotary and relative positions, for which the paper has rules too, "
+            "are not split here: models that have only these are refused, and of those that also add an embedding, such as "
+            "EVA-02, that alone is shown."
+        ),
+        line="Credit for the answer, handed back to what a patch shows and to where it is.",
+    ),
 )
 def pa_lrp(trace: Trace, part: str = "both") -> MethodOutput:
     """Relevance of the pixels plus that of each patch's position embedding, spread over its pixels; positive part.

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from explainers.citation import Citation
 from explainers.errors import ExplainerError
+from explainers.methods.about import CANCELS, About
 from explainers.methods.implementations.attention import FIRST_BLOCK, START_LAYER, drop_class_token, product
 from explainers.methods.registry import method
 from explainers.methods.specs import Option
@@ -14,13 +15,13 @@ from explainers.records.trace import MethodOutput, Trace, from_pixels
 
 
 def _gradient_times_relevance(trace: Trace) -> list[Tensor]:
-    """Per block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
+    """Return for each block mean_h (grad A * R)^+ (B, S, S): the M of eq. 13."""
     gradients = trace.under("gradient").attention_grads
     return [(g * r).clamp_(min=0).mean(1) for g, r in zip(gradients, trace.attention_grads, strict=True)]
 
 
 def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
-    """mean_h (grad A * R)^+ (B, S, S) of one block."""
+    """Return mean_h (grad A * R)^+ (B, S, S) of one block."""
     return (trace.under("gradient").attention_grad(block) * trace.attention_grad(block)).clamp(min=0).mean(1)
 
 
@@ -47,6 +48,16 @@ def _gradient_times_relevance_of(trace: Trace, block: int) -> Tensor:
     },
     reads=("attentions", "class_attentions"),
     reads_under={"gradient": ("attentions", "class_attentions")},
+    about=About(
+        formula=(r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(\nabla A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        words=(
+            "Relevance is taken back from the class to every attention map, weighted with the gradient there, and the positive parts are "
+            "multiplied through the blocks."
+        ),
+        trust="For the place of an object of a chosen class: it is the map that many later papers compare with.",
+        fails=f"It shows only what speaks for the class. {CANCELS}",
+        line="Credit for the answer is handed back, layer by layer, along what the model looked at.",
+    ),
 )
 def transformer_attribution(trace: Trace, start_layer: int | None = None, published_code: bool = False) -> Tensor:
     """Attention relevance times attention gradient, positive part, multiplied through the blocks.
@@ -61,10 +72,12 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
         )
     maps = _gradient_times_relevance(trace)
     if not published_code:
-        return trace.class_row(product(trace.identity(), maps, start_layer or 0))
+        return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer or 0)))
     eye = trace.identity()
     rows = [(eye + m) / (eye + m).sum(-1, keepdim=True) for m in maps]
-    row = trace.class_row(product(eye, [r - eye for r in rows], -1 if start_layer is None else start_layer))
+    row = trace.class_row(
+        product(eye, [r - eye for r in rows], trace.recording.structure.first_map(-1 if start_layer is None else start_layer))
+    )
     lowest = row.masked_fill(~trace.mask, float("inf")).amin(1, keepdim=True)
     return row.scatter(1, trace.class_tokens[:, None], lowest)
 
@@ -85,13 +98,22 @@ def transformer_attribution(trace: Trace, start_layer: int | None = None, publis
         "published_code": Option(bool, False, "relevance alone, as the published code has it, instead of attention times relevance"),
     },
     reads=("attentions", "class_attentions"),
+    about=About(
+        formula=(r"C = \prod_{l=L}^{1} \left(I + \frac{1}{H} \sum_h \left(A^l_h \odot R^l_h\right)^{+}\right)", r"s_j = C_{c,j}"),
+        words="Transformer Attribution with attention in the place of its gradient: shows what the gradient was good for.",
+        trust="To understand Transformer Attribution, not to explain a model.",
+        fails=f"Worse than the whole method in the authors' own tests (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+        line="Transformer Attribution without the step that tells classes apart.",
+    ),
 )
 def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = False) -> Tensor:
     """Transformer Attribution with attention in place of its gradient: the product of I + mean_h (A * R)^+ over the blocks."""
     relevance = trace.attention_grads
     if not published_code:
         relevance = [a * r for a, r in zip(trace.attentions, relevance, strict=True)]
-    return trace.class_row(product(trace.identity(), [r.clamp(min=0).mean(1) for r in relevance], start_layer))
+    return trace.class_row(
+        product(trace.identity(), [r.clamp(min=0).mean(1) for r in relevance], trace.recording.structure.first_map(start_layer))
+    )
 
 
 @method(
@@ -107,6 +129,16 @@ def without_gradient(trace: Trace, start_layer: int = 0, published_code: bool = 
     passes="1 forward, 2 backward",
     reads=("attentions[-1]", "class_attentions"),
     reads_under={"gradient": ("attentions[-1]", "class_attentions")},
+    about=About(
+        formula=(r"s_j = \frac{1}{H} \sum_h \left(\nabla A^L_{h,c,j} R^L_{h,c,j}\right)^{+}",),
+        words="Transformer Attribution that stops at the last block.",
+        trust="To see how much of the map comes from the blocks before.",
+        fails=(
+            "Tokens of the last block are mixtures already, so a patch may speak for its neighbours (Chefer et al. 2021, "
+            f"ablation). {CANCELS}"
+        ),
+        line="Transformer Attribution, read at the last block alone.",
+    ),
 )
 def last_block(trace: Trace) -> Tensor:
     """Attention relevance times attention gradient of the block nearest the output, positive part, mean of the heads."""
@@ -121,10 +153,17 @@ def last_block(trace: Trace) -> Tensor:
     rule="deep_taylor",
     also=("lrp",),
     signed=False,
-    needs=("attention", "class_token"),
+    needs=("attention", "one_attention", "class_token"),
     passes="1 forward, 2 backward",
     reads=("attentions[0]", "attentions[1]"),
     reads_under={"gradient": ("attentions[0]", "attentions[1]")},
+    about=About(
+        formula=(r"s_j = \frac{1}{H} \sum_h \left(\nabla A^2_{h,c,j} R^2_{h,c,j}\right)^{+}",),
+        words="Transformer Attribution read at the second block alone, near the input.",
+        trust="To see how far the class can be told that early on the way back.",
+        fails=f"One early block says little of the class (Chefer et al. 2021, arXiv 2012.09838, ablation). {CANCELS}",
+        line="Transformer Attribution, read at one early block.",
+    ),
 )
 def second_block(trace: Trace) -> Tensor:
     """Attention relevance times attention gradient of the second block from the input, positive part, mean of the heads.
@@ -154,6 +193,16 @@ def second_block(trace: Trace) -> Tensor:
     class_attention="last",
     passes="1 forward, 1 backward",
     reads=("attentions[-1]", "class_attentions"),
+    about=About(
+        formula=(r"s_j = \frac{1}{H} \sum_h \left(R^L_{h,c,j}\right)^{+}",),
+        words="Relevance of the last attention map, positive part, mean of the heads.",
+        trust="As a baseline between raw attention and Transformer Attribution.",
+        fails=(
+            "One block only; hardly differs from class to class (pictures of two classes in Chefer et al. 2021, arXiv "
+            f"2012.09838). {CANCELS}"
+        ),
+        line="Credit for the answer is handed back through the last layer only.",
+    ),
 )
 def partial_lrp(trace: Trace) -> Tensor:
     """Relevance of the attention map of the last block: positive part, mean of the heads, row of the classification token."""
@@ -178,6 +227,16 @@ def partial_lrp(trace: Trace) -> Tensor:
     signed=True,
     pixels=True,
     reads=("block_inputs[0]",),
+    about=About(
+        formula=(r"s_j = \sum_d R^1_{j,d}",),
+        words="Relevance taken all the way back: to the pixels, summed over each patch, or to the embedded words.",
+        trust="As the baseline of many tables. Compare it with Conservative LRP or AttnLRP, which repair it for Transformers.",
+        fails=(
+            f"The published baseline doubles relevance at every linear layer, and its map hardly depends on the class (Chefer et al. 2021, "
+            f"and their code). {CANCELS}"
+        ),
+        line="Credit for the answer is handed back, step by step, to each part.",
+    ),
 )
 def lrp(trace: Trace) -> Tensor | MethodOutput:
     """Relevance taken all the way back: to the pixels, summed over each patch, or to the word embeddings.

@@ -14,15 +14,16 @@ that are shown and never the logits, which are what is explained.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json
+from explainers.json_records import Record, describe, optional
 from explainers.models.companion_files.prompt_words import PROMPT_KINDS, PromptKind
 from explainers.models.outputs import Output, probabilities
 
@@ -67,52 +68,48 @@ PATCH_SCORE = "patch_cosine"
 
 
 @dataclass(frozen=True)
-class AbstentionThreshold:
-    """The model abstains (``kind``) where ``score`` is below ``value``, or above it where ``below`` is false. ``line`` in JSON.
+class AbstentionThreshold(Record, name="AbstentionLine"):
+    """A threshold, as it was measured, beyond which a model says that it does not know."""
 
-    ``measured`` says on what the threshold was measured, and how often it is right and wrong there. ``prompts`` is the kind of prompts
-    that it is about; None: all. ``misses`` is a sentence on what the model is known to miss, said with a prompt that was not found.
-    """
+    kind: Annotated[str, describe("What the model then says, as a name for programs.")]
+    score: Annotated[str, describe("The number that is compared with the threshold.")]
+    value: Annotated[float, describe("The threshold.", key="line")]
+    below: Annotated[bool, describe("Whether the model abstains below the threshold; else above.")]
+    measured: Annotated[str, describe("On what it was measured, and how often it is right and wrong there, in a sentence.")]
+    prompts: Annotated[PromptKind | None, optional("The kind of prompts that it is about; else all.", kind=str)] = None
+    misses: Annotated[str | None, optional("What the model is known to miss, in a sentence.")] = None
 
-    kind: str
-    score: str
-    value: float
-    below: bool
-    measured: str
-    prompts: PromptKind | None = None
-    misses: str | None = None
+    @property
+    def says(self) -> Annotated[str, describe("What the model then says, in few words.")]:
+        """The statement that the model does not know, in few words."""
+        return ABSTENTION_KINDS[self.kind]
 
     def is_crossed(self, score: float) -> bool:
-        """Whether the model abstains at this value of the score."""
+        """Return whether the model abstains at this value of the score."""
         return score < self.value if self.below else score > self.value
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        facts = {"line" if k == "value" else k: v for k, v in self.__dict__.items() if k != "kind" and v is not None}
-        return {"kind": self.kind, "says": ABSTENTION_KINDS[self.kind], **facts}
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """The temperature and the lapse of a model's probabilities, and its thresholds (``lines`` in JSON), in their order."""
+class Calibration(Record):
+    """The temperature and the lapse of a model's probabilities, and its thresholds, in their order."""
 
-    temperature: float = 1.0
-    thresholds: tuple[AbstentionThreshold, ...] = ()
-    lapse: float = 0.0
+    temperature: Annotated[float, describe("Logits are divided by it.")] = 1.0
+    thresholds: Annotated[tuple[AbstentionThreshold, ...], describe("Where the model abstains.", key="lines")] = ()
+    lapse: Annotated[float, describe("The share of answers that are no better than a guess.")] = 0.0
 
     @property
     def reads_features(self) -> bool:
-        """Whether a threshold is of one of `FEATURE_SCORES`."""
+        """Return whether a threshold is of one of `FEATURE_SCORES`."""
         return any(threshold.score in FEATURE_SCORES for threshold in self.thresholds)
 
     @property
     def reads_patches(self) -> bool:
-        """Whether a threshold is of `PATCH_SCORE`."""
+        """Return whether a threshold is of `PATCH_SCORE`."""
         return any(threshold.score == PATCH_SCORE for threshold in self.thresholds)
 
     def probabilities(self, logits: Tensor, output: Output) -> Tensor:
-        """(..., C) of logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; of labels that are each yes or
-        no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; of a regression not a number.
+        """Return probabilities (..., C) from logits of the same shape: (1 - lapse) softmax(logits / temperature) + lapse / C; for labels
+        that are each yes or no, (1 - lapse) sigmoid(logits / temperature) + lapse / 2; NaN for a regression.
         """
         shares = probabilities(logits / self.temperature, output)
         if not self.lapse:
@@ -120,16 +117,13 @@ class Calibration:
         return (1 - self.lapse) * shares + self.lapse / (logits.shape[-1] if output == "softmax" else 2)
 
     def probability_settings(self) -> dict[str, float]:
-        """What probabilities depend on: thresholds change none."""
+        """Return the settings that probabilities depend on: temperature and lapse, but no threshold."""
         return {"temperature": self.temperature, "lapse": self.lapse}
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**self.probability_settings(), "lines": [threshold.to_json() for threshold in self.thresholds]}
 
 
 def prominence_of(logits: Tensor) -> Tensor:
-    """(...) of logits (..., C): the largest one's distance from their mean in standard deviations, and a tenth of it.
+    """Return a score (...) of how far the largest of logits (..., C) stands out: its distance from their mean in standard deviations, plus
+    a tenth of it.
 
     The first does not see how long the vector is that the head reads, only which way it points: a page of text may point at a class, with a
     short vector. The second sees its length. 0 where all logits are the same.
@@ -144,11 +138,7 @@ UNCALIBRATED = Calibration()
 
 def read_calibration(path: Path) -> Calibration:
     """The calibration in a ``calibration.json``. Raises ExplainerError, naming the part, for a file of another form."""
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as problem:
-        raise ExplainerError(f"{path} is not JSON: {problem}") from None
-    return parse_calibration(content, str(path))
+    return parse_calibration(read_json(path), str(path))
 
 
 def parse_calibration(content: Any, where: str) -> Calibration:

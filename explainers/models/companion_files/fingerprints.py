@@ -50,7 +50,7 @@ def _count(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def read_fingerprints(path: Path) -> Tensor:
-    """What a ``fingerprints.safetensors`` holds. Raises ExplainerError for another file."""
+    """Read the fingerprints of a ``fingerprints.safetensors``. Raises ExplainerError for another file."""
     try:
         tensor = load_file(path)["fingerprints"]
     except (SafetensorError, OSError, KeyError) as problem:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json
+from explainers.json_records import Record, describe
 
 #: The name of the file beside the weights.
 HEAD_WORDS_FILE = "head_words.json"
@@ -20,11 +22,11 @@ SHOWN = 5  # texts of a head in the table
 
 
 @dataclass(frozen=True)
-class HeadText:
-    """A text that says what differs in what a head adds, and the ``share`` of its variance over the pictures along that text."""
+class HeadText(Record):
+    """A text that says what differs in what a head adds."""
 
     text: str
-    share: float
+    share: Annotated[float, describe("Its share of the variance of what the head adds over the pictures.")]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class WordsOfHead:
 
 @dataclass(frozen=True)
 class HeadWords:
-    """What the heads of a model look for.
+    """The texts that say what the heads of a model look for.
 
     weights_digest  of the model; pictures  over which the texts were chosen; texts  how many there were to choose from
     blocks          for each block its heads
@@ -52,7 +54,7 @@ class HeadWords:
     blocks: tuple[tuple[WordsOfHead, ...], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as it lies beside the weights."""
+        """Return the words as plain data, as the file stores them."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -64,14 +66,14 @@ class HeadWords:
         return "\n".join(lines)
 
     def save(self, path: Path | str) -> None:
-        """Write ``head_words.json``: beside the weights of a model, :func:`explainers.load` finds it."""
+        """Write ``head_words.json``. Next to the weights of a model, :func:`explainers.load` finds it."""
         Path(path).write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 def read_head_words(path: Path) -> HeadWords:
-    """What a ``head_words.json`` holds. Raises ExplainerError, naming the part, for a file of another form."""
+    """Read a ``head_words.json``. Raises ExplainerError, naming the part, for a file of another form."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = read_json(path)
         blocks = tuple(
             tuple(
                 WordsOfHead(tuple(HeadText(str(text["text"]), float(text["share"])) for text in head["texts"]), float(head["spread"]))

@@ -40,7 +40,7 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 @dataclass(frozen=True)
 class PromptReading:
-    """What is known of a prompt before any picture is seen.
+    """The properties of a prompt that are known before any picture is seen.
 
     kind         what it asks for
     strangest    its word that is least like those that the model was given; empty where all are among them
@@ -62,22 +62,24 @@ class PromptWords:
 
     @cached_property
     def _parts(self) -> frozenset[str]:
-        """Each word of the words: "traffic light" is read in two."""
+        """The set of single words in ``words``: "traffic light" gives two."""
         return frozenset(part for word in self.words for part in words_of(word))
 
     def kind(self, prompt: str) -> PromptKind:
-        """A colour where nothing but colours is named, a scene where nothing but places and their colours are, else a thing."""
+        """Return the kind of a prompt: "colour" if it only names colours, "scene" if it only names places and their
+        colours, else "thing".
+        """
         kinds = {self.kinds.get(word) or self.kinds.get(_singular(word, self.kinds)) for word in words_of(prompt)} - {ASIDE}
         if kinds == {"colour"}:
             return "colour"
         return "scene" if "scene" in kinds and kinds <= {"scene", "colour"} else "thing"
 
     def strange(self, prompt: str) -> list[str]:
-        """The words of a prompt that are none of the words, nor their plurals."""
+        """List the words of a prompt that are neither known words nor their plurals."""
         return [word for word in dict.fromkeys(words_of(prompt)) if _singular(word, self._parts) not in self._parts]
 
     def read(self, prompt: str, embed: Embed) -> PromptReading:
-        """What is known of a prompt; ``embed`` is asked where a word is strange."""
+        """Return the kind and the strangest word of a prompt; ``embed`` is called only where a word is unknown."""
         kind, strange = self.kind(prompt), self.strange(prompt)
         if not strange:
             return PromptReading(kind, "", 1.0)
@@ -100,7 +102,7 @@ def _singular(word: str, known: Mapping[str, str] | frozenset[str]) -> str:
 
 
 def read_prompt_words(path: Path) -> PromptWords:
-    """What a ``prompt_words.safetensors`` holds. Raises ExplainerError, naming the part, for a file of another form."""
+    """Read a ``prompt_words.safetensors``. Raises ExplainerError, naming the part, for a file of another form."""
     try:
         with safe_open(path, "pt") as file:
             embeddings, facts = file.get_tensor("embeddings"), file.metadata() or {}

@@ -1,40 +1,38 @@
-"""Register neurons: the neurons that make the outlier tokens of a model; the file beside the weights is ``register_neurons.json``."""
+"""Register neurons: the neurons that make the outlier tokens of a model, stored as ``register_neurons.json`` with the weights."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json
+from explainers.json_records import Record, describe
 
 #: The name of the file beside the weights.
 REGISTER_NEURONS_FILE = "register_neurons.json"
 
 
 @dataclass(frozen=True)
-class RegisterNeurons:
-    """Neurons of MLPs whose activations are large at outlier tokens. :func:`explainers.find_register_neurons` finds them.
+class RegisterNeurons(Record):
+    """Neurons of MLPs whose activations are large at outlier tokens. :func:`explainers.find_register_neurons` finds them."""
 
-    weights_digest  of the model
-    pictures        over which they were looked for, and ``seen``, how many; ``counted``, how many of them had an outlier token
-    block           counted from 0: the norms of what it gives tell outlier tokens
-    threshold       the norm above which a token is one; None where no norm stands apart
-    neurons         (block, neuron), counted from 0, the strongest first; none where there is nothing to move
-    """
-
-    weights_digest: str
-    pictures: str
-    seen: int
-    counted: int
-    block: int
-    threshold: float | None
-    neurons: tuple[tuple[int, int], ...]
+    weights_digest: Annotated[str, describe("SHA-256 of the model's weights.")]
+    pictures: Annotated[str, describe("The pictures over which they were looked for, in words.")]
+    seen: Annotated[int, describe("How many pictures these are.")]
+    counted: Annotated[int, describe("How many of these have an outlier token.")]
+    block: Annotated[int, describe("Counted from 0: the norms of its outputs tell outlier tokens.")]
+    threshold: Annotated[float | None, describe("The norm above which a token is an outlier; null where no norm is far above the others.")]
+    neurons: Annotated[
+        tuple[tuple[int, int], ...],
+        describe("Block and neuron, counted from 0, the strongest first; empty where none is to move."),
+    ]
 
     @property
     def in_words(self) -> str:
-        """What was found, in a sentence."""
+        """A sentence on what was found."""
         if self.threshold is None:
             return f"No token's norm stands apart after block {self.block + 1}, over {self.pictures}: there is nothing to move."
         if not self.neurons:
@@ -45,22 +43,18 @@ class RegisterNeurons:
             f"{self.threshold:.3g}. {len(self.neurons)} register neurons in block{'s' * (len(blocks) > 1)} {', '.join(map(str, blocks))}."
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, as it lies beside the weights."""
-        return {**asdict(self), "neurons": [list(place) for place in self.neurons]}
-
     def __str__(self) -> str:
         return self.in_words
 
     def save(self, path: Path | str) -> None:
-        """Write ``register_neurons.json``: beside the weights of a model, :func:`explainers.load` finds it."""
+        """Write ``register_neurons.json``. Next to the weights of a model, :func:`explainers.load` finds it."""
         Path(path).write_text(json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
 def read_register_neurons(path: Path) -> RegisterNeurons:
-    """What a ``register_neurons.json`` holds. Raises ExplainerError, naming the part, for a file of another form."""
+    """Read a ``register_neurons.json``. Raises ExplainerError, naming the part, for a file of another form."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = read_json(path)
         return RegisterNeurons(
             weights_digest=str(data["weights_digest"]),
             pictures=str(data["pictures"]),

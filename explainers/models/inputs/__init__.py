@@ -1,1 +1,1 @@
-"""From a picture or a text to the tensors that a model takes."""
+"""Readers that turn pictures, texts and molecules into the tensors of a model."""

@@ -19,7 +19,8 @@ from PIL import Image, ImageSequence
 from torch import Tensor
 
 from explainers.errors import ExplainerError
-from explainers.models.inputs.images import Preprocessing, is_picture_name, read_image
+from explainers.models.inputs.images import is_picture_name, read_image
+from explainers.models.inputs.transforms import AnyPreprocessing
 from explainers.models.inputs.types import Clip, ImageInput
 
 _WANTED = (
@@ -30,7 +31,7 @@ _WANTED = (
 
 @dataclass(frozen=True)
 class ClipShape:
-    """What a model of clips takes: so many frames, of which so many go into one token, in patches of so many pixels a side."""
+    """The input shape of a model of clips: the number of frames, the frames in one token, and the pixels of a patch's side."""
 
     frames: int
     tubelet: int
@@ -38,22 +39,22 @@ class ClipShape:
 
     @property
     def times(self) -> int:
-        """How many tokens a patch has over the clip."""
+        """The number of tokens that a patch has over the clip."""
         return self.frames // self.tubelet
 
     def strip_of(self, clips: Tensor) -> Tensor:
-        """Clips (B, T, C, H, W) as strips (B, C, T * H, W)."""
+        """Rearrange clips (B, T, C, H, W) to strips (B, C, T * H, W)."""
         height = clips.shape[3]
         cells: Tensor = clips.unflatten(3, (height // self.patch, self.patch)).unflatten(1, (self.times, self.tubelet))
         return cells.permute(0, 3, 1, 4, 2, 5, 6).flatten(2, 5)  # (B, C, times, rows, tubelet, patch, W)
 
     def clips_of(self, strips: Tensor) -> Tensor:
-        """The clips (B, T, C, H, W) of strips (B, C, T * H, W)."""
+        """Rearrange strips (B, C, T * H, W) back to clips (B, T, C, H, W)."""
         rows = strips.shape[2] // (self.frames * self.patch)
         cells: Tensor = strips.unflatten(2, (self.times, rows, self.tubelet, self.patch))
         return cells.permute(0, 2, 4, 1, 3, 5, 6).flatten(4, 5).flatten(1, 2)
 
-    def prepare(self, clip: Any, recipe: Preprocessing) -> tuple[Tensor, ImageInput, tuple[str, ...]]:
+    def prepare(self, clip: Any, recipe: AnyPreprocessing) -> tuple[Tensor, ImageInput, tuple[str, ...]]:
         """A clip as a strip (C, T * H, W), how it was shown, and a note where frames were left out or repeated.
 
         Frames are taken evenly, the first and the last among them. What is shown of each tubelet is its first frame, below each other.
@@ -82,7 +83,7 @@ def pictures_of(frames: Any) -> list[Image.Image]:
 
 
 def _frames_of(source: Any) -> list[Any]:
-    """Each frame by itself."""
+    """Return each frame of a clip as a picture."""
     if isinstance(source, Tensor):
         source = source.cpu().numpy()
     if isinstance(source, np.ndarray):

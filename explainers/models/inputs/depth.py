@@ -9,30 +9,33 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from explainers.errors import ExplainerError
+from explainers.installation import not_installed
+from explainers.json_records import Record, describe
 
 #: Where in a picture's ``info`` stand the level and the width that its file names.
 FILE_WINDOW = "window"
 DICOM_SUFFIXES = (".dcm", ".dicom")
 _DICOM_MARK = slice(128, 132)  # of a file's first bytes
+_UNCOMPRESSED = {b"1.2.840.10008.1.2", b"1.2.840.10008.1.2.1", b"1.2.840.10008.1.2.2"}  # transfer syntaxes
+_LONG_LENGTHS = (b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV")  # of 4 bytes
 
 
 @dataclass(frozen=True)
-class GreyWindow:
-    """The values that are shown as 256 greys: ``level`` becomes the middle one, what lies half a ``width`` below it black, above it white.
+class GreyWindow(Record):
+    """The values that are shown as 256 greys, from black to white."""
 
-    source  who chose it: "set" the caller, "file" the file, "range" the smallest and the largest value
-    """
-
-    level: float
-    width: float
-    source: Literal["set", "file", "range"] = "set"
+    level: Annotated[float, describe("It becomes the middle grey.")]
+    width: Annotated[float, describe("What lies half of it below the level is black, half of it above white.")]
+    source: Annotated[
+        Literal["set", "file", "range"], describe("Who chose it: the caller, the file, or the smallest and the largest value.")
+    ] = "set"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.level) and math.isfinite(self.width) and self.width > 0):
@@ -59,7 +62,7 @@ class WindowedPicture:
 
 
 def is_deep(image: Image.Image) -> bool:
-    """Whether a picture is of greys that need a window."""
+    """Return whether a picture has grey values that need a window."""
     return image.mode.startswith("I") or image.mode == "F"
 
 
@@ -125,22 +128,43 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def is_dicom(head: bytes) -> bool:
-    """Whether a file with these first bytes is a DICOM file."""
+    """Return whether a file with these first bytes is a DICOM file."""
     return head[_DICOM_MARK] == b"DICM"
+
+
+def _transfer_syntaxes(data: bytes) -> set[bytes]:
+    """The UIDs by which the file meta information of a DICOM file says how the rest is stored, read without unpacking the rest. That
+    information is a list of elements of group 2 in Explicit VR Little Endian (DICOM PS3.10, section 7.1).
+    """
+    syntaxes, place = set[bytes](), 132
+    while data[place : place + 2] == b"\2\0":
+        is_long = data[place + 4 : place + 6] in _LONG_LENGTHS
+        start = place + (12 if is_long else 8)
+        length = int.from_bytes(data[place + 8 : start] if is_long else data[place + 6 : start], "little")
+        if data[place + 2 : place + 4] == b"\x10\0":
+            syntaxes.add(data[start : start + length].rstrip(b"\0 "))
+        place = start + length
+    return syntaxes
 
 
 def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Image:
     """One grey slice of a DICOM file in the units of its modality (Hounsfield for CT), its window in ``info``; inverted greys upright.
 
     ``file`` is a path or an open file. Needs pydicom, the extra ``medical``. Raises ExplainerError for several frames, and for colours,
-    and for more than ``most_pixels``, before they are decoded.
+    and for more than ``most_pixels``, before they are decoded. Where these are bounded ``file`` is an open one, and a compressed slice is
+    refused, too: what it unpacks to is known only afterwards.
     """
     try:
         import pydicom
         from pydicom.pixels.processing import apply_modality_lut
     except ImportError:
-        raise ExplainerError(f"{name} is a DICOM file, which takes pydicom to read: pip install 'vitrine[medical]'") from None
+        raise ExplainerError(not_installed(f"{name} is a DICOM file and needs the package pydicom", "medical")) from None
     try:
+        if most_pixels != math.inf:
+            syntaxes = _transfer_syntaxes(file.read())
+            file.seek(0)
+            if not syntaxes or not syntaxes <= _UNCOMPRESSED:
+                raise ValueError("it is compressed, or does not say how it is stored")
         data = pydicom.dcmread(file)
         if (pixels := int(data.Rows) * int(data.Columns) * int(getattr(data, "NumberOfFrames", None) or 1)) > most_pixels:
             raise ValueError(f"{pixels} pixels are too many")
@@ -159,7 +183,7 @@ def read_dicom(file: Any, name: str, most_pixels: float = math.inf) -> Image.Ima
 
 
 def _first(value: Any) -> float | None:
-    """Some files name several windows: the first one."""
+    """Return a number, or the first of several, since some files name several windows; None for an empty value."""
     if value is None or value == "":
         return None
     return float(value if isinstance(value, int | float | str) else value[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pillow_heif
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -33,13 +33,13 @@ from explainers.models.inputs.depth import (
     read_dicom,
     window_of,
 )
+from explainers.models.inputs.heif import BRANDS_BYTES, can_read_heif, heif_not_installed, needs_heif, register_heif
 from explainers.models.inputs.types import Crop, ImageInput
 
-#: The formats that people are asked for, as Pillow names them; HEIF is what phones save as .heic.
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF")
-pillow_heif.register_heif_opener()
-#: What Pillow knows by its first bytes and does not read, at least not alone.
-_NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
+#: The formats that people are asked for, as Pillow names them; HEIF, what phones save as .heic, where its extra is installed.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", *(("HEIF",) if register_heif() else ()))
+#: What Pillow knows by its first bytes and does not read, at least not alone: for EPS it starts Ghostscript.
+NOT_READ = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
 #: What is read as a picture.
 PictureSource = Image.Image | Path | str | WindowedPicture | NDArray[Any]
@@ -48,7 +48,7 @@ WHOLE_RESIZE_LIMIT = 40_000_000  # pixels
 
 
 def read_image(source: PictureSource) -> Image.Image:
-    """``source`` decoded, turned upright by its EXIF orientation, in RGB.
+    """Read a picture from ``source``, turned upright by its EXIF orientation, in RGB.
 
     Transparency is laid on white, as a page would show it. Greys of more than 8 bits are shown through a window
     (`explainers.models.inputs.depth`). Of an animation, the first frame is taken.
@@ -58,7 +58,9 @@ def read_image(source: PictureSource) -> Image.Image:
 
 
 def read_picture(source: PictureSource) -> tuple[Image.Image, GreyWindow | None]:
-    """As :func:`read_image`, and the window through which greys of more than 8 bits are shown; None of other pictures."""
+    """Read a picture as :func:`read_image` does, with the window through which greys of more than 8 bits are shown; None for other
+    pictures.
+    """
     if isinstance(source, WindowedPicture):
         return _shown(source.image, source.window)
     return _shown(source, None)
@@ -84,8 +86,11 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
     if path.suffix.lower() == ".npy":
         return _upright_rgb(picture_of_array(read_array(path)), str(path), window)
     try:
-        if path.suffix.lower() in DICOM_SUFFIXES or _is_dicom(path):
+        head = _head(path)
+        if path.suffix.lower() in DICOM_SUFFIXES or is_dicom(head):
             return _upright_rgb(read_dicom(path, str(path)), str(path), window)
+        if needs_heif(head) and not can_read_heif():
+            raise ExplainerError(heif_not_installed(str(path)))
         with _opened(path) as image:
             return _upright_rgb(image, str(path), window)
     except UnidentifiedImageError:
@@ -94,29 +99,30 @@ def _shown(source: object, window: GreyWindow | None) -> tuple[Image.Image, Grey
         raise ExplainerError(f"{path} is damaged or cut short ({problem}); send the whole file") from problem
 
 
-def _is_dicom(path: Path) -> bool:
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, enough to tell its format; empty where it may not be read, which is said where it is opened."""
     try:
         with path.open("rb") as file:
-            return is_dicom(file.read(132))
+            return file.read(BRANDS_BYTES)
     except PermissionError:
-        return False  # said where it is opened
+        return b""
 
 
 @cache
 def readable_suffixes() -> frozenset[str]:
-    """How the names of files end that :func:`read_image` reads, in lower case, as Pillow has it: .jpg, .jpeg, .tif, .heic, .ppm, ..."""
+    """Return the suffixes of files that :func:`read_image` reads, in lower case, as Pillow has them: .jpg, .jpeg, .tif, .heic, .ppm, ..."""
     of_formats = Image.registered_extensions()  # imports all of Pillow's formats, which takes a while
-    readable = Image.OPEN.keys() - _NOT_READ | {"MPO"}  # that is read as the JPEG that it begins with
+    readable = Image.OPEN.keys() - NOT_READ | {"MPO"}  # that is read as the JPEG that it begins with
     return frozenset(suffix for suffix, name in of_formats.items() if name in readable)
 
 
 def is_picture_name(path: Path | str) -> bool:
-    """Whether a name ends as those of readable pictures do (:func:`readable_suffixes`); nothing is opened."""
+    """Return whether a file name has the suffix of a readable picture (:func:`readable_suffixes`); nothing is opened."""
     return Path(path).suffix.lower() in readable_suffixes()
 
 
 def join_with_or(names: Sequence[str]) -> str:
-    """``names`` as they stand in a sentence: A, B or C."""
+    """Join ``names`` as in a sentence: A, B or C."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -124,11 +130,15 @@ def _opened(path: Path) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Image.open(path)
+            image = Image.open(path)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise ExplainerError(f"{path} has too many pixels; send one of at most {Image.MAX_IMAGE_PIXELS} pixels") from None
     except PermissionError:
         raise ExplainerError(f"{path} may not be read; change its permissions or send another file") from None
+    if image.format in NOT_READ:
+        image.close()
+        raise UnidentifiedImageError
+    return image
 
 
 def _upright_rgb(image: Image.Image, name: str, window: GreyWindow | None) -> tuple[Image.Image, GreyWindow | None]:
@@ -147,7 +157,9 @@ def _upright_rgb(image: Image.Image, name: str, window: GreyWindow | None) -> tu
 
 
 def to_rgb(image: Image.Image, window: GreyWindow | None = None) -> Image.Image:
-    """``image`` in mode RGB: transparency on white, greys of more than 8 bits through ``window``, or that of the picture itself."""
+    """Convert an image to mode RGB: transparency becomes white; greys of more than 8 bits are scaled by ``window``, or by the picture's own
+    window.
+    """
     if window is not None or is_deep(image):
         return Image.fromarray((window or window_of(image)).greys(np.asarray(image))).convert("RGB")
     if image.mode == "RGB" and "transparency" not in image.info:
@@ -158,9 +170,29 @@ def to_rgb(image: Image.Image, window: GreyWindow | None = None) -> Image.Image:
     return image.convert("RGB")
 
 
+class PicturePreparation(ABC):
+    """Base of the ways to turn pictures into tensors."""
+
+    @abstractmethod
+    def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
+        """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
+
+    @abstractmethod
+    def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
+        """Return the tensor and record of a part of a picture. Raises ExplainerError for a part that does not lie in its picture."""
+
+    def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
+        """Read a picture, or the part of it that was asked for, and prepare it; raises ExplainerError for what is none."""
+        if isinstance(source, Crop):
+            return self.cut_out(source)
+        image, window = read_picture(source)
+        pixels, record = self(image)
+        return pixels, replace(record, window=window)
+
+
 @dataclass(frozen=True)
-class Preprocessing:
-    """How an upright RGB image becomes a tensor: resize, cut or pad around the centre, scale, normalise.
+class Preprocessing(PicturePreparation):
+    """The steps that turn an upright RGB image into a tensor: resize, cut or pad around the centre, scale, normalise.
 
     resize  (height, width), or None to leave the size alone
     fit     "squash": to ``resize`` exactly. "cover": keep the proportions, the shorter side fills ``resize``.
@@ -189,12 +221,12 @@ class Preprocessing:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """(height, width) of every tensor this makes; None if that depends on the image."""
+        """The size (height, width) of every resulting tensor; None if it depends on the image."""
         return self.crop or (self.resize if self.fit == "squash" else None)
 
     def __call__(self, image: Image.Image) -> tuple[Tensor, ImageInput]:
         """An upright RGB image to (float32 (channels, H, W), which part of it the model sees)."""
-        resized_width, resized_height = self._resized(image.width, image.height)
+        resized_width, resized_height = self._size_after_resizing(image.width, image.height)
         height, width = self.crop or (resized_height, resized_width)
         left = self._margin(resized_width, width)
         top = self._margin(resized_height, height)
@@ -208,16 +240,8 @@ class Preprocessing:
         record = ImageInput(image.width, image.height, (x0, y0, x1, y1), (width, height), shown)
         return ((pixels - mean) / std).contiguous(), record
 
-    def of(self, source: PictureSource | Crop) -> tuple[Tensor, ImageInput]:
-        """Read a picture, or the part of it that was asked for, and prepare it; raises ExplainerError for what is none."""
-        if isinstance(source, Crop):
-            return self.cut_out(source)
-        image, window = read_picture(source)
-        pixels, record = self(image)
-        return pixels, replace(record, window=window)
-
     def cut_out(self, crop: Crop) -> tuple[Tensor, ImageInput]:
-        """As for an image, of a part of one: resized to what the model takes without the margin that is else cut off around the centre.
+        """Return the tensor and record of a part of an image, resized to what the model takes without cutting a margin around the centre.
 
         Where the part has other proportions than the model's input, it is cut, padded or squashed as an image would be. Raises
         ExplainerError for a part that does not lie in its image.
@@ -231,8 +255,8 @@ class Preprocessing:
         placed = (x0 + left, y0 + top, x1 + left, y1 + top)
         return pixels, replace(record, width=image.width, height=image.height, crop=placed, frame=crop.box, window=window)
 
-    def _resized(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height after resizing."""
+    def _size_after_resizing(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height after resizing."""
         if self.patches is not None:
             return _whole_patches(width, height, *self.patches)
         if self.longest is not None and self.resize is not None:
@@ -252,7 +276,7 @@ class Preprocessing:
         return max(1, round(width / ratio)), max(1, round(height / ratio))
 
     def _margin(self, size: int, kept: int) -> int:
-        """Where the kept part begins, negative where padding is needed."""
+        """Return the offset at which the kept part begins, negative where padding is needed."""
         if self.round == "down":
             return (size - kept) // 2
         return -((kept - size) // 2) if kept > size else round((size - kept) / 2)
@@ -322,7 +346,7 @@ _RESAMPLING = {
 
 
 def timm_preprocessing(config: Mapping[str, Any], size: tuple[int, int]) -> Preprocessing:
-    """What ``timm.data.create_transform`` does for evaluation; ``config`` is of ``timm.data.resolve_model_data_config``."""
+    """Return the preprocessing of ``timm.data.create_transform`` in evaluation; ``config`` is ``timm.data.resolve_model_data_config``."""
     mean, std = tuple(config["mean"]), tuple(config["std"])
     if config["interpolation"] not in _RESAMPLING or len(mean) not in (1, 3):
         raise ExplainerError(
@@ -352,7 +376,7 @@ _UNSUPPORTED = ("do_pad", "do_flip_channel_order", "do_thumbnail", "do_align_lon
 
 
 def processor_preprocessing(processor: Any) -> Preprocessing:
-    """What one of transformers' image processors does, from the settings it carries."""
+    """Return the preprocessing of one of transformers' image processors, from the settings it carries."""
     kind = type(processor).__name__
     detects = hasattr(processor, "post_process_object_detection")  # such a one pads what lies beside larger pictures in a batch
     strange = [name for name in _UNSUPPORTED if getattr(processor, name, None) and not (name == "do_pad" and detects)]

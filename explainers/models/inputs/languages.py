@@ -50,7 +50,7 @@ def strange_words(text: TextInput) -> float:
 
 
 def _plain(word: str) -> str:
-    """In small letters, without accents, with a straight apostrophe."""
+    """Return the word in small letters, without accents, with a straight apostrophe."""
     letters = unicodedata.normalize("NFKD", word.lower().replace("’", "'"))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
@@ -60,6 +60,6 @@ def _latin(plain: str) -> bool:
 
 
 def _spelt_out(word: Word, plain: str) -> bool:
-    """Whether the word is in another script, or is cut into more pieces than its parts and the signs between them."""
+    """Return whether the word is in another script, or is cut into more pieces than its parts and the signs between them."""
     parts = [part for part in re.split(r"\W+", plain) if part]
     return not _latin(plain) or len(word.tokens) > 2 * len(parts) - 1

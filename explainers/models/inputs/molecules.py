@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.errors import ExplainerError
+from explainers.errors import ExplainerError, NotInstalledError
+from explainers.installation import not_installed
 from explainers.models.inputs.molecule_drawing import draw_molecule
 from explainers.models.inputs.molecule_graphs import graphs_of
 from explainers.models.inputs.toxicophores import toxicophores_of
@@ -21,10 +22,11 @@ from explainers.models.inputs.types import Bond, MoleculeInput, Prepared, Token,
 #: From molecules of RDKit to tensors (B, ...), padded to the most atoms; ``attention_mask`` (B, tokens) where there is padding.
 MoleculeReader = Callable[[Sequence[Any]], Mapping[str, Tensor]]
 MOST_ATOMS = 128  # hydrogens that no letter of the SMILES stands for are not counted
+MOST_HYDROGENS = 4 * MOST_ATOMS  # that are written out
 MOST_CHARACTERS = 100_000  # of SMILES, or of a file
 FILE_ENDINGS = (".mol", ".sdf", ".smi")
-INSTALL = "Molecules are read by RDKit, which is not installed: pip install 'vitrine[molecules]'."
 _ATOM = r"\[[^\[\]\s]*\]|Cl|Br|[BCNOPSFIbcnops*]"
+_HYDROGEN = re.compile(r"\[\d*H[^A-Za-z]*\]")
 _PART = re.compile(rf"(?P<atom>{_ATOM})|(?P<ring>%\d\d|\d)|(?P<other>[-=#$:/\\.()~])")
 #: The readers by their names.
 MOLECULE_READERS: dict[str, MoleculeReader] = {"graph": graphs_of}
@@ -47,7 +49,9 @@ def add_molecule_reader(name: str) -> Callable[[MoleculeReader], MoleculeReader]
 
 
 def reader_named(name: str | MoleculeReader | None) -> MoleculeReader:
-    """A reader by its name, itself, or that of Vitrine. Raises ExplainerError for an unknown name."""
+    """Return the reader of molecules called ``name``; a function itself, and Vitrine's reader for None. Raises ExplainerError for an
+    unknown name.
+    """
     if callable(name):
         return name
     if (name or "graph") not in MOLECULE_READERS:
@@ -56,14 +60,14 @@ def reader_named(name: str | MoleculeReader | None) -> MoleculeReader:
 
 
 def can_read_molecules() -> bool:
-    """Whether RDKit is installed."""
+    """Return whether RDKit is installed."""
     return find_spec("rdkit") is not None
 
 
 def check_rdkit() -> None:
-    """Raises ExplainerError that says what to install where RDKit is missing."""
+    """Raise NotInstalledError, which says what to install, where RDKit is missing."""
     if not can_read_molecules():
-        raise ExplainerError(INSTALL)
+        raise NotInstalledError(not_installed("Molecules are read by RDKit", "molecules"))
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Molecule:
 
 
 def read_molecule(source: object) -> Molecule:
-    """A molecule from its SMILES, the text of a .mol or .sdf file, the path of one, or one of RDKit's own.
+    """Read a molecule from its SMILES, the text of a .mol or .sdf file, the path of one, or RDKit's own object.
 
     Raises ExplainerError that says what is wrong, and where in the SMILES, for what is none, and for more than `MOST_ATOMS` atoms.
     """
@@ -120,11 +124,13 @@ def _from_block(text: str) -> Molecule:
         mol = Chem.MolFromMolBlock(blocks[0], sanitize=False)
     if mol is None or not mol.GetNumAtoms():
         raise ExplainerError("the drawing cannot be read as a .mol or .sdf file (V2000 or V3000): save it as one anew, or send SMILES")
+    heavy = mol.GetNumHeavyAtoms()
+    _check_atoms(heavy, mol.GetNumAtoms() - heavy)
     _sanitise(mol, "the drawing", None)
     molecule = _from_smiles(Chem.MolToSmiles(Chem.RemoveHs(mol)))
     if len(blocks) == 1:
         return molecule
-    note = f"The file holds {len(blocks)} molecules: the first is read."
+    note = f"The file holds {len(blocks)} molecules; only the first is read."
     return Molecule(molecule.smiles, molecule.mol, molecule.spans, (note,))
 
 
@@ -132,6 +138,8 @@ def _from_smiles(smiles: str) -> Molecule:
     from rdkit import Chem, rdBase
 
     spans = _atoms_of(smiles)
+    hydrogens = sum(_HYDROGEN.fullmatch(smiles, *span) is not None for span in spans)
+    _check_atoms(len(spans) - hydrogens, hydrogens)
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles, sanitize=False)
     if mol is None or mol.GetNumAtoms() != len(spans):
@@ -141,9 +149,16 @@ def _from_smiles(smiles: str) -> Molecule:
     _sanitise(mol, _shown(smiles), spans)
     with rdBase.BlockLogs():
         mol = Chem.RemoveHs(mol)
-    if mol.GetNumAtoms() > MOST_ATOMS:
-        raise ExplainerError(f"the molecule has {mol.GetNumAtoms()} atoms, hydrogens not counted; send one of at most {MOST_ATOMS}")
+    _check_atoms(mol.GetNumAtoms())
     return Molecule(smiles, mol, tuple(spans[atom.GetIntProp("place")] for atom in mol.GetAtoms()))
+
+
+def _check_atoms(atoms: int, hydrogens: int = 0) -> None:
+    """Raise ExplainerError for too many atoms: before RDKit looks for rings, which takes the square of their number and more."""
+    if atoms > MOST_ATOMS:
+        raise ExplainerError(f"the molecule has {atoms} atoms, hydrogens not counted; send one of at most {MOST_ATOMS}")
+    if hydrogens > MOST_HYDROGENS:
+        raise ExplainerError(f"the molecule has {hydrogens} hydrogens written out; send it without them")
 
 
 def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> None:
@@ -162,7 +177,9 @@ def _sanitise(mol: Any, what: str, spans: Sequence[tuple[int, int]] | None) -> N
 
 
 def _atoms_of(smiles: str) -> list[tuple[int, int]]:
-    """The characters of each atom. Raises ExplainerError for what is no part of SMILES, an open bracket, and a ring that is not closed."""
+    """Return the characters of each atom in the SMILES. Raises ExplainerError for what is no part of SMILES, an open bracket, and a ring
+    that is not closed.
+    """
     spans, open_rings, open_branches, at = list[tuple[int, int]](), dict[str, int](), list[int](), 0
     while at < len(smiles):
         part = _PART.match(smiles, at)
@@ -193,7 +210,9 @@ def _shown(smiles: str) -> str:
 
 
 def record_of(molecule: Molecule, before: int, after: int) -> MoleculeInput:
-    """How a molecule was shown to a model that puts so many special tokens before its atoms, and so much padding behind them."""
+    """Return the record of a molecule for a model that puts ``before`` special tokens before its atoms, and ``after`` padding ones behind
+    them.
+    """
     atoms = tuple(
         Token(atom.GetSymbol(), start, end, False) for atom, (start, end) in zip(molecule.mol.GetAtoms(), molecule.spans, strict=True)
     )
@@ -223,12 +242,12 @@ def prepare_molecules(reader: MoleculeReader, special: int, sources: Sequence[An
 
 
 def records_of_tensors(tensors: Mapping[str, Tensor], special: int) -> tuple[MoleculeInput, ...]:
-    """What can be said of molecules that came as tensors: atoms by number. Without a mask the first tensor has a row for each atom."""
+    """Return records of molecules that came as tensors: atoms by number. Without a mask the first tensor has a row for each atom."""
     first = next(iter(tensors.values()))
     mask = tensors.get("attention_mask", torch.ones(len(first), special + first.shape[1]))
-    return tuple(_numbered(row.bool().tolist(), special) for row in mask.cpu())
+    return tuple(_numbered_record(row.bool().tolist(), special) for row in mask.cpu())
 
 
-def _numbered(mask: Sequence[bool], special: int) -> MoleculeInput:
+def _numbered_record(mask: Sequence[bool], special: int) -> MoleculeInput:
     tokens = [Token("" if i < special or not read else str(i - special + 1), 0, 0, i < special or not read) for i, read in enumerate(mask)]
     return MoleculeInput(None, tuple(tokens), ())

@@ -20,12 +20,16 @@ _UNLIMITED = 1_000_000  # tokenizers without a limit declare numbers like 1e30
 #: What a tokenizer's configuration says as ``long_texts`` if its model learned to read the two ends of what it can't take whole
 #: (Sun et al., How to Fine-Tune BERT for Text Classification, 2019: verdicts stand at the end). Other models read the beginning.
 BOTH_ENDS = "beginning and end"
+_ONE_TYPE = (
+    "The model can tell two texts apart by token_type_ids, and its tokenizer gives none (its model_input_names leave them out): all tokens "
+    "count as those of the first text, as in transformers' pipeline."
+)
 HEAD_SHARE = 4  # a quarter of what is read then is from the beginning
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What of a text is given to the tokenizer: ``text``, the original with ``gap`` in place of its characters ``[head, tail)``."""
+    """The part of a text that the tokenizer gets: ``text``, the original with ``gap`` in place of its characters ``[head, tail)``."""
 
     text: str
     head: int = 0
@@ -41,7 +45,7 @@ class Excerpt:
         return cls(text[:head] + gap + text[tail:], head, tail, gap)
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where the characters ``[start, end)`` of the excerpt stand in the original."""
+        """Return the place in the original of the characters ``[start, end)`` of the excerpt."""
         if not self.tail:
             return start, end
         if start < self.head < end:  # some tokenizers make one piece of neighbours they don't know
@@ -57,7 +61,7 @@ class TextReader:
     tokenizer   one of transformers' tokenizers that knows character offsets, or None: then only tensors are taken
     max_tokens  what the model takes, special tokens included; None if there is no limit
     special     ids of special tokens for tensors without a tokenizer
-    types       whether the model tells the texts of a pair apart by their tokens' types: then the tokenizer is asked for them
+    types       whether the model tells the texts of a pair apart by their tokens' types
     """
 
     tokenizer: Any
@@ -95,7 +99,7 @@ class TextReader:
             spans = [(int(start), int(end)) for start, end in offsets[row].tolist()]
             record = self._pair((pair.first, pair.second), tensors["input_ids"][row].tolist(), spans, parts, encoded.word_ids(row))
             records.append(record)
-            notes.append(self._truncation_of(pair, record))
+            notes.append((*self._truncation_of(pair, record), *(() if "token_type_ids" in tensors or not self.types else (_ONE_TYPE,))))
         return Prepared(tensors, tuple(records), tuple(notes))
 
     def _pair(
@@ -114,7 +118,7 @@ class TextReader:
         return TextInput(texts[0], tokens, tuple(words), texts[1])
 
     def _truncation_of(self, pair: TextPair, record: TextInput) -> tuple[str, ...]:
-        """How many words of each text did not fit, if any."""
+        """Return notes on how many words of each text did not fit, if any."""
         if self.max_tokens is None or len(self.tokenizer(pair.first, pair.second, verbose=False)["input_ids"]) <= self.max_tokens:
             return ()
         notes = []
@@ -122,7 +126,9 @@ class TextReader:
             every = len(self._words(text)[0])
             if left := every - sum(word.part == part for word in record.words):
                 plural = "word" if left == 1 else "words"
-                notes.append(f"The model takes {self.max_tokens} tokens: the last {left} {plural} of {every} of the {name} text left out.")
+                notes.append(
+                    f"The model takes {self.max_tokens} tokens, so the last {left} {plural} of {every} of the {name} text left out."
+                )
         return tuple(notes)
 
     def _check(self, texts: Sequence[Any]) -> None:
@@ -136,7 +142,6 @@ class TextReader:
 
     def _encode(self, texts: Sequence[str], padding: bool | str, seconds: Sequence[str] | None = None) -> Any:
         limit = {"truncation": True, "max_length": self.max_tokens} if self.max_tokens else {}
-        types = {"return_token_type_ids": True} if seconds and self.types else {}
         if self.tokenizer.pad_token_id is None:
             padding = False  # nothing to pad with: texts of one length need none
         try:
@@ -147,7 +152,6 @@ class TextReader:
                 return_tensors="pt",
                 return_offsets_mapping=True,
                 return_special_tokens_mask=True,
-                **types,
                 **limit,
             )
         except ValueError as problem:
@@ -163,25 +167,25 @@ class TextReader:
         pieces = self.tokenizer.convert_ids_to_tokens(ids)
         tokens = []
         for piece, (start, end), is_special in zip(pieces, spans, special, strict=True):
-            begin, stop = _trimmed(text, start, end)
+            begin, stop = _trim(text, start, end)
             tokens.append(Token(piece, 0, 0, True) if is_special else Token(text[begin:stop] or piece, begin, stop, False))
         return tuple(tokens)
 
     def _whole(self, text: str) -> tuple[Word, ...] | None:
-        """All words of a text that the model can't take whole, None of one that it can."""
+        """Return all words of a text that is too long for the model; None for one that is not."""
         if self.max_tokens is None:
             return None
         every, count = self._words(text)
         return every if count > self.max_tokens - self.tokenizer.num_special_tokens_to_add() else None
 
     def _words(self, text: str) -> tuple[tuple[Word, ...], int]:
-        """All words of a text however long it is, and the number of its tokens, special ones not counted."""
+        """Return all words of a text, however long it is, and the number of its tokens without special ones."""
         whole = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        pieces = tuple(Token("", *_trimmed(text, *span), False) for span in whole["offset_mapping"])
+        pieces = tuple(Token("", *_trim(text, *span), False) for span in whole["offset_mapping"])
         return words_of(text, pieces, whole.word_ids()), len(pieces)
 
     def _excerpt(self, text: str, whole: Sequence[Word] | None) -> Excerpt:
-        """The whole text where it fits or the tokenizer does the cutting, else its two ends, cut between words."""
+        """Return the whole text where it fits or the tokenizer does the cutting, else its two ends, cut between words."""
         if self.max_tokens is None or whole is None or getattr(self.tokenizer, "init_kwargs", {}).get("long_texts") != BOTH_ENDS:
             return Excerpt(text)
         room = self.max_tokens - self.tokenizer.num_special_tokens_to_add()
@@ -191,7 +195,7 @@ class TextReader:
         return Excerpt.without(text, head[-1] if head else 0, tail[0]) if tail else Excerpt(text)
 
     def _truncation_note(self, whole: Sequence[Word] | None, words: Sequence[Word]) -> tuple[str, ...]:
-        """How many words of a text that is too long were not read, and where they stand."""
+        """Return a note on how many words of a too long text were left out, and where."""
         if whole is None:
             return ()
         read = {word.start for word in words}
@@ -199,10 +203,10 @@ class TextReader:
         left_out = is_read.count(False)
         place = "last" if is_read[0] and not is_read[-1] else "first" if is_read[-1] and not is_read[0] else "middle"
         plural = "word was" if left_out == 1 else "words were"
-        return (f"The model takes {self.max_tokens} tokens: the {place} {left_out} {plural} left out of {len(whole)}.",)
+        return (f"The model takes {self.max_tokens} tokens, so the {place} {left_out} {plural} left out of {len(whole)}.",)
 
     def read_tensors(self, tensors: Mapping[str, Tensor]) -> tuple[TextInput, ...]:
-        """What can be said of texts that came as ``input_ids``; the text itself where decoding and tokenizing gives the same ids again."""
+        """Return records of texts that came as ``input_ids``; with the text where decoding and tokenizing gives the same ids again."""
         ids = tensors["input_ids"]
         mask = tensors.get("attention_mask", torch.ones_like(ids))
         return tuple(self._record(row.tolist(), attended.bool().tolist()) for row, attended in zip(ids.cpu(), mask.cpu(), strict=True))
@@ -218,7 +222,7 @@ class TextReader:
         texts, places, numbers = [], list[tuple[int, int]]([(0, 0)] * len(ids)), list[int | None]([None] * len(ids))
         for part in range(1 + pair):
             members = [i for i, p in enumerate(parts) if p == part]
-            decoded = self._decoded([ids[i] for i in members])
+            decoded = self._decode([ids[i] for i in members])
             if decoded is None:
                 pieces = self.tokenizer.convert_ids_to_tokens(ids)
                 return TextInput(None, tuple(Token(p, 0, 0, s) for p, s in zip(pieces, special, strict=True)), ())
@@ -231,8 +235,8 @@ class TextReader:
         tokens = self.tokens(texts[0], ids, places, special)
         return TextInput(texts[0], tokens, words_of(texts[0], tokens, numbers))
 
-    def _decoded(self, ids: list[int]) -> tuple[str, Any] | None:
-        """A text that the tokenizer cuts into exactly these ids, and how it does; None if there is none."""
+    def _decode(self, ids: list[int]) -> tuple[str, Any] | None:
+        """Find a text that the tokenizer cuts into exactly these ids; return it with the result, or None if there is none."""
         decoded = self.tokenizer.decode(ids)
         # "don ' t", as some tokenizers decode it, gives the same ids as "don't"; a reader prefers the latter
         for text in (_SPREAD.sub(r"\1", decoded), decoded):
@@ -262,7 +266,7 @@ def check_text(text: object) -> None:
         ) from None
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """The span without the white space that some tokenizers count to a token."""
     while start < end and text[start].isspace():
         start += 1
@@ -279,7 +283,9 @@ def special_ids(source: Any) -> frozenset[int]:
 
 
 def token_limit(tokenizer: Any, config: Any, module: torch.nn.Module) -> int | None:
-    """How many tokens the model takes: the tokenizer's limit, and the rows of the position table that positions can reach."""
+    """Return the largest number of tokens that the model takes: the tokenizer's limit, or the rows of the position table that are
+    reachable.
+    """
     limits = []
     if tokenizer is not None and tokenizer.model_max_length < _UNLIMITED:
         limits.append(int(tokenizer.model_max_length))

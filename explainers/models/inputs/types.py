@@ -1,4 +1,4 @@
-"""What people give to a model, and how it was shown to the model: pictures, texts, molecules, their tokens, words, batches and windows."""
+"""Records of inputs and how they were shown to the model: pictures, texts, molecules, their tokens, words, batches and windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, INLINE, Record, as_it_is, describe, optional
 from explainers.models.inputs.depth import GreyWindow, WindowedPicture
 
 #: What a model takes: images, texts, images and texts, which it compares, or molecules.
@@ -78,18 +79,38 @@ Input = Single | Mapping[str, Tensor] | Sequence[Single]
 
 
 @dataclass(frozen=True)
-class ImageInput:
-    """How one image was shown to the model. Sizes and the crop are in pixels of the upright original."""
+class ImageInput(Record):
+    """One image as it was shown to the model. Sizes and the crop are in pixels of the upright original.
 
-    width: int
-    height: int
-    crop: tuple[int, int, int, int]  # x0, y0, x1, y1: the part of the original that the model saw
-    seen: tuple[int, int]  # width, height of the tensor that the model saw
-    pixels: Image.Image | None = field(default=None, repr=False, compare=False)  # RGB, of the size ``seen``: what became the tensor, before
-    # it was normalised; None when tensors were passed
-    frame: tuple[int, int, int, int] | None = None  # the part that was asked for, where it was a :class:`Crop`
-    frames: int | None = None  # of a clip, how many lie below each other in ``pixels``: one for each row of maps in time
-    window: GreyWindow | None = None  # of greys of more than 8 bits, the values that were shown as black to white
+    pixels     RGB, of the size ``seen``: what became the tensor, before it was normalised; None when tensors were passed
+    is_placed  False: which part of the original the model saw was not found, and sizes and crop are those of ``pixels``
+    """
+
+    width: Annotated[int, describe("Of the upright original, in pixels.")]
+    height: Annotated[int, describe("Of the upright original, in pixels.")]
+    crop: Annotated[tuple[int, int, int, int], describe("x0, y0, x1, y1: the part of the upright original that the model saw.")]
+    seen: Annotated[tuple[int, int], describe("Columns and rows of pixels that the model saw.")]
+    pixels: Annotated[Image.Image | None, HIDDEN] = field(default=None, repr=False, compare=False)
+    frame: Annotated[tuple[int, int, int, int] | None, optional("The part that was asked for, where one was.")] = None
+    frames: Annotated[
+        int | None, optional("Of a clip, how many frames lie below each other; the grid of a map has the rows of each in turn.")
+    ] = None
+    window: Annotated[GreyWindow | None, optional("Of greys of more than 8 bits.")] = None
+    is_placed: Annotated[bool, HIDDEN] = True
+    sha256: Annotated[str | None, optional("Of the file that was sent to a server.")] = None
+
+    @property
+    def kind(self) -> Annotated[Literal["image"], describe()]:
+        """What it is in JSON."""
+        return "image"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PicturePart(ImageInput):
+    """A picture that stands among the tokens of a text."""
+
+    grid: Annotated[tuple[int, int], describe("Rows and columns of its patches, each a token.")]
+    first: Annotated[int, describe("The first of these tokens; they follow each other in raster order, and have part 3.")]
 
 
 #: The ``part`` of tokens that the model wrote itself, of those that a picture became among those of a text, and of those that a chat
@@ -98,8 +119,8 @@ ANSWER, PICTURE, TEMPLATE = 2, 3, 4
 
 
 @dataclass(frozen=True)
-class Token:
-    """One token of a text; ``start`` and ``end`` are character offsets into the text, both 0 for a special token.
+class Token(Record):
+    """One token of a text, as the model reads it; offsets are both 0 for a special token.
 
     ``part`` is 1 for a token of the second text of a pair, into which its offsets then point, and :data:`ANSWER` for one of the model's own
     answer. Those are special: they count as given, always stay, and no map lies on them. Those of a picture have the part :data:`PICTURE`,
@@ -107,39 +128,69 @@ class Token:
     """
 
     text: str
-    start: int
-    end: int
-    special: bool
-    part: int = 0
+    start: Annotated[int, describe("The first of its characters.")]
+    end: Annotated[int, describe("The character after its last one.")]
+    special: Annotated[bool, describe("Whether it stands for no word.")]
+    part: Annotated[int, optional("Of a pair of texts, 1 in the second, of an answer 2, of a picture 3.")] = 0
 
 
 @dataclass(frozen=True)
-class Word:
-    """One word of a text and the indices of the tokens it was cut into; ``part`` as for a token."""
+class Word(Record):
+    """One word of a text."""
 
     text: str
-    start: int
-    end: int
-    tokens: tuple[int, ...]
-    part: int = 0
+    start: Annotated[int, describe("The first of its characters.")]
+    end: Annotated[int, describe("The character after its last one.")]
+    tokens: Annotated[tuple[int, ...], describe("The indices of the tokens that it was cut into.")]
+    part: Annotated[int, optional("Of a pair of texts, 1 in the second.")] = 0
 
 
 @dataclass(frozen=True)
-class TextInput:
-    """How one text was shown to the model: every token of its row, padding included.
+class TextInput(Record):
+    """One text as it was shown to the model: every token of its row, padding included.
 
-    Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words.
-    ``pair`` is the second text of a pair, ``answer`` what a language model wrote behind the text.
+    Of tensors, ``text`` is what they decode to if that gives the same ids again; else it is None and there are no words. In JSON ``part``
+    is left out where all tokens have the same.
     """
 
-    text: str | None
-    tokens: tuple[Token, ...]
-    words: tuple[Word, ...]
-    pair: str | None = None
-    answer: str | None = None
+    text: Annotated[str | None, describe("The text; null where only its tokens are known.")]
+    tokens: Annotated[tuple[Token, ...], HIDDEN]
+    words: Annotated[tuple[Word, ...], HIDDEN]
+    pair: Annotated[str | None, optional("The second text of a pair.", key="text_pair")] = None
+    answer: Annotated[str | None, optional("What a language model wrote after the text; its tokens have part 2.")] = None
+
+    @property
+    def kind(self) -> Annotated[Literal["text"], describe()]:
+        """What it is in JSON."""
+        return "text"
+
+    @property
+    def _has_parts(self) -> bool:
+        return self.pair is not None or self.answer is not None
+
+    @property
+    def _tokens(self) -> Annotated[list[dict[str, Any]], describe(key="tokens", kind=list[Token], write=as_it_is)]:
+        if self._has_parts:
+            return [{"text": t.text, "start": t.start, "end": t.end, "special": t.special, "part": t.part} for t in self.tokens]
+        return [{"text": t.text, "start": t.start, "end": t.end, "special": t.special} for t in self.tokens]
+
+    @property
+    def _words(self) -> Annotated[list[dict[str, Any]], describe(key="words", kind=list[Word], write=as_it_is)]:
+        words = [{"text": w.text, "start": w.start, "end": w.end, "tokens": list(w.tokens)} for w in self.words]
+        return [{**word, "part": w.part} for word, w in zip(words, self.words, strict=True)] if self._has_parts else words
+
+    @property
+    def _molecule(self) -> Annotated[MoleculePart | None, optional("Of a molecule, whose SMILES the text is.", key="molecule")]:
+        return None
+
+    @property
+    def _picture(
+        self,
+    ) -> Annotated[PicturePart | None, optional("The picture that a vision-language model read with the text.", key="picture")]:
+        return None
 
     def without_padding(self, mask: Sequence[bool]) -> TextInput:
-        """The same text with the tokens whose ``mask`` is False left out; words then count only the tokens that stay."""
+        """Return this record without the tokens whose ``mask`` is False; words then count only the tokens that stay."""
         if all(mask):
             return self
         place = list(accumulate(mask, initial=0))
@@ -149,64 +200,93 @@ class TextInput:
 
 
 @dataclass(frozen=True)
-class Bond:
-    """A bond between two atoms: their places among the atoms of the molecule, and its order, 1.5 for an aromatic one."""
+class Bond(Record):
+    """A bond of a molecule."""
 
-    atoms: tuple[int, int]
-    order: float
+    atoms: Annotated[tuple[int, int], describe("The places of its atoms among the words.")]
+    order: Annotated[float, describe("1.5 for an aromatic one.")]
 
 
 @dataclass(frozen=True)
-class Toxicophore:
-    """A group of atoms that is known to make molecules mutagenic: its name, and the places of its atoms."""
+class Toxicophore(Record):
+    """A group of atoms that is known to make molecules mutagenic."""
 
     name: str
-    atoms: tuple[int, ...]
+    atoms: Annotated[tuple[int, ...], describe("The places of its atoms among the words.")]
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A molecule drawn: a plain SVG of this width and height, and where in it each atom lies."""
+class Drawing(Record):
+    """A molecule drawn: a plain SVG of outlines."""
 
     svg: str = field(repr=False)
-    size: tuple[int, int]
-    places: tuple[tuple[float, float], ...] = field(repr=False)
+    size: Annotated[tuple[int, int], describe("Width and height.")]
+    places: Annotated[tuple[tuple[float, float], ...], describe("Where each atom lies in it.")] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MoleculePart(Record):
+    """The parts of a molecule besides the text of its SMILES, whose words are its atoms."""
+
+    bonds: tuple[Bond, ...]
+    toxicophores: tuple[Toxicophore, ...]
+    drawing: Drawing | None
 
 
 @dataclass(frozen=True)
 class MoleculeInput(TextInput):
-    """How one molecule was shown to the model: its SMILES as a text, whose words are its atoms.
+    """One molecule as it was shown to the model: its SMILES as a text, whose words are its atoms.
 
     A token is an atom with its characters in the SMILES; special ones stand for the whole molecule, or are padding. Of tensors there are no
     SMILES, no bonds and no drawing.
     """
 
-    bonds: tuple[Bond, ...] = ()
-    toxicophores: tuple[Toxicophore, ...] = ()
-    drawing: Drawing | None = None
+    bonds: Annotated[tuple[Bond, ...], HIDDEN] = ()
+    toxicophores: Annotated[tuple[Toxicophore, ...], HIDDEN] = ()
+    drawing: Annotated[Drawing | None, HIDDEN] = None
+
+    @property
+    def _molecule(self) -> Annotated[MoleculePart | None, optional(key="molecule")]:
+        return MoleculePart(self.bonds, self.toxicophores, self.drawing)
 
 
 @dataclass(frozen=True)
 class PicturePromptInput(TextInput):
-    """How a picture and a prompt were shown to a vision-language model: the tokens of the prompt, and those of the picture among them.
+    """A picture and a prompt as a vision-language model read them: the tokens of the prompt, and the picture's among them.
 
     picture  how the picture was shown; None of a plain text
     grid     rows and columns of its patches, each a token
     first    the first of these tokens
     """
 
-    picture: ImageInput | None = None
-    grid: tuple[int, int] = (0, 0)
-    first: int = 0
+    picture: Annotated[ImageInput | None, HIDDEN] = None
+    grid: Annotated[tuple[int, int], HIDDEN] = (0, 0)
+    first: Annotated[int, HIDDEN] = 0
+
+    @property
+    def _has_parts(self) -> bool:
+        return self.picture is not None or super()._has_parts
+
+    @property
+    def _picture(self) -> Annotated[PicturePart | None, optional(key="picture")]:
+        return None if self.picture is None else PicturePart(**vars(self.picture), grid=self.grid, first=self.first)
 
     @property
     def patches(self) -> slice:
-        """Which of the tokens are patches, in raster order."""
+        """The slice of the tokens that are patches, in raster order."""
         return slice(self.first, self.first + self.grid[0] * self.grid[1])
 
     def on_picture(self, scores: Tensor) -> Tensor:
-        """Those of the scores (S,) that lie on the picture: (rows, columns)."""
+        """Return the scores of the picture's patches, (rows, columns), from those of all tokens (S,)."""
         return scores[self.patches].view(self.grid)
+
+
+@dataclass(frozen=True)
+class PromptInput(Record):
+    """A prompt as the model read it, where its words are explained."""
+
+    prompt: str
+    read: Annotated[TextInput, INLINE]
 
 
 @dataclass(frozen=True)
@@ -251,7 +331,7 @@ class Windows:
         return words[0], words[-1]
 
     def join_scores(self, scores: list[Tensor]) -> Tensor:
-        """One score (S,) for each token of the whole, from those of each window: the mean of the windows that the token stands in."""
+        """Join the scores of windows into one score (S,) for each token of the whole: the mean of the windows that hold the token."""
         total, count = torch.zeros(len(self.ids), dtype=torch.float64), torch.zeros(len(self.ids), dtype=torch.float64)
         for values, indices in zip(scores, self.indices, strict=True):
             index = torch.tensor(indices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
@@ -10,7 +11,7 @@ import torch
 
 from explainers.errors import ExplainerError
 from explainers.models.inputs.texts import TextReader, check_text, check_words
-from explainers.models.inputs.types import Prepared, TextInput, Token, Windows
+from explainers.models.inputs.types import Prepared, TextInput, Token, Windows, Word
 from explainers.models.inputs.words import words_of
 
 OVERLAP = 4  # neighbours share at least a quarter of what a window takes, so that every word has some context on both sides
@@ -37,18 +38,20 @@ def windows_of(reader: TextReader, text: str, device: torch.device) -> Windows |
     if room < 1:
         raise ExplainerError(f"the model takes {reader.max_tokens} tokens, and {before + after} of them are special: no word fits")
     head, tail = range(before), range(len(ids) - after, len(ids))
-    ends = [(*head, *range(before + start, before + stop), *tail) for start, stop in _cuts(whole, room)]
+    spans = [(before + start, before + stop) for start, stop in _cuts(whole, room)]
+    ends = [(*head, *range(*span), *tail) for span in spans]
     names = [name for name in encoded if name not in ("offset_mapping", "special_tokens_mask")]
     rows = {name: [[encoded[name][index] for index in indices] for indices in ends] for name in names}
     padded = reader.tokenizer.pad(rows, padding=True, return_tensors="pt", verbose=False)
     tensors = {name: tensor.to(device) for name, tensor in padded.items()}
     read = tensors.get("attention_mask", torch.ones_like(tensors["input_ids"])).bool().tolist()
-    inputs = tuple(_part(whole, indices, mask) for indices, mask in zip(ends, read, strict=True))
+    words = _words_between(whole, spans)
+    inputs = tuple(_part(whole, *row) for row in zip(words, ends, read, strict=True))
     return Windows(whole, tuple(ids), Prepared(tensors, inputs, ((),) * len(inputs)), tuple(ends))
 
 
 def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
-    """Where windows of at most ``room`` word pieces begin and end among the pieces of a text."""
+    """Return the begin and end of each window of at most ``room`` word pieces, among the pieces of a text."""
     pieces = [i for i, token in enumerate(whole.tokens) if not token.special]
     count = len(pieces)
     windows = 1 + ceil((count - room) / max(1, room - room // OVERLAP))
@@ -64,12 +67,18 @@ def _cuts(whole: TextInput, room: int) -> list[tuple[int, int]]:
     return cuts
 
 
-def _part(whole: TextInput, indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
-    """The record of one row: some tokens of the whole text, with padding where ``mask`` is False."""
+def _words_between(whole: TextInput, spans: Sequence[tuple[int, int]]) -> list[tuple[Word, ...]]:
+    """The words that have a token in each span ``[start, stop)`` of the tokens of a text; a window looks at no others."""
+    first, last = [word.tokens[0] for word in whole.words], [word.tokens[-1] for word in whole.words]
+    return [whole.words[bisect_left(last, start) : bisect_left(first, stop)] for start, stop in spans]
+
+
+def _part(whole: TextInput, words: Sequence[Word], indices: Sequence[int], mask: Sequence[bool]) -> TextInput:
+    """The record of one row: some tokens of the whole text and their ``words``, with padding where ``mask`` is False."""
     real = [i for i, attended in enumerate(mask) if attended]
     where = dict(zip(indices, real, strict=True))
     tokens = [Token("", 0, 0, True)] * len(mask)
     for index, row in where.items():
         tokens[row] = whole.tokens[index]
-    words = (replace(word, tokens=tuple(where[i] for i in word.tokens if i in where)) for word in whole.words)
-    return TextInput(whole.text, tuple(tokens), tuple(word for word in words if word.tokens))
+    parts = (replace(word, tokens=tuple(where[i] for i in word.tokens if i in where)) for word in words)
+    return TextInput(whole.text, tuple(tokens), tuple(part for part in parts if part.tokens))

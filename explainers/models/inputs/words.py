@@ -17,10 +17,13 @@ _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanm
 #: Emoji, which stand beside words and beside each other without white space. The signs left out are parts of words, as in "Vitrine™".
 _EMOJI = r"\p{Regional_Indicator}|(?![©®™‼⁉])\p{Extended_Pictographic}"
 _ALONE = regex.compile(rf"[{_UNSPACED}]|{_EMOJI}")
-_CHARACTER = regex.compile(r"\X")  # with its accents, vowel signs and the rest of a joined emoji
+#: A character with its accents, vowel signs and the rest of a joined emoji. Flags, of two indicators each, are taken here pair by pair:
+#: \X counts at each indicator of a run those before it.
+_CHARACTER = regex.compile(r"\p{Regional_Indicator}{2}(?![\p{GCB=Extend}\p{GCB=SpacingMark}\p{GCB=ZWJ}])|\X")
 _LETTER = rf"[\w--[{_UNSPACED}]]"
-#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers.
-_JOINED = regex.compile(rf"{_LETTER}+(?:['’ʼ‐‑-]{_LETTER}+)+", regex.VERSION1)
+#: Letters and digits joined by single apostrophes or hyphens, without spaces: one word to a reader, several to many tokenizers. A match
+#: begins where a run of letters does and gives none of them back (``++``): else each letter of a long run would be the start of a try.
+_JOINED = regex.compile(rf"(?<!{_LETTER}){_LETTER}++(?:['’ʼ‐‑-]{_LETTER}++)+", regex.VERSION1)
 
 
 def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) -> tuple[Word, ...]:
@@ -43,15 +46,12 @@ def words_of(text: str, tokens: Sequence[Token], numbers: Sequence[int | None]) 
     edges = _edges_of_characters(text)
     parts = (part for group in groups for part in _cut(text, tokens, group, edges))
     inside = {at for pattern in (_JOINED, _CHARACTER) for match in pattern.finditer(text) for at in range(match.start() + 1, match.end())}
-    words = []
-    for group in _joined_groups(parts, tokens, inside):
-        start, end = _extent(tokens, group)
-        words.append(Word(text[start:end], start, end, tuple(group)))
-    return tuple(words)
+    joined = _joined_groups(parts, tokens, inside)
+    return tuple(Word(text[start:end], start, end, tuple(group)) for group, (start, end) in joined)
 
 
 def _edges_of_characters(text: str) -> Set[int]:
-    """Where a character that is a word of its own begins or ends."""
+    """Return the offsets at which a character that is a word of its own begins or ends."""
     return {edge for character in _CHARACTER.finditer(text) if _ALONE.match(character[0]) for edge in character.span()}
 
 
@@ -78,18 +78,24 @@ def _cut(text: str, tokens: Sequence[Token], group: Sequence[int], edges: Set[in
     return parts
 
 
-def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[list[int]]:
-    """Groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour."""
-    joined: list[list[int]] = []
+def _joined_groups(groups: Iterable[list[int]], tokens: Sequence[Token], inside: Set[int]) -> list[tuple[list[int], tuple[int, int]]]:
+    """Groups whose tokens touch at a place ``inside`` a word become one; a group without characters goes to its neighbour.
+
+    Each comes with the start and end of its characters, which are kept as it grows: no token is looked at twice.
+    """
+    joined: list[tuple[list[int], tuple[int, int]]] = []
     for group in groups:
+        start, end = _extent(tokens, group)
         if joined:
-            start, stop = _extent(tokens, group)
-            before_start, before = _extent(tokens, joined[-1])
-            touch = before == start and start in inside
-            if touch or start == stop or before_start == before:
-                joined[-1] += group
+            before, (first, last) = joined[-1]
+            if start == end:
+                before += group
                 continue
-        joined.append(list(group))
+            if first == last or (last == start and start in inside):
+                before += group
+                joined[-1] = (before, (start, end) if first == last else (min(first, start), max(last, end)))
+                continue
+        joined.append((list(group), (start, end)))
     return joined
 
 

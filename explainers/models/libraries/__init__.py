@@ -1,1 +1,1 @@
-"""What timm, transformers and OpenCLIP say about their own models, and how files come from a hub."""
+"""Facts that timm, transformers and OpenCLIP declare about their models, and downloads from a hub."""

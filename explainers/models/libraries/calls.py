@@ -1,4 +1,4 @@
-"""How modules are called: from a dict of tensors to what the forward of a module returns, and to the logits in that."""
+"""Functions that call a module with a dict of tensors, and find the logits in what it returns."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ _LEFT_OUT = ("token_type_ids", "attention_mask")
 def forward_of(
     module: nn.Module, library: Library, side: Side = "image", head: str | int | None = None
 ) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """From a dict of tensors to logits (B, C), of several outputs those of ``head``; on the text side of a dual encoder (prompts,
-    images).
-    """
+    """Return a function from a dict of tensors to logits (B, C); for several outputs those of ``head``, for prompts (prompts, images)."""
     output_of = raw_forward_of(module, library)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
@@ -47,41 +45,89 @@ def forward_of(
 
 
 def raw_forward_of(module: nn.Module, library: Library) -> RawForward:
-    """From a dict of tensors to what the module itself gives: a tensor, a tuple, a dict."""
+    """Return a function from a dict of tensors to what the module itself returns: a tensor, a tuple, a dict."""
     takes = inspect.signature(module.forward).parameters
     by_name = library == "transformers" or any(name in takes for name in TENSOR_NAMES)
+    own_names = {} if by_name or library == "open_clip" else names_in_forward(module)
     known = {*takes, "pixel_values"} if VIDEO_PIXELS in takes else set(takes)
 
     def run(tensors: Mapping[str, Tensor]) -> Any:
         unknown = [key for key in tensors if key not in TENSOR_NAMES or (by_name and key not in known and key not in _LEFT_OUT)]
         mask = tensors.get("attention_mask")
-        if by_name and "attention_mask" not in takes and mask is not None and not bool(mask.all()):
+        if (
+            (by_name or ("input_ids" in tensors and library != "open_clip"))  # which finds the end of a prompt itself
+            and "attention_mask" not in {*takes, *own_names}
+            and mask is not None
+            and not bool(mask.all())
+        ):
             raise ExplainerError(
                 "the model takes no attention_mask, so it would read the padding of shorter texts: explain texts of different lengths one "
                 "at a time"
             )
         if unknown:
             raise ExplainerError(f"the model does not take {', '.join(unknown)}; send {', '.join(k for k in TENSOR_NAMES if k in takes)}")
+        tensors = _copy_tensors(tensors)
         if library == "open_clip":
             return openclip.logits(module, tensors)
         if by_name:
             return module(**_as_taken(module, takes, {key: tensor for key, tensor in tensors.items() if key in known}))
-        return module(tensors["pixel_values"])
+        first = next((name for name in ("pixel_values", "input_ids") if name in tensors), None)
+        if first is None:
+            raise ExplainerError(f"{type(module).__name__} is given pixel_values or input_ids, and here are {', '.join(tensors)}")
+        given = {
+            own_names[name]: tensor for name, tensor in tensors.items() if name in own_names and name not in ("pixel_values", "input_ids")
+        }
+        lacking = [
+            name
+            for name, argument in list(takes.items())[1:]
+            if argument.default is argument.empty and argument.kind in _GIVEN and name not in given
+        ]
+        if lacking:
+            raise ExplainerError(
+                f"{type(module).__name__}.forward also takes {', '.join(lacking)}, of which nothing is known: open a module of your own "
+                f"whose forward({first}) gives the rest itself"
+            )
+        return module(tensors[first], **given)
 
     return run
 
 
+#: Arguments that have to be given.
+_GIVEN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+#: Parts of the names of arguments that take what a tokenizer gives besides the ids.
+_NAMED_LIKE = {"attention_mask": "mask", "token_type_ids": "type", "position_ids": "position"}
+
+
+def names_in_forward(module: nn.Module) -> dict[str, str]:
+    """Return, by tensor name, the argument of a module's forward that takes it: the one of the same name, or one such as ``masks``.
+
+    The second is for a module that calls its first argument as it likes.
+    """
+    takes = inspect.signature(module.forward).parameters
+    same = {name: name for name in TENSOR_NAMES if name in takes}
+    if {"pixel_values", "input_ids"} & same.keys():
+        return same
+    others = list(takes)[1:]
+    alike = {tensor: next((name for name in others if part in name.lower()), None) for tensor, part in _NAMED_LIKE.items()}
+    return {**{tensor: name for tensor, name in alike.items() if name is not None}, **same}
+
+
 def molecule_forward_of(module: nn.Module, head: str | int | None = None) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    """From a dict of tensors to logits (B, C), of a model of molecules: its forward takes the tensors of its reader by their names."""
+    """Return a function from a dict of tensors to logits (B, C), for a model of molecules, whose forward takes tensors by name."""
     takes = inspect.signature(module.forward).parameters
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
         if unknown := [name for name in tensors if name not in takes and name not in _LEFT_OUT]:
             raise ExplainerError(f"the model takes {', '.join(takes)}, not {', '.join(unknown)}: pass reader= with one that gives them")
-        samples = len(next(iter(tensors.values())))
+        samples, tensors = len(next(iter(tensors.values()))), _copy_tensors(tensors)
         return logits_of(module(**{name: tensor for name, tensor in tensors.items() if name in takes}), samples, head)
 
     return run
+
+
+def _copy_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies for a module, which may write into what it is given (``x.sub_(mean)``); the caller's stay what they are."""
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def argument_names(module: nn.Module) -> frozenset[str]:
@@ -107,9 +153,10 @@ def _as_taken(module: nn.Module, takes: Mapping[str, Any], tensors: dict[str, Te
 
 
 def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[str, Tensor]], Any]:
-    """Of a dual encoder: from a dict of tensors to the features of its images, or of its texts, as the model gives them."""
+    """Return a function from a dict of tensors to a dual encoder's features of images, or of texts."""
 
     def run(tensors: Mapping[str, Tensor]) -> Any:
+        tensors = _copy_tensors(tensors)
         if library == "open_clip":
             return module.encode_image(tensors["pixel_values"]) if side == "image" else module.encode_text(tensors["input_ids"])
         if side == "image":
@@ -121,8 +168,10 @@ def features_of(module: Any, library: Library, side: Side) -> Callable[[Mapping[
 
 
 def logits_of(output: Any, samples: int, head: str | int | None = None) -> Tensor:
-    """The logits (samples, C) in what a model returns: itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or
-    dict; of several those of ``head``, an index or a key. A number a sample is one logit.
+    """Find the logits (samples, C) in what a model returns.
+
+    They are the output itself, ``logits``, ``logits_per_image``, or the only such tensor of a tuple or dict; of several, that of ``head``,
+    an index or a key. One number a sample is one logit.
     """
     if head is None:
         for name in ("logits_per_image", "logits"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json_object
 
 #: What a caller may pass to hear of a download: a text for people, and the fraction done (None while it is unknown).
 DownloadProgress = Callable[[str, float | None], None]
 
 #: Seconds for the hub's first answer. Its client alone would wait and try again for about a minute.
-PATIENCE = 4.0
+PATIENCE_SECONDS = 4.0
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 _OFFLINE = "{} is not in the local cache and offline mode is on (HF_HUB_OFFLINE): unset it, or choose a model that is there"
 _BROKE_OFF = "the download of {} broke off: {}; try again, what is there is kept"
@@ -26,7 +26,7 @@ _SIDE_FILES = (".json", ".txt", ".model", ".jinja", "README.md")
 def fetch(repository: str, progress: DownloadProgress | None = None) -> Path:
     """The folder with the files of ``repository`` ("org/name"): from the local cache if it is there, else downloaded into it.
 
-    Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE seconds), offline mode and not cached.
+    Raises ExplainerError: no such repository, no access to it, no network (within about PATIENCE_SECONDS), offline mode and not cached.
     """
     folder = find_cached(repository)
     if folder is not None:
@@ -73,7 +73,7 @@ def fetch_one(repository: str, names: Sequence[str], progress: DownloadProgress 
 
 
 def fetch_config(repository: str, progress: DownloadProgress | None = None) -> Path:
-    """The folder with ``config.json`` of ``repository`` and what lies beside it, without its weights. Raises as :func:`fetch` does."""
+    """Download a ``repository`` without its weights, and return the folder with its ``config.json``. Raises as :func:`fetch` does."""
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -106,7 +106,10 @@ def missing_weights(folder: Path) -> list[str]:
         return ["model.safetensors"]
     if present.suffix != ".json":
         return []
-    shards = sorted(set(json.loads(present.read_text("utf-8"))["weight_map"].values()))
+    shards = read_json_object(present).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
+        raise ExplainerError(f"{present} has no weight_map that names a file for each weight; save the model again")
+    shards = sorted(set(shards.values()))
     return [shard for shard in shards if not (folder / shard).is_file()]
 
 
@@ -155,14 +158,14 @@ def _listing(repository: str) -> dict[str, int]:
 
     def ask() -> None:
         try:
-            answer.append(HfApi().model_info(repository, files_metadata=True, timeout=PATIENCE))
+            answer.append(HfApi().model_info(repository, files_metadata=True, timeout=PATIENCE_SECONDS))
         except Exception as problem:  # told to the caller, in whose thread it is sorted out
             answer.append(problem)
 
     thread = threading.Thread(target=ask, name="hub-listing", daemon=True)  # a name look-up cannot be interrupted; it dies by itself
     thread.start()
-    thread.join(PATIENCE)
-    listing = answer[0] if answer else TimeoutError(f"no answer within {PATIENCE:g} seconds")
+    thread.join(PATIENCE_SECONDS)
+    listing = answer[0] if answer else TimeoutError(f"no answer within {PATIENCE_SECONDS:g} seconds")
     if isinstance(listing, GatedRepoError):
         raise ExplainerError(f"{repository} is only given to those who accept its terms: do so on its page, then `hf auth login`")
     if isinstance(listing, RepositoryNotFoundError):

@@ -17,7 +17,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before open_clip)
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError, NotInstalledError
+from explainers.installation import not_installed
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
@@ -28,7 +29,7 @@ _FIT = {"shortest": "cover", "longest": "contain", "squash": "squash"}
 
 
 def encodes(module: nn.Module) -> bool:
-    """Whether the module has the interface of open_clip's models, which OpenAI's CLIP had first."""
+    """Return whether the module has the interface of open_clip's models, which OpenAI's CLIP had first."""
     return hasattr(module, "encode_image") and hasattr(module, "encode_text") and hasattr(module, "logit_scale")
 
 
@@ -42,7 +43,9 @@ def logits(module: Any, tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def preprocessing(module: Any) -> tuple[Preprocessing | None, bool]:
-    """How the model's images are prepared, and whether it says so or that is a guess; None for a model that names no size."""
+    """Return the preparation of the model's images, and whether the model declares it or it is a guess; None for a model that names no
+    size.
+    """
     visual = getattr(module, "visual", None)
     known = getattr(visual, "preprocess_cfg", None)
     config = known or {"size": getattr(visual, "image_size", None), **_defaults()}
@@ -128,9 +131,9 @@ def _vocabulary(module: Any) -> int | None:
 
 
 def repository(name: str) -> str | None:
-    """The hub's name of the files of "openclip/<model>/<pretrained>"; None where they lie elsewhere.
+    """Return the hub's repository of "openclip/<model>/<pretrained>"; None if its files are elsewhere.
 
-    Raises ExplainerError for names that open_clip does not know, and where it is not installed.
+    Raises ExplainerError for names that open_clip does not know, and if it is not installed.
     """
     model, tag = _named(name)
     import open_clip
@@ -142,7 +145,7 @@ def _named(name: str) -> tuple[str, str]:
     try:
         import open_clip
     except ImportError:
-        raise ExplainerError(not_installed(f"{name} needs the package open_clip_torch", "openclip")) from None
+        raise NotInstalledError(not_installed(f"{name} needs the package open_clip_torch", "openclip")) from None
     _, _, rest = name.partition("/")
     model, _, tag = rest.rpartition("/")
     known = [f"openclip/{model}/{tag}" for model, tag in open_clip.list_pretrained()]
@@ -154,14 +157,14 @@ def _named(name: str) -> tuple[str, str]:
 
 
 def fetch(name: str, progress: DownloadProgress | None = None) -> None:
-    """Bring the weights of "openclip/<model>/<pretrained>" into the local cache of the hub, if they are there. Raises as ``hub.fetch``."""
+    """Download the weights of "openclip/<model>/<pretrained>" into the local cache, if the hub has them. Raises as ``hub.fetch``."""
     place = repository(name)
     if place is not None:
         hub.fetch_one(place, WEIGHTS, progress)
 
 
 def load(name: str, progress: DownloadProgress | None = None) -> tuple[nn.Module, Any]:
-    """The module of "openclip/<model>/<pretrained>" with its weights, in eval mode, and its tokenizer."""
+    """Load "openclip/<model>/<pretrained>" with its weights: the module in eval mode, and its tokenizer."""
     fetch(name, progress)
     import open_clip
 

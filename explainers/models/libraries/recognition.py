@@ -1,4 +1,4 @@
-"""What timm and transformers say about their own models: kind, image size, preprocessing, tokenizer, heads.
+"""Facts that timm and transformers declare about their models: kind, image size, preprocessing, tokenizer, heads.
 
 The two libraries declare these things in one way each; nothing here is about one model.
 """
@@ -19,12 +19,14 @@ import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm a
 from explainers.errors import ExplainerError
 from explainers.models.inputs.clips import ClipShape
 from explainers.models.inputs.images import Preprocessing, in_greys, processor_preprocessing, timm_preprocessing
+from explainers.models.inputs.slow_tokenizers import with_offsets
+from explainers.models.inputs.transforms import AnyPreprocessing, TransformPreprocessing
 from explainers.models.inputs.types import ModelKind
 from explainers.models.libraries import openclip
 from explainers.models.libraries.vision_language import picture_token_of
 
 Library = Literal["timm", "transformers", "open_clip", "torch"]
-_GUESS = "The model does not say how its images are prepared: the defaults of {} were used. Pass preprocess= to wrap to change them."
+_GUESS = "The model does not say how to prepare its images, so the defaults of {} were used. Pass preprocess= to wrap to change them."
 #: What training lays around a module, which is then its ``module``.
 _AROUND = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.optim.swa_utils.AveragedModel)
 #: What a module calls the pixels of clips, where it does not call them as those of pictures.
@@ -32,7 +34,7 @@ VIDEO_PIXELS = "pixel_values_videos"
 
 
 def library_of(module: nn.Module) -> Library:
-    """Which library the module's class comes from; "torch" for a user's own."""
+    """Return the library that the module's class comes from; "torch" for a user's own."""
     transformers = sys.modules.get("transformers")
     if transformers is not None and isinstance(module, transformers.PreTrainedModel):
         return "transformers"
@@ -42,23 +44,79 @@ def library_of(module: nn.Module) -> Library:
 
 
 def kind_of(module: nn.Module, library: Library) -> ModelKind:
-    """ "clip" for a model with an image and a text tower, else by what its forward takes. No argument tells a model of molecules."""
+    """Return the kind of a model: "clip" if it has an image and a text tower, else by the arguments of its forward; molecules are not
+    recognised.
+    """
     if library == "open_clip" or (hasattr(module, "get_image_features") and hasattr(module, "get_text_features")):
         return "clip"
     if library == "timm":
         return "image"
     if picture_token_of(module, library) is not None:
         return "text"
+    if type(module).__name__.endswith(("ForUniversalSegmentation", "ForInstanceSegmentation")):
+        raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
     takes = inspect.signature(module.forward).parameters
     named: list[tuple[ModelKind, str]] = [("image", "pixel_values"), ("image", VIDEO_PIXELS), ("text", "input_ids")]
     kinds = list({kind for kind, name in named if name in takes})
+    if len(kinds) != 1 and (reason := why_unread(module, library)) is not None:
+        raise ExplainerError(f"{type(module).__name__} {reason}")
     if len(kinds) != 1:
         raise ExplainerError(f'{type(module).__name__} takes {", ".join(takes)}: pass kind="image", "text", "clip" or "molecule"')
     return kinds[0]
 
 
+#: Of models for segmentation whose pictures are made behind them.
+GIVES_MASKS = (
+    "{} gives masks, each with a class of its own, of which a picture is made behind the model: no number of one class for a part of the "
+    "picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic segmentation can be explained"
+)
+#: What models of sounds take, and those of series of numbers; the first are spectrograms of some models.
+_SOUNDS, _SERIES = ("input_values", "input_features"), ("past_values", "past_time_features")
+
+
+def why_unread(module: nn.Module, library: Library) -> str | None:
+    """Return the reason why a module of transformers is of no kind that can be explained, and what works instead; None if unknown."""
+    if library != "transformers":
+        return None
+    takes = inspect.signature(module.forward).parameters
+    config = getattr(module, "config", None)
+    if sound := next((name for name in _SOUNDS if name in takes), None):
+        cuts_patches = getattr(config, "num_mel_bins", None) and getattr(config, "patch_size", None)
+        way = (
+            " As it cuts spectrograms into patches, a module of your own can be opened whose forward(pixel_values) takes them as pictures "
+            f'(batch, 1, frequency, time) and hands pixel_values[:, 0].mT on as {sound}, with kind="image" and preprocess='
+        )
+        return f"reads sounds ({sound}), which are not explained here.{way if cuts_patches else ''}"
+    if series := next((name for name in _SERIES if name in takes), None):
+        return f"reads series of numbers ({series}), which are not explained here: pictures, texts, pairs of both and molecules are"
+    if "input_ids" not in takes or "pixel_values" not in takes:
+        return None
+    towers = [
+        f"model.{name}"
+        for name, part in module.named_modules()
+        if name and name.count(".") < 2 and library_of(part) == "transformers" and _reads_pictures_alone(part)
+    ]
+    dual = [
+        f"model.{name}"
+        for name, part in module.named_children()
+        if hasattr(part, "get_image_features") and hasattr(part, "get_text_features")
+    ]
+    alone = f" Its tower of pictures alone can be opened: {towers[0]}." if towers else ""
+    alone = f" What compares pictures with texts in it can be opened: {dual[0]}." if dual else alone
+    more = " and where its words stand on the page (bbox)" if "bbox" in takes else ""
+    return (
+        f"reads a picture and a text{more} together and answers once: what each of the two gave is not explained here.{alone} Models that "
+        "compare a picture with texts (CLIP, SigLIP) and language models that look at pictures (LLaVA's kind) can be"
+    )
+
+
+def _reads_pictures_alone(module: nn.Module) -> bool:
+    takes = inspect.signature(module.forward).parameters
+    return "pixel_values" in takes and "input_ids" not in takes
+
+
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The model inside what training lays around one: torch.compile, DataParallel, averaged weights, PEFT's adapters.
+    """Return the model inside the wrappers of training: torch.compile, DataParallel, averaged weights, PEFT's adapters.
 
     Raises ExplainerError for a scripted or traced module, whose code cannot be followed.
     """
@@ -76,8 +134,9 @@ def unwrapped(module: nn.Module) -> nn.Module:
 
 
 def clip_shape(module: nn.Module) -> ClipShape | None:
-    """What a model of clips takes (VideoMAE, ViViT, V-JEPA 2), by its configuration; None for another one. Raises ExplainerError for one
-    whose tokens are of one frame each (TimeSformer): its blocks turn them between time and space.
+    """Return the input shape of a model of clips (VideoMAE, ViViT, V-JEPA 2), from its configuration; None for another model.
+
+    Raises ExplainerError for one whose tokens are of one frame each (TimeSformer): its blocks turn them between time and space.
     """
     config: Any = getattr(module, "config", None)
     tubelet = getattr(config, "tubelet_size", None)
@@ -95,12 +154,12 @@ def clip_shape(module: nn.Module) -> ClipShape | None:
 
 
 def text_length(module: nn.Module) -> int | None:
-    """How many tokens every text must have, padding included; None where any number up to a limit will do."""
+    """Return the number of tokens that every text must have, padding included; None where any number up to a limit will do."""
     return int(module.context_length) if openclip.encodes(module) else None  # type: ignore[arg-type]
 
 
 def vocabulary_of(module: nn.Module) -> int | None:
-    """How many ids of tokens the module can look up: as it says itself, else by its largest table; None without one."""
+    """Return the number of token ids that the module can look up: as it declares, else the size of its largest table; None without one."""
     own_table, table = getattr(module, "get_input_embeddings", None), None
     with suppress(NotImplementedError):  # transformers' way to say that a model looks up no words (CANINE)
         table = own_table() if callable(own_table) else None
@@ -122,7 +181,7 @@ def text_config(module: nn.Module) -> Any:
 
 
 def channels_of(module: nn.Module) -> int:
-    """How many channels the images of the model have: as it declares, else what its first convolution takes; 3 where nobody says."""
+    """Return the number of channels of the model's images: as declared, else that of its first convolution; 3 where neither is known."""
     declared = getattr(vision_config(module), "num_channels", None)
     if isinstance(declared, int):
         return declared
@@ -131,7 +190,7 @@ def channels_of(module: nn.Module) -> int:
 
 
 def image_size(module: nn.Module, library: Library) -> tuple[int, int] | None:
-    """(height, width) that the model declares."""
+    """Return the (height, width) of images that the model declares."""
     if library == "transformers" and isinstance(inner := getattr(module, "timm_model", None), nn.Module):
         return image_size(inner, "timm")
     if library == "transformers":
@@ -155,9 +214,11 @@ def timm_config(module: nn.Module) -> dict[str, Any]:
     return dict(resolve_model_data_config(module))
 
 
-def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
-    """How images are prepared (None: unknown, or the model takes other channels than greys or colours), and a note where that is a guess.
-    ``passed``: a Preprocessing, an image processor, None.
+def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
+    """Return the preparation of images, and a note where it is a guess. It is None where unknown, or for other channels than greys or
+    colours.
+
+    ``passed``: a Preprocessing, an image processor, a transform of torchvision or timm, a function from a PIL image to a tensor, None.
     """
     recipe, notes = _preprocessing_of(module, library, passed)
     channels = channels_of(module)
@@ -165,14 +226,18 @@ def preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[
         return recipe, notes
     if channels == 3:
         raise ExplainerError("preprocess= makes greys, and the model takes 3 channels: pass a Preprocessing with channels=3")
+    if isinstance(recipe, TransformPreprocessing):
+        raise ExplainerError(
+            f"preprocess= makes {recipe.channels} channels, and the model takes {channels}: pass one that makes {channels}"
+        )
     return (in_greys(recipe), notes) if channels == 1 else (None, ())
 
 
-def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[Preprocessing | None, tuple[str, ...]]:
-    if isinstance(passed, Preprocessing):
+def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple[AnyPreprocessing | None, tuple[str, ...]]:
+    if isinstance(passed, Preprocessing | TransformPreprocessing):
         return passed, ()
     if passed is not None:
-        return processor_preprocessing(passed), ()
+        return _preprocessing_passed(passed), ()
     size = image_size(module, library)
     if library == "open_clip":
         recipe, sure = openclip.preprocessing(module)
@@ -189,8 +254,23 @@ def _preprocessing_of(module: nn.Module, library: Library, passed: Any) -> tuple
     return None, ()
 
 
+def _preprocessing_passed(passed: Any) -> AnyPreprocessing:
+    """Return the preparation that the caller passed: settings of transformers, also inside a processor of pictures and texts, or a
+    transform.
+    """
+    passed = getattr(passed, "image_processor", passed)
+    if any(hasattr(passed, name) for name in ("do_resize", "do_normalize", "do_rescale")):
+        return processor_preprocessing(passed)
+    if not callable(passed):
+        raise ExplainerError(
+            f"preprocess= takes no {type(passed).__name__}: pass explainers.Preprocessing(...), an image processor of transformers, a "
+            "transform such as torchvision's weights.transforms() or timm's, or a function from a PIL image to a tensor"
+        )
+    return TransformPreprocessing.of_transform(passed)
+
+
 def saved_with(module: nn.Module, auto_class: str, **arguments: Any) -> Any:
-    """What lies beside the weights in the folder or the local cache that a transformers model was loaded from; None if it is not there."""
+    """Load what was saved with the weights in the folder or local cache of a transformers model; None if it is not there."""
     import transformers
 
     place = getattr(getattr(module, "config", None), "_name_or_path", "")
@@ -226,23 +306,18 @@ def _resized(recipe: Preprocessing, size: tuple[int, int]) -> Preprocessing:
 
 
 def tokenizer_of(module: nn.Module, passed: Any) -> Any:
-    """``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
+    """Return ``passed``, or the tokenizer that was saved with a transformers model; None if there is none."""
     if openclip.encodes(module):
         passed = openclip.tokenizer(module, passed)
-    tokenizer = passed if passed is not None else saved_with(module, "AutoTokenizer")
-    if tokenizer is not None and not getattr(tokenizer, "is_fast", False):
-        if passed is None:
-            return None
-        raise ExplainerError("the tokenizer does not know character offsets; pass tokenizer= a fast one (AutoTokenizer gives it)")
-    return tokenizer
+    return with_offsets(passed if passed is not None else saved_with(module, "AutoTokenizer"))
 
 
 def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
-    """Attention heads of a block; None where there is no attention, or it does not say.
+    """Return the number of attention heads of a block; None if there is no attention, or it does not tell.
 
-    Where a block has attention over tokens of several widths, it is that over tokens of this ``width``.
+    If a block has attention over tokens of several widths, that over tokens of this ``width`` counts.
     """
-    names = ("num_heads", "num_attention_heads", "n_heads")
+    names = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "num_head", "nheads", "heads")
     parts = [part for part in block.modules() if any(isinstance(getattr(part, name, None), int) for name in names)]
     parts.sort(key=lambda part: not any(p.dim() == 2 and p.shape[1] == width for p in part.parameters()))
     for part in parts:
@@ -251,17 +326,16 @@ def heads_of(block: nn.Module, config: Any, width: int) -> int | None:
 
 
 def title_of(module: nn.Module, library: Library) -> str:
-    """A name for a model that was given none."""
-    if library == "timm":
-        config = getattr(module, "pretrained_cfg", None) or {}
-        architecture, tag = config.get("architecture"), config.get("tag")
-        if architecture:
-            return f"{architecture}.{tag}" if tag else str(architecture)
+    """Return a name for a model that was given none. timm's modules bear the tag of pretrained weights also where they have others: it is
+    left out.
+    """
+    if library == "timm" and (architecture := (getattr(module, "pretrained_cfg", None) or {}).get("architecture")):
+        return str(architecture)
     return getattr(getattr(module, "config", None), "_name_or_path", "") or type(module).__name__
 
 
 def has_class_token(module: nn.Module) -> bool:
-    """Whether the model learns a token that it lays before the patches, whatever its head reads."""
+    """Return whether the model learns a class token that it puts before the patches, whatever its head reads."""
     names = ("cls_token", "class_token", "class_embedding")
     return any(name.rpartition(".")[2] in names for name, _ in module.named_parameters())
 
@@ -272,5 +346,5 @@ def dtype_of(module: nn.Module) -> torch.dtype:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where the weights are."""
+    """Return the device of the weights."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))

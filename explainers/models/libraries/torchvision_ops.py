@@ -1,4 +1,4 @@
-"""Let timm and transformers be imported beside a torchvision that was built against another torch.
+"""Declarations that let timm and transformers be imported with a torchvision that was built for another torch.
 
 timm imports torchvision, and transformers' model classes do too. When torchvision's compiled extension cannot be loaded (a CUDA
 build beside a CPU torch, the usual outcome of ``pip install`` on a machine without a GPU), its Python side still registers

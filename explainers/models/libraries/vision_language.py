@@ -1,7 +1,8 @@
-"""What transformers says of language models that look at pictures: which token of their text a picture is, and how many of them."""
+"""Facts that transformers declares about language models that look at pictures: the token that stands for a picture, and how many."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from explainers.errors import ExplainerError
 
 
 def picture_token_of(module: nn.Module, library: str) -> int | None:
-    """Of a language model that looks at pictures (LLaVA's kind), the id that stands in its text for each token of a picture; else None."""
+    """Return the id that stands for each token of a picture in the text of a language model (LLaVA's kind); None for other modules."""
     if library != "transformers" or not hasattr(module, "get_image_features") or hasattr(module, "get_text_features"):
         return None
     config = getattr(module, "config", None)
@@ -19,9 +20,20 @@ def picture_token_of(module: nn.Module, library: str) -> int | None:
     return next((index for index in ids if isinstance(index, int)), None)
 
 
+def refuse_packed_pictures(module: Any) -> None:
+    """Raise ExplainerError for a model that packs the patches of pictures of any size into rows, and asks how many each has."""
+    if "image_grid_thw" in inspect.signature(module.get_image_features).parameters:
+        raise ExplainerError(
+            f"{type(module).__name__} takes pictures of any size, as packed rows of patches with the size of each (image_grid_thw): how "
+            "many tokens a picture has, and where they lie, changes with it, which is not explained here. Models that make a square of "
+            "tokens of each picture (LLaVA's kind) are"
+        )
+
+
 def picture_tokens_of(module: Any, pixels: Tensor) -> int:
-    """How many tokens of its text such a model makes of a picture (1, channels, height, width). Raises ExplainerError where its vision
-    tower takes more than pixels.
+    """Return the number of text tokens that such a model makes of a picture (1, channels, height, width).
+
+    Raises ExplainerError where its vision tower takes more than pixels.
     """
     try:
         with torch.no_grad():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError, NotInstalledError
+from explainers.installation import not_installed
+from explainers.json_files import read_json_object
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.opening.weights import read_weights
@@ -32,8 +33,8 @@ def merge_adapter(
     try:
         import peft
     except ImportError:
-        raise ExplainerError(not_installed(f"{folder.name} is an adapter and needs the package peft", "peft")) from None
-    said: dict[str, Any] = json.loads((folder / CONFIG).read_text("utf-8"))
+        raise NotInstalledError(not_installed(f"{folder.name} is an adapter and needs the package peft", "peft")) from None
+    said = read_json_object(folder / CONFIG)
     file = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if file is None:
         raise ExplainerError(f"{folder} lacks {_WEIGHTS[0]}, the adapter's weights")
@@ -66,7 +67,7 @@ def _place(named: str, folder: Path, progress: DownloadProgress | None) -> Path:
 
 
 def _base_model(place: Path, said: dict[str, Any], file: Path) -> nn.Module:
-    """The base model, with as many classes as the head that the adapter saved."""
+    """Load the base model of an adapter, with as many classes as the head that the adapter saved."""
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 import explainers.models.libraries.torchvision_ops  # noqa: F401  (before timm and transformers)
-from explainers.errors import ExplainerError, not_installed
+from explainers.errors import ExplainerError, NotInstalledError
+from explainers.installation import not_installed
+from explainers.json_files import read_json_object
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.libraries import hub
 from explainers.models.libraries.hub import DownloadProgress
@@ -108,7 +109,7 @@ def _timm(name: str, weights: Weights) -> Built:
         raise ExplainerError(f"timm cannot build {architecture} with {_listed(shape)}: {problem}{_may_be(weights)}") from problem
     wanted = {key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
     if any(key in wanted and tuple(t.shape) != wanted[key] for key, t in tensors.items()) or not wanted.keys() <= tensors.keys():
-        tensors = _converted(architecture, tensors, module)
+        tensors = _convert(architecture, tensors, module)
     left_out = _put(module, tensors, f"timm/{architecture}", weights)
     if head is None or not beside_mean:
         return Built(module, left_out=left_out)
@@ -118,7 +119,7 @@ def _timm(name: str, weights: Weights) -> Built:
 
 
 class ClassAndMean(nn.Module):
-    """A backbone and a linear head that reads its class token beside the mean of its patches, as DINOv2's classifiers do."""
+    """A backbone and a linear head that reads its class token and the mean of its patches, as DINOv2's classifiers do."""
 
     def __init__(self, backbone: nn.Module, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class ClassAndMean(nn.Module):
                 self.head.bias.copy_(bias)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Logits (batch, classes)."""
+        """Return the logits (batch, classes) of pictures."""
         tokens = self.backbone.forward_features(pixel_values)  # type: ignore[operator]
         patches = tokens[:, self.backbone.num_prefix_tokens :]
         out: Tensor = self.head(torch.cat([tokens[:, 0], patches.mean(1)], -1))
@@ -138,7 +139,7 @@ class ClassAndMean(nn.Module):
 
 
 def _with_head(tensors: dict[str, Tensor], classifiers: tuple[str, ...]) -> dict[str, Tensor]:
-    """``tensors``, a head that was saved apart under the name of the classifier: its file has a linear layer's own names."""
+    """Return ``tensors`` with a head that was saved separately, renamed as the classifier: its file has a linear layer's own names."""
     if not classifiers or any(f"{part}.weight" in tensors for part in classifiers):
         return tensors
     start = next((start for start in _HEADS_APART if f"{start}weight" in tensors and tensors[f"{start}weight"].dim() == 2), None)
@@ -152,8 +153,8 @@ def _several(names: Any) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names or ())
 
 
-def _converted(architecture: str, tensors: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """The weights as timm makes them of what their authors published; as they are where it has no conversion."""
+def _convert(architecture: str, tensors: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """Return the weights as timm converts those of their authors; unchanged where it has no conversion."""
     from timm.models import model_entrypoint
 
     convert: Any = getattr(sys.modules[model_entrypoint(architecture).__module__], "checkpoint_filter_fn", None)
@@ -169,7 +170,7 @@ def _openclip(name: str, weights: Weights) -> Built:
     try:
         import open_clip
     except ImportError:
-        raise ExplainerError(not_installed(f"openclip/{name} needs the package open_clip_torch", "openclip")) from None
+        raise NotInstalledError(not_installed(f"openclip/{name} needs the package open_clip_torch", "openclip")) from None
     model = name.partition("/")[0]
     if model not in open_clip.list_models():
         near = get_close_matches(model, open_clip.list_models(), n=3, cutoff=0.5)
@@ -216,12 +217,12 @@ def _head_of(make: Callable[[int], nn.Module], weights: Weights) -> tuple[dict[s
 
 
 def _from_config(folder: Path, name: str, weights: Weights) -> Built:
-    """A model of a ``config.json``, and what lies beside that of its tokenizer and preprocessing."""
+    """Build a model from a ``config.json``, with the tokenizer and preprocessing saved next to it."""
     import transformers
 
     if not (folder / "config.json").is_file():
         raise ExplainerError(f"{folder} lacks config.json; send {SPELLINGS}")
-    said: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+    said = read_json_object(folder / "config.json")
     if "architecture" in said:
         return _timm(said["architecture"], weights)
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -265,7 +266,7 @@ def _has_any(folder: Path, *names: str) -> bool:
 
 
 def _classifier_class(config: Any, said: Mapping[str, Any]) -> Any:
-    """The class that makes a classifier, or a dual encoder, of a configuration."""
+    """Return the class that makes a classifier, or a dual encoder, from a configuration."""
     import transformers
 
     for name in said.get("architectures") or ():
@@ -309,13 +310,13 @@ def _most_left(name: str, left_out: list[str], weights: Weights) -> str:
 
 
 def _may_be(weights: Weights) -> str:
-    names = suggest_architectures(shapes_of(weights))
+    names = suggest_architectures(shapes_of(weights), installed=True)
     return f" By their names and shapes they may be of {' or '.join(names[:3])}." if names else ""
 
 
 def shapes_of(weights: Weights) -> dict[str, tuple[int, ...]]:
-    """Names, without what a wrapper put in front, and shapes."""
-    return {key: tuple(tensor.shape) for key, tensor in rename_weights(weights.tensors, ()).items()}
+    """Return the shape of each tensor by its name, without the prefixes that wrappers add."""
+    return {key: tuple(tensor.shape) for key, tensor in rename_weights(weights.tensors, {}).items()}
 
 
 def _sides(shape: tuple[int, ...]) -> str:

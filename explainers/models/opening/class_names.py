@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from explainers.errors import ExplainerError
+from explainers.json_files import parse_json
 
+MAX_INDEX_DIGITS = 9  # of the number of a class; longer ones cost Python more time than they have digits, or are refused by it
 _NAME_COLUMNS = ("label", "name", "class", "class_name", "classname", "category", "title")
 _INDEX_COLUMNS = ("index", "idx", "id", "class_id", "label_id", "number", "")
 
@@ -41,17 +42,15 @@ def _of_file(path: Path) -> list[str]:
 def names_in(text: str, name: str) -> list[str]:
     """The names in the text of a file called ``name``, whose ending says of which form it is."""
     if name.lower().endswith(".json"):
-        try:
-            content = json.loads(text)
-        except ValueError as problem:
-            raise ExplainerError(f"{name} is not JSON: {problem}") from None
-        names = _of_json(content, name)
+        names = _of_json(parse_json(text, name), name)
     elif name.lower().endswith((".csv", ".tsv")):
         names = _of_table(text, name, "\t" if name.lower().endswith(".tsv") else None)
     else:
         names = [line.strip() for line in text.splitlines() if line.strip()]
     if not names:
         raise ExplainerError(f"{name} holds no names")
+    if (number := next((number for number, label in enumerate(names) if not _can_be_encoded(label)), None)) is not None:
+        raise ExplainerError(f"{name}: name {number} holds half a character, which no text in UTF-8 can; write it again")
     return names
 
 
@@ -69,15 +68,33 @@ def _of_json(content: Any, name: str) -> list[str]:
     raise ExplainerError(f"{name}: send a list of names, or an object of index to name")
 
 
+def _can_be_encoded(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _index(value: Any) -> int:
+    """Parse the number of a class from a file. Raises ValueError for anything but a whole number of at most `MAX_INDEX_DIGITS` digits."""
+    if isinstance(value, int):
+        return value
+    text = str(value).strip()
+    if len(text) > MAX_INDEX_DIGITS or not text.isdecimal():
+        raise ValueError(text[:MAX_INDEX_DIGITS])
+    return int(text)
+
+
 def _has_name(row: Any) -> bool:
     return isinstance(row, Mapping) and isinstance(row.get("label") or row.get("name"), str)
 
 
 def _of_dict(names: Mapping[Any, Any], where: str) -> list[str]:
-    """Index to name, as in ``id2label``, or name to index, as in ``class_to_idx``."""
+    """Return the names in order from a dict, index to name as in ``id2label`` or name to index as in ``class_to_idx``."""
     for pairs in (names.items(), [(value, key) for key, value in names.items()]):
         try:
-            by_index = {int(index): str(name) for index, name in pairs}
+            by_index = {_index(index): str(name) for index, name in pairs}
         except (TypeError, ValueError):
             continue
         if sorted(by_index) == list(range(len(names))):
@@ -89,7 +106,10 @@ def _of_table(text: str, name: str, delimiter: str | None) -> list[str]:
     lines = text.splitlines()
     first = lines[0] if lines else ""
     delimiter = delimiter or max(",;\t", key=first.count)
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if any(cell.strip() for cell in row)]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter) if any(cell.strip() for cell in row)]
+    except csv.Error as problem:  # a cell longer than the module takes, for one
+        raise ExplainerError(f"{name} cannot be read as a table: {problem}; send a name a row") from None
     if not rows:
         return []
     heads = [cell.casefold() for cell in rows[0]]
@@ -104,6 +124,7 @@ def _of_table(text: str, name: str, delimiter: str | None) -> list[str]:
         raise ExplainerError(f"{name}: every row needs as many cells as the first")
     if index is None:
         return [row[column] for row in rows]
-    if any(not row[index].isdecimal() for row in rows):
-        raise ExplainerError(f"{name}: the column of indices must hold whole numbers")
-    return _of_dict({int(row[index]): row[column] for row in rows}, name)
+    try:
+        return _of_dict({_index(row[index]): row[column] for row in rows}, name)
+    except ValueError:
+        raise ExplainerError(f"{name}: the column of indices must hold whole numbers of at most {MAX_INDEX_DIGITS} digits") from None

@@ -1,14 +1,15 @@
-"""What a folder holds: a model as timm or transformers saves it, a run with checkpoints, an adapter, or files of weights alone."""
+"""Contents of a folder: a model as timm or transformers saves it, a run with checkpoints, an adapter, or files of weights alone."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from explainers.errors import ExplainerError
+from explainers.json_files import read_json_object
 from explainers.models.libraries.hub import missing_weights
+from explainers.models.libraries.sentence_embedding import MODULES, backbone_in
 from explainers.models.opening import adapters
 from explainers.models.opening.weights import ENDINGS
 
@@ -20,7 +21,9 @@ _BEST = re.compile(r"best", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Content:
-    """What is opened of a folder: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` says why this one."""
+    """The part of a folder that is opened: the ``folder`` of a model, an ``adapter``, or a ``file`` of weights; ``guess`` says why this
+    one.
+    """
 
     folder: Path | None = None
     adapter: Path | None = None
@@ -29,11 +32,13 @@ class Content:
 
 
 def content_of(folder: Path) -> Content:
-    """What to open of ``folder``. Raises ExplainerError, with what it holds, where that is nothing that can be opened."""
+    """Return what to open of ``folder``. Raises ExplainerError, with what it holds, where that is nothing that can be opened."""
     if (folder / adapters.CONFIG).is_file():
         return Content(adapter=folder)
     if (folder / "open_clip_config.json").is_file() or ((folder / "config.json").is_file() and not missing_weights(folder)):
         return Content(folder=folder)
+    if (folder / MODULES).is_file() and (backbone := backbone_in(folder)) is not None:
+        return Content(folder=backbone)
     if (run := _newest_checkpoint(folder)) is not None:
         return run
     files = _weight_files(folder)
@@ -76,7 +81,7 @@ def _best_of_run(checkpoint: Path) -> str | None:
     state = checkpoint / "trainer_state.json"
     if not state.is_file():
         return None
-    best = json.loads(state.read_text("utf-8")).get("best_model_checkpoint")
+    best = read_json_object(state).get("best_model_checkpoint")
     return re.split(r"[\\/]", best)[-1] if isinstance(best, str) else None
 
 

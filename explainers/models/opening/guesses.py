@@ -1,4 +1,4 @@
-"""Which architectures weights may belong to, by the names and shapes of their tensors: a guess, which loading puts to the test."""
+"""Guesses of the architectures that weights may belong to, by the names and shapes of their tensors; loading then tests them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 Shapes = Mapping[str, Sequence[int]]
 
-#: A row for each architecture of timm, written by ``python -m tools.timm_shapes``: what :func:`fingerprint` makes of its weights.
+#: A row for each architecture of timm, written by ``python -m tools.timm_shapes``: what :func:`digest_of_shapes` makes of its weights, the
+#: side of its pictures, and whether the hub has weights of it. It is read without timm, which takes seconds to import.
 TABLE = "timm_shapes.json"
 _HEADS = frozenset(("head", "head_dist", "heads", "fc", "classifier", "last_linear"))
 _BY_SIZE = re.compile(r"pos_embed|relative_position|rel_pos|rope|attn_mask|attention_bias|num_batches_tracked|coords_table")
@@ -58,37 +60,39 @@ def digest_of_shapes(shapes: Shapes) -> str:
     return digest.hexdigest()[:10]
 
 
+class TimmRow(NamedTuple):
+    """A row of the table of architectures: ``side`` of its pictures in pixels, None where timm does not say."""
+
+    name: str
+    side: int | None
+    has_weights: bool
+
+
 @cache
-def _table() -> dict[str, list[str]]:
-    """Names of timm's architectures by their fingerprint."""
-    rows: dict[str, str] = json.loads((files("explainers.models.opening") / TABLE).read_text("utf-8"))
-    table: dict[str, list[str]] = {}
-    for name, key in rows.items():
-        table.setdefault(key, []).append(name)
+def _table() -> dict[str, list[TimmRow]]:
+    """Return timm's architectures by their fingerprint."""
+    rows: dict[str, tuple[str, int | None, bool]] = json.loads((files("explainers.models.opening") / TABLE).read_text("utf-8"))
+    table: dict[str, list[TimmRow]] = {}
+    for name, (key, side, has_weights) in rows.items():
+        table.setdefault(key, []).append(TimmRow(name, side, has_weights))
     return table
 
 
-def suggest_architectures(shapes: Shapes) -> list[str]:
-    """Names for ``architecture=`` whose weights have these names and shapes, the likeliest first; none where nothing fits."""
-    return _of_timm(shapes) or _of_openclip(shapes) or _of_torchvision(shapes) or _of_transformers(shapes)
+def suggest_architectures(shapes: Shapes, *, installed: bool = False) -> list[str]:
+    """List names for ``architecture=`` whose weights have these names and shapes, the likeliest first; empty if none fits. With
+    ``installed`` only architectures of the installed timm, which is imported.
+    """
+    return _of_timm(shapes, installed) or _of_openclip(shapes) or _of_torchvision(shapes) or _of_transformers(shapes)
 
 
-def _of_timm(shapes: Shapes) -> list[str]:
-    import timm
+def _of_timm(shapes: Shapes, installed: bool) -> list[str]:
+    rows, side = _table().get(digest_of_shapes(shapes), []), picture_side(shapes)
+    if installed:
+        import timm
 
-    names = [name for name in _table().get(digest_of_shapes(shapes), ()) if timm.is_model(name)]
-    side = picture_side(shapes)
-
-    def has_size(name: str) -> bool:
-        config = timm.get_pretrained_cfg(name)
-        return side is None or (config is not None and config.input_size[-1] == side)
-
-    def unlikely(name: str) -> tuple[bool, int, str]:
-        config = timm.get_pretrained_cfg(name)
-        return not (config and config.hf_hub_id), len(name), name
-
-    names = [name for name in names if has_size(name)] or names
-    return [f"timm/{name}" for name in sorted(names, key=unlikely)]
+        rows = [row for row in rows if timm.is_model(row.name)]
+    rows = [row for row in rows if side is None or row.side == side] or rows
+    return [f"timm/{row.name}" for row in sorted(rows, key=lambda row: (not row.has_weights, len(row.name), row.name))]
 
 
 def picture_side(shapes: Shapes) -> int | None:

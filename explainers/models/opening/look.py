@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+from explainers.json_files import read_json_object
+from explainers.json_records import Record, describe
 from explainers.models.opening.architectures import shapes_of
 from explainers.models.opening.folders import content_of
 from explainers.models.opening.guesses import suggest_architectures
@@ -16,30 +18,24 @@ _HEADS = ("head.weight", "head.fc.weight", "fc.weight", "classifier.weight", "sc
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was seen.
+class Look(Record, name="ModelLook"):
+    """The first facts about a file or folder, before it is opened."""
 
-    what           in words
-    name           a name for the model
-    architectures  that the weights may be of, the likeliest first, or the one that the file names
-    needs_architecture  whether one must be chosen: none is named or guessed
-    classes        how many the head has, where that is seen
-    guess          which of several checkpoints or files was taken
-    """
-
-    what: str
-    name: str
-    architectures: list[str]
-    needs_architecture: bool
-    classes: int | None
-    guess: str | None
+    what: Annotated[str, describe("In words: a folder of transformers, a file of weights, ...")]
+    name: Annotated[str, describe("A name for the model.")]
+    architectures: Annotated[
+        list[str], describe("Those that the weights may be of, the likeliest first; empty where none is needed or known.")
+    ]
+    needs_architecture: Annotated[bool, describe("Whether one must be named.")]
+    classes: Annotated[int | None, describe("How many the head has; null where that is not known.")]
+    guess: Annotated[str | None, describe("Which of several checkpoints or files was taken; null where there was one.")]
 
 
 def look_at(place: Path) -> Look:
-    """What ``place`` holds. Raises ExplainerError where that is nothing that can be opened."""
+    """Return what ``place`` holds, without opening it. Raises ExplainerError where that is nothing that can be opened."""
     content, name = (None, place.name.split(".")[0]) if place.is_file() else (content_of(place), place.resolve().name)
     if content is not None and content.adapter is not None:
-        base = json.loads((content.adapter / "adapter_config.json").read_text("utf-8")).get("base_model_name_or_path")
+        base = read_json_object(content.adapter / "adapter_config.json").get("base_model_name_or_path")
         return Look(f"an adapter for {base or 'a base model that it does not name'}", name, [], False, None, content.guess)
     if content is not None and content.folder is not None:
         return Look("a folder of a model", name, [], False, None, content.guess)

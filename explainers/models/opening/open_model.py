@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError, circumstances, ran_out_of_memory
 from explainers.failure_report import structure
+from explainers.json_files import read_json_object
 from explainers.models.eval_mode import with_gradients
 from explainers.models.libraries.hub import DownloadProgress
 from explainers.models.libraries.recognition import unwrapped
@@ -26,7 +26,7 @@ from explainers.models.opening.guesses import suggest_architectures
 from explainers.models.opening.opened import Opened, find_opened, keep_opened
 from explainers.models.opening.quantised import in_float32
 from explainers.models.opening.reporting import describe
-from explainers.models.opening.weights import Weights, read_weights, weights_in
+from explainers.models.opening.weights import Weights, find_prefixes, read_weights, weights_in
 from explainers.models.report import Guess
 from explainers.models.wrapping import wrap
 
@@ -50,7 +50,7 @@ class OpeningResult:
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """The arguments of :func:`open_model` besides what is opened; None where the caller gave none."""
+    """The arguments of :func:`open_model` except the thing to open; None where the caller gave none."""
 
     architecture: str | Path | nn.Module | None = None
     labels: Any = None
@@ -61,7 +61,7 @@ class OpenOptions:
     wrapping: Mapping[str, Any] = field(default_factory=dict)
 
     def wrap_arguments(self, **of_model: Any) -> dict[str, Any]:
-        """Arguments of ``wrap`` and ``load``: those ``of_model``, its files say, overridden by those of the caller."""
+        """Return the arguments of ``wrap`` and ``load``: those from the model's files, overridden by the caller's."""
         labels = {} if self.labels is None else {"labels": self.labels}
         return {"device": self.device, **{k: v for k, v in of_model.items() if v is not None}, **labels, **self.wrapping}
 
@@ -99,7 +99,7 @@ def open_model(
 
 
 def unchecked_model_of(anything: Any) -> Model:
-    """A model as it is, a module as it was opened before, anything else opened without checks."""
+    """Return a model as it is, a module as it was opened before, anything else opened without checks."""
     if isinstance(anything, Model):
         return anything
     known = find_opened(anything) if isinstance(anything, nn.Module) else None
@@ -132,7 +132,7 @@ def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def _private(anything: Any, options: OpenOptions) -> list[str]:
-    """Paths and names of files, which a report leaves out."""
+    """List the paths and names of files that a failure report must leave out."""
     given = anything if isinstance(anything, list | tuple) else [anything]
     places = [
         Path(item)
@@ -143,7 +143,7 @@ def _private(anything: Any, options: OpenOptions) -> list[str]:
 
 
 def _question(anything: Any, options: OpenOptions) -> str:
-    """The call as one line of Python, without paths: for the report of a failure."""
+    """Return the call as one line of Python without paths, for the report of a failure."""
     what = f"a {type(anything).__name__}"
     if isinstance(anything, str | Path):
         place = Path(anything).expanduser()
@@ -165,10 +165,10 @@ def _of_module(module: nn.Module, options: OpenOptions) -> OpeningResult:
 
 
 def _of_scripted(module: Any, options: OpenOptions) -> OpeningResult:
-    """The Python module that has the weights of a scripted one, whose own code cannot be followed."""
+    """Return a Python module with the weights of a scripted one, whose own code cannot be followed."""
     weights = weights_in(dict(module.state_dict()))
     result = _of_weights(weights, "a scripted module", "scripted", options)
-    note = "The code of a scripted module cannot be followed: its weights are explained in the architecture, and both must answer alike."
+    note = "The code of a scripted module cannot be followed. Its weights were put into the architecture, which must give the same answers."
     return replace(result, notes=(note, *result.notes), twin=module)
 
 
@@ -210,7 +210,7 @@ def _refuse_missing(name: str, place: Path) -> None:
 def _of_folder(folder: Path, options: OpenOptions) -> OpeningResult:
     if (folder / "open_clip_config.json").is_file():
         return _of_openclip_folder(folder, options)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config = read_json_object(folder / "config.json")
     if (method := (config.get("quantization_config") or {}).get("quant_method")) is not None:
         raise ExplainerError(
             f"{folder.name} holds weights quantised by {method}: load it where that runs, call model.dequantize(), save it again with "
@@ -256,7 +256,7 @@ def _of_file(path: Path, options: OpenOptions) -> OpeningResult:
 
 
 def _of_parts(files: Sequence[Path], options: OpenOptions) -> OpeningResult:
-    """A backbone and its head, which were saved apart: their weights together."""
+    """Join the weights of a backbone and its head that were saved separately."""
     tensors: dict[str, Tensor] = {}
     parts = [read_weights(file, options.weights) for file in files]
     for part in parts:
@@ -280,7 +280,7 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
         architecture = weights.architecture
         guesses.append(Guess(f"the architecture is {architecture}", "the file names it", "architecture="))
     if architecture is None:
-        known = suggest_architectures(shapes_of(weights))
+        known = suggest_architectures(shapes_of(weights), installed=True)
         if not known:
             raise ExplainerError(
                 f"the file holds {len(weights.tensors)} tensors, such as {next(iter(weights.tensors))}, and no architecture that is known "
@@ -292,6 +292,10 @@ def _of_read_weights(weights: Weights, where: str, name: str, options: OpenOptio
         guesses.append(Guess(f"the architecture is {architecture}", f"names and shapes of the weights fit it{alike}", "architecture="))
     built = build(architecture, weights, options.progress)
     how = dict(built.how)
+    prefix, copies = find_prefixes(weights.tensors, built.module.state_dict())
+    if copies:
+        others = ", ".join(repr(".".join(filter(None, (weights.key, copy.removesuffix("."))))) for copy in copies)
+        guesses.append(Guess(f"the weights whose names begin with {prefix!r} are read", f"others fit too, under {others}", "weights="))
     if options.labels is None and weights.labels is not None:
         how["labels"] = _names_in_file(weights.labels)
     notes = []

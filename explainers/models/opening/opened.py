@@ -38,17 +38,17 @@ class _Entry:
 
 
 def _state(module: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Identities and versions of all tensors of a module: another value after a weight was written or replaced."""
+    """Return identities and versions of all tensors of a module: a value that changes when a weight is written or replaced."""
     tensors = chain(module.parameters(), module.buffers())
     return tuple((id(tensor), -1 if tensor.is_inference() else tensor._version) for tensor in tensors)
 
 
 def keep_opened(module: nn.Module, opened: Opened) -> None:
-    """Keep ``opened`` in ``module``."""
+    """Store the record of how a model was opened in its ``module``."""
     module.__dict__[_PLACE] = _Entry(opened, _state(module))
 
 
 def find_opened(module: nn.Module) -> Opened | None:
-    """What ``module`` was opened as before; None where it never was, or a weight has changed since."""
+    """Return the record of how ``module`` was opened before; None where it never was, or a weight has changed since."""
     holder = module.__dict__.get(_PLACE)
     return holder.opened if isinstance(holder, _Entry) and holder.state == _state(module) else None

@@ -14,7 +14,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def in_float32(module: nn.Module) -> tuple[nn.Module, str | None]:
-    """``module`` itself, where its weights are of float32 or float64, else a copy in float32; and a sentence on what was done.
+    """Return ``module`` if its weights are of float32 or float64, else a copy in float32; and a sentence on what was done.
 
     Raises ExplainerError for quantised layers whose weights cannot be read.
     """
@@ -24,18 +24,18 @@ def in_float32(module: nn.Module) -> tuple[nn.Module, str | None]:
         if not halves:
             return module, None
         dtype = str(halves.pop()).removeprefix("torch.")
-        return _copied(module).float(), f"The weights are {dtype}; a copy in float32 is explained."
-    twin = _copied(module)
+        return _copy(module).float(), f"The weights are {dtype}; a copy in float32 is explained."
+    twin = _copy(module)
     for name in quantised:
         parent, _, last = name.rpartition(".")
-        setattr(twin.get_submodule(parent), last, _dequantised(twin.get_submodule(name), name))
+        setattr(twin.get_submodule(parent), last, _dequantise(twin.get_submodule(name), name))
     return twin.float(), (
         f"{len(quantised)} linear layers are quantised; a copy in float32 with the numbers that they stand for is explained. Activations "
         "are not rounded in it, as they may be in the module itself."
     )
 
 
-def _copied(module: nn.Module) -> nn.Module:
+def _copy(module: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(module)
     except Exception as problem:  # what a user's own class raises
@@ -50,12 +50,12 @@ def _is_quantised(part: nn.Module) -> bool:
 
 
 def _stands_for_floats(weight: Tensor) -> bool:
-    """Whether it is a tensor of torchao's, quanto's or torch's own kind that keeps whole numbers and a scale."""
+    """Return whether a tensor is of torchao's, quanto's or torch's own kind that keeps whole numbers and a scale."""
     return weight.is_quantized or (type(weight) not in (Tensor, nn.Parameter) and callable(getattr(type(weight), "dequantize", None)))
 
 
-def _dequantised(part: Any, name: str) -> nn.Linear:
-    """The linear layer that ``part`` stands for."""
+def _dequantise(part: Any, name: str) -> nn.Linear:
+    """Return a linear layer with the dequantised weights of ``part``."""
     try:
         weight = part.weight() if callable(part.weight) else part.weight
         bias = part.bias() if callable(part.bias) else part.bias

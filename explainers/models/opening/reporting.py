@@ -17,7 +17,7 @@ _SHOWN = 5  # names of classes
 
 
 def describe(model: Model, opened: str, guesses: Sequence[Guess], notes: Sequence[str], said: Collection[str]) -> Report:
-    """What is known of ``model``; ``said``: the arguments that somebody gave, about which nothing was guessed."""
+    """Return the report on ``model``; ``said`` are the arguments that the caller gave, about which nothing was guessed."""
     reading, guessed = _reading(model, said)
     return Report(
         name=model.name,
@@ -46,7 +46,7 @@ _LIBRARIES = {"timm": "timm", "transformers": "transformers", "open_clip": "Open
 
 def _blocks(model: Model) -> str:
     heads, width = model.details.get("heads"), model.details["width"]
-    inside = f", {heads} heads" if heads else ", without attention heads"
+    inside = f", {heads} heads" if heads else ""
     place = _name_of(model.module, model.blocks[0]).rpartition(".")[0]
     return f"{len(model.blocks)}{f' in {place}' if place else ''}, {width} wide{inside}"
 
@@ -77,6 +77,8 @@ def _inputs(model: Model) -> str:
 def _outputs(model: Model) -> str:
     if model.kind == "clip":
         return "how well each prompt fits"
+    if model.task is not None and not model.labels:
+        return model.task.outputs
     if model.output == "regression":
         return _counted(len(model.labels), "value")
     return _counted(len(model.labels), "class", "classes")
@@ -98,10 +100,12 @@ _MEANINGS = {
 
 
 def _reading(model: Model, said: Collection[str]) -> tuple[str, list[Guess]]:
-    """How the output is read and why; and what of that was a guess."""
+    """Return how the output is read and why, and the guesses in that."""
     meaning = _MEANINGS[model.output]
     if model.kind == "clip":
         return "the scaled cosine of picture and prompt; probabilities are a softmax over the prompts", []
+    if model.task is not None and not model.labels:
+        return f"{model.task.name}: at= asks about {model.task.places_are}", []
     if "output" in said:
         return f"{meaning}, as output= says", []
     if model.head_activation.kind is not None:

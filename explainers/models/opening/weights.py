@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import pathlib
 import re
+import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from numpy._core import multiarray
 from torch import Tensor
 
 from explainers.errors import ExplainerError, ran_out_of_memory
+from explainers.models.opening.sizes import check_archive, check_header, check_numbers
 
 #: What files of weights end in.
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt", ".tar", ".bin", ".pth.tar", ".pkl")
@@ -41,6 +44,9 @@ _SETTINGS = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt")
 #: What a wrapper around a model puts in front of the names of its weights.
 _WRAPPERS = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", "student.", "teacher.", "timm_model.", "base_model.")
 _MOST = 0.6  # of the names in a file begin with what a wrapper put there
+_LEAST_OF_COPY = 0.2  # of the names in a file belong to a copy of the model
+#: Under which names a wrapper keeps several copies of one model.
+_COPIES = frozenset((*_KEYS, "online", "target", "momentum", "encoder_q", "encoder_k", "base_encoder", "momentum_encoder"))
 #: Plain data that checkpoints hold beside weights; torch reads no other objects than tensors and these.
 _PLAIN = [
     *(argparse.Namespace, pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
@@ -55,13 +61,16 @@ _OTHER_FORMATS = {
     ".tflite": "TensorFlow Lite",
     ".gguf": "GGUF",
     ".engine": "TensorRT",
+    ".pb": "TensorFlow",
+    ".mlmodel": "Core ML",
+    ".pdparams": "PaddlePaddle",
     ".npz": "NumPy's (JAX)",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What a file says of a model.
+    """The contents of a file of weights.
 
     tensors       by name, in float32 where they were of half precision
     key           where in the file they lay, such as ``checkpoint['model']``; empty at its top
@@ -92,7 +101,9 @@ def read_weights(path: Path, key: str | None = None) -> Weights:
     if not path.is_file():
         raise ExplainerError(f"there is no file {str(path)!r}")
     _refuse_other_formats(path)
-    return weights_in(_safetensors(path) if _is_safetensors(path) else _torch(path), key, path.name)
+    tree = _safetensors(path) if _is_safetensors(path) else _torch(path)
+    check_numbers(sum(tensor.numel() for _, tensors in _sets(tree) for tensor in tensors.values()), path)
+    return weights_in(tree, key, path.name)
 
 
 def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Weights:
@@ -101,7 +112,13 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
     if not sets:
         raise ExplainerError(f"{name} holds {_summary(tree)} and no weights: save them with torch.save(model.state_dict(), 'weights.pth')")
     if key is not None and key not in sets:
-        raise ExplainerError(f"{name} has no weights under {key!r}; there are {', '.join(repr(k) for k in sets)}")
+        begun = _begun_with(sets, key)
+        if begun is None:
+            raise ExplainerError(
+                f"{name} has no weights under {key!r}; there are {', '.join(repr(k) for k in sets)}, and names that begin with "
+                f"{', '.join(dict.fromkeys(repr(each.partition('.')[0]) for held in sets.values() for each in held if '.' in each))}"
+            )
+        sets[key] = begun
     chosen = key if key is not None else min(sets, key=_rank)
     tensors = sets[chosen]
     settings = tree if isinstance(tree, Mapping) else {}
@@ -115,18 +132,80 @@ def weights_in(tree: Any, key: str | None = None, name: str = "the dict") -> Wei
     )
 
 
-def rename_weights(weights: Mapping[str, Tensor], wanted: Collection[str]) -> dict[str, Tensor]:
-    """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed."""
-    names, keys = set(wanted), list(weights)
-    prefixes = {"", *(key[: i + 1] for key in keys for i, letter in enumerate(key) if letter == "." and key.count(".", 0, i) < 4)}
-    best = max(sorted(prefixes, key=len), key=lambda prefix: sum(key.startswith(prefix) and key[len(prefix) :] in names for key in keys))
-    if not any(key.startswith(best) and key[len(best) :] in names for key in keys):
-        best = ""
-        while shared := next((w for w in _WRAPPERS if sum(key.startswith(best + w) for key in keys) > _MOST * len(keys)), None):
-            best += shared
+def _begun_with(sets: Mapping[str, Mapping[str, Tensor]], key: str) -> dict[str, Tensor] | None:
+    """The tensors of a set whose names begin with a prefix, without it: ``teacher``, or ``state_dict.teacher`` with the key of the set."""
+    for place, tensors in sets.items():
+        for prefix in (f"{key}.", f"{key.removeprefix(place).removeprefix('.')}."):
+            begun = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+            if any(tensor.dim() > 1 for tensor in begun.values()):
+                return begun
+    return None
+
+
+def rename_weights(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rename ``weights`` to the names ``wanted`` by a module: the prefixes of wrappers are removed, and other copies of the model left out.
+
+    With nothing ``wanted``, the prefixes that wrappers are known to put there are removed.
+    """
+    best, others = find_prefixes(weights, wanted)
     inside = {key[len(best) :]: tensor for key, tensor in weights.items() if key.startswith(best)}
-    beside = {key: tensor for key, tensor in weights.items() if not key.startswith(best) and key not in inside}
+    beside = {key: tensor for key, tensor in weights.items() if not key.startswith((best, *others)) and key not in inside}
     return {**beside, **inside}
+
+
+def find_prefixes(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
+    """Return the prefix of a module's names in ``weights``, and those of further copies of it, such as a teacher's.
+
+    Where copies fit alike, they are ranked as the keys of a file are.
+    """
+    prefixes = {key[: i + 1] for key in weights for i, letter in enumerate(key) if letter == "." and key.count(".", 0, i) < 4}
+    named = {prefix: [name for name in wanted if prefix + name in weights] for prefix in ("", *prefixes)}
+    fitting = {p: sum(weights[p + name].shape == wanted[name].shape for name in names) for p, names in named.items()}
+
+    def rank(prefix: str) -> tuple[Any, ...]:
+        return -len(named[prefix]), -fitting[prefix], *_rank_of_prefix(prefix)
+
+    best = min(named, key=rank)
+    if named[best]:
+        others = [p for p in named if not p.startswith(best) and not best.startswith(p) and fitting[p] > _MOST * len(named[best])]
+        return best, tuple(sorted(others, key=rank))
+    return _known_prefixes(weights)
+
+
+def _known_prefixes(weights: Mapping[str, Tensor]) -> tuple[str, tuple[str, ...]]:
+    """Return the prefix that wrappers put before the names, and the prefixes of other copies of a model."""
+    best, others = "", list[str]()
+    while True:
+        keys = [key for key in weights if key.startswith(best)]
+        count = Counter(key[len(best) :].partition(".")[0] for key in keys if "." in key[len(best) :])
+        copies = [f"{best}{name}." for name in sorted(count, key=_rank) if name in _COPIES and count[name] > _LEAST_OF_COPY * len(keys)]
+        shared = next((best + w for w in _WRAPPERS if sum(key.startswith(best + w) for key in keys) > _MOST * len(keys)), None)
+        if len(copies) > 1:
+            best, others = copies[0], [*others, *copies[1:]]
+        elif shared is not None:
+            best = shared
+        else:
+            return best, tuple(others)
+
+
+def _rank_of_prefix(prefix: str) -> tuple[Any, ...]:
+    """Return the sort key of a prefix: the rank of the keys in a file, then length, then letters."""
+    return [_rank(part) for part in prefix.split(".")[:-1]], len(prefix), prefix
+
+
+def _is_exported(path: Path) -> bool:
+    """Return whether a zip holds a program of torch.export."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(("models/model.json", "serialized_exported_program.json")) for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def _is_of_torch(path: Path) -> bool:
+    """Return whether a pickle begins with the magic number of torch.save before 1.6."""
+    with path.open("rb") as file:
+        return b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19" in file.read(32)
 
 
 def _refuse_other_formats(path: Path) -> None:
@@ -134,7 +213,20 @@ def _refuse_other_formats(path: Path) -> None:
         begin = file.read(64)
     if begin.startswith(b"version https://git-lfs"):
         raise ExplainerError(f"{path.name} is a pointer of Git LFS, not the weights themselves: fetch them with git lfs pull")
+    if path.suffix.lower() == ".pt2" or (begin.startswith(b"PK") and _is_exported(path)):
+        raise ExplainerError(
+            f"{path.name} is a program of torch.export, whose code cannot be followed: save its weights, with "
+            "torch.save(torch.export.load(file).state_dict, 'weights.pth'), and open those with architecture=; or open the module that it "
+            "was made from"
+        )
     other = _OTHER_FORMATS.get(path.suffix.lower())
+    if other is None and begin[:1] == b"\x08" and begin[2:3] in (b"\x12", b"\x1a"):
+        other = "ONNX"  # protobuf: the version of the format, then who made it
+    if other is None and begin[:1] == b"\x80" and not _is_of_torch(path):
+        raise ExplainerError(
+            f"{path.name} is a pickle that torch.save did not write; opening it would run code from the file, so it was left closed. Save "
+            "the weights as tensors by name, with torch.save(model.state_dict(), 'weights.pth')"
+        )
     if other is not None:
         raise ExplainerError(
             f"{path.name} is a file of {other}: what is explained is a model of PyTorch. Send its weights as .safetensors or .pth, "
@@ -154,6 +246,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    check_header(path)
     try:
         return dict(load_file(path))
     except (SafetensorError, OSError) as problem:
@@ -161,17 +254,18 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path) -> Any:
-    """What ``torch.save`` wrote, by torch's reader of weights, which makes tensors and plain data and runs nothing."""
+    """Read what ``torch.save`` wrote, by torch's reader of weights, which makes tensors and plain data and runs nothing."""
     with torch.serialization.safe_globals(_PLAIN):
         try:
-            return _loaded(path)
+            return _load(path)
         except Exception as problem:  # each format of weights has errors of its own
-            if ran_out_of_memory(problem):
+            if ran_out_of_memory(problem) or isinstance(problem, ExplainerError):
                 raise
             raise ExplainerError(_refusal(path, problem)) from problem
 
 
-def _loaded(path: Path) -> Any:
+def _load(path: Path) -> Any:
+    check_archive(path)
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError as problem:
@@ -194,9 +288,8 @@ def _refusal(path: Path, problem: Exception) -> str:
         )
     named = ", ".join(strange[:3]) + (" and more" if len(strange) > 3 else "")
     return (
-        f"{path.name} holds {named}, and not weights alone; opening it would run code from the file, so it was left closed. Where you "
-        "trust it, save its weights again: ckpt = torch.load(file, weights_only=False), then torch.save(ckpt.state_dict(), 'weights.pth') "
-        "of a whole model, or torch.save(ckpt['state_dict'], 'weights.pth') of a dict; or open the module itself in Python"
+        f"{path.name} holds {named}, and not weights alone; opening it would run code from the file, so it was left closed. Save "
+        "the weights alone where it was made: torch.save(model.state_dict(), 'weights.pth'); or open the module itself in Python"
     )
 
 
@@ -209,7 +302,7 @@ def _strange_objects(path: Path, problem: Exception) -> list[str]:
 
 
 def _sets(tree: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Tensor]]]:
-    """The sets of weights in nested dicts, each by the path of its keys."""
+    """Yield the sets of weights in nested dicts, each with the path of its keys."""
     if not isinstance(tree, Mapping) or depth > 3:
         return
     tensors = {name: value for name, value in tree.items() if isinstance(name, str) and isinstance(value, Tensor)}
@@ -252,7 +345,7 @@ def _stored(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _settings(tree: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
-    """The dicts of a file in which a training script keeps its settings, its top first."""
+    """Yield the dicts of a file in which a training script keeps its settings, the top level first."""
     yield tree
     for name in _SETTINGS:
         held = tree.get(name)

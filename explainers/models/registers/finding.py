@@ -15,8 +15,8 @@ from explainers.models.encoders import encoder
 from explainers.models.model import Model
 from explainers.models.registers.mlps import check_registers, last_linear_maps, norms_and_activations
 
-NEURONS = 10
-PICTURES = 100
+NEURON_COUNT = 10
+PICTURE_COUNT = 100
 #: The histogram of norms: bins of their logarithm from the median up, the width of the empty stretch that parts outliers from others, and
 #: the share of tokens that are outliers at most.
 BINS, APART, MOST_OUTLIERS = 60, math.log(1.5), 0.2
@@ -33,7 +33,7 @@ def find_register_neurons(
     block: int = -1,
     threshold: float | None = None,
     highest_block: int | None = None,
-    count: int = NEURONS,
+    count: int = NEURON_COUNT,
     sparse: bool = True,
     about: str = "",
     progress: Callable[[int, int], None] | None = None,

@@ -1,4 +1,4 @@
-"""Where the MLP of each block is: its last linear map, whose input are the activations of its neurons."""
+"""The place of the MLP in each block: its last linear map, whose input is the activations of its neurons."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ def check_registers(model: Model) -> None:
         raise ExplainerError(f"The blocks of {model.name} do not take one row of tokens each, to which one could be added.")
     if layout.class_token is None:
         raise ExplainerError(f"The head of {model.name} pools its tokens: it would count an added token too.")
+    if layout.class_token >= layout.prefix:
+        raise ExplainerError(f"The classification token of {model.name} lies behind its patches: a token is added before them alone.")
 
 
 def last_linear_maps(model: Model, tensors: Mapping[str, Tensor]) -> list[nn.Linear]:
-    """Per block the last linear layer that it calls and that gives its width: that of the MLP. Raises ExplainerError without one."""
+    """Return for each block the last linear layer that it calls and whose output has the block's width: that of its MLP. Raises
+    ExplainerError if a block has none.
+    """
     width = model.details["width"]
     last: list[nn.Linear | None] = [None] * len(model.blocks)
 

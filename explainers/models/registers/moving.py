@@ -33,7 +33,7 @@ OUTLIER_TOKENS: tuple[OutlierTokens, ...] = get_args(OutlierTokens)
 
 @dataclass(frozen=True)
 class Moving:
-    """How outliers are moved: see :func:`without_outlier_tokens`."""
+    """Settings of how outliers are moved: see :func:`without_outlier_tokens`."""
 
     largest: Largest = "neuron"
     patches: Patches = "zero"
@@ -57,7 +57,7 @@ def without_outlier_tokens(
     added: int = 1,
     scale: float = 1.0,
 ) -> Model:
-    """The same module as another model: tokens of zeros are added, to which the activations of its register neurons move.
+    """Return a model of the module with added tokens of zeros, to which the activations of its register neurons move.
 
     neurons  None: ``model.register_neurons``
     largest  the added token gets each neuron's largest activation over all tokens (``neuron``), or that of largest magnitude of all
@@ -86,8 +86,8 @@ def without_outlier_tokens(
 
 
 def view_of(model: Model, outlier_tokens: OutlierTokens) -> Model:
-    """The model, or where its outlier tokens shall be moved the view of it without them, made once. Raises ExplainerError for what is none
-    of the ways, and as :func:`without_outlier_tokens` does.
+    """Return the model, or its view without outlier tokens where these shall be moved; the view is made once. Raises ExplainerError for
+    what is none of the ways, and as :func:`without_outlier_tokens` does.
     """
     if outlier_tokens not in OUTLIER_TOKENS:
         raise ExplainerError(f"outlier_tokens={outlier_tokens!r}: choose one of {', '.join(OUTLIER_TOKENS)}.")
@@ -173,7 +173,7 @@ def _for_this_thread(hook: Callable[..., Any]) -> Any:
 
 
 def moved_activations(values: Tensor, neurons: list[int], layout: Layout, how: Moving) -> Tensor:
-    """Activations (B, S, F) with those of ``neurons`` moved to the added tokens behind the prefix of the ``layout`` that has none yet.
+    """Return activations (B, S, F) with those of ``neurons`` moved to the added tokens after the prefix; ``layout`` has none of these yet.
 
     Numbers are moved, weighed by constants and added, nothing else, so that every rule hands their signal on as it is.
     """

@@ -1,4 +1,4 @@
-"""The removal that suits an input: of patches, of word pieces, of those of windows or of a prompt."""
+"""The choice of removal that suits an input: of patches, of word pieces, of windows' pieces or of a prompt's."""
 
 from __future__ import annotations
 

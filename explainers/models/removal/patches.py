@@ -105,8 +105,9 @@ def blackened(pixels: Tensor, keep: Tensor, black: Tensor) -> Tensor:
 
 
 def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | None, Tensor]:
-    """What the model computes before x^1, where two inputs that share it get the answer that one gets alone, and that answer. Two forward
-    passes tell.
+    """Return the shared computation before x^1, where two inputs that share it get the answer of one alone (else None), and that answer.
+
+    Two forward passes tell.
     """
     stem = Stem()
     alone = answer(model, tensors, stem=stem)
@@ -120,7 +121,7 @@ def _shared_stem(model: Model, tensors: Mapping[str, Tensor]) -> tuple[Stem | No
 
 
 def first_time(model: Model, change: Callable[[Tensor], Tensor]) -> Hook:
-    """A hook that changes the tokens (B, S, D) the first time that its module runs."""
+    """Return a hook that changes the tokens (B, S, D) the first time that its module runs."""
     waiting = True
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
@@ -139,8 +140,9 @@ def multiplied_at_entry(model: Model, factor: Tensor) -> tuple[nn.Module, Hook]:
 
 
 def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) -> list[tuple[nn.Module, Hook]]:
-    """Hooks that pick of the tokens at x^1 those of ``index`` (K, T), ``prefix`` others first and ``after`` others last, and of the rotary
-    positions that the blocks are given for all ``count`` patches those that go with them.
+    """Return hooks that keep of the tokens at x^1 those of ``index`` (K, T), with ``prefix`` others first and ``after`` others last.
+
+    The rotary positions of all ``count`` patches are cut to the same tokens.
     """
     places = index[:, prefix : index.shape[1] - after] - prefix
 
@@ -165,8 +167,8 @@ def _picker(model: Model, index: Tensor, prefix: int, count: int, after: int) ->
 
 
 def _drops(whole: Tensor, backwards: Callable[[], Tensor], half: Callable[[], Tensor]) -> bool:
-    """Whether patches may be dropped: the model answers the same, ``whole``, when their tokens come ``backwards``, and it answers when
-    ``half`` of them are gone.
+    """Return whether patches may be dropped: the answer is ``whole`` also when tokens come ``backwards``, and ``half`` of them still give
+    one.
     """
     try:
         after = backwards()

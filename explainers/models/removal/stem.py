@@ -1,4 +1,4 @@
-"""What a model computes before its first block, computed once for one input: a convolutional stem can cost as much as all blocks."""
+"""The computation before a model's first block, done once for one input: a convolutional stem can cost as much as all blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an input whose tokens may be taken away, and the passes that every way of taking them away makes."""
+"""Questions to a model about an input whose tokens may be removed, and the passes that every way of removal makes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
 def _nothing(done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress: the default where no progress is to be shown."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class TokenRemoval:
         return torch.stack(answers)[inverse]
 
     def _at_once(self, count: int) -> int:
-        """How many inputs that keep ``count`` tokens go into one forward pass."""
+        """Return how many inputs that keep ``count`` tokens go into one forward pass."""
         length = count if self.how == "removed" else self.tokens
         return BATCH if self._most_tokens is None else max(1, min(BATCH, self._most_tokens // max(1, length)))
 
 
 def most_tokens(model: Model) -> int | None:
-    """In one forward pass."""
+    """Return the most tokens of one forward pass; None for no limit."""
     return TOKENS if model.device.type == "cpu" else None
 
 
@@ -96,13 +96,13 @@ def answer(model: Model, tensors: Mapping[str, Tensor], hooks: Sequence[tuple[nn
 
 
 def agree(first: Tensor, second: Tensor) -> bool:
-    """Whether logits are the same but for rounding."""
+    """Return whether logits are the same but for rounding."""
     error = max(1e-3, 4 * torch.finfo(first.dtype).eps)
     return bool((first - second).abs().max() <= error * first.abs().max())
 
 
 def fewest_tokens(ask: Callable[[Tensor], Tensor], count: int, special: int) -> int:
-    """How many tokens must stay: 0 where there are ``special`` ones and the model answers with them alone."""
+    """Return the fewest tokens that must stay: 0 where there are ``special`` ones and the model answers with them alone."""
     if not special:
         return 1
     try:

@@ -15,7 +15,7 @@ HowOfPages = Literal["removed", "painted"]
 
 @dataclass(frozen=True)
 class RemovalWay:
-    """One way: its ``name``, the ``kinds`` of inputs that it is for, and what becomes of the tokens, in words."""
+    """A way to remove tokens: its ``name``, the ``kinds`` of inputs that it is for, and what becomes of the tokens, in words."""
 
     name: How
     kinds: tuple[Literal["image", "text", "molecule"], ...]
@@ -37,7 +37,7 @@ REMOVAL_WAYS: dict[How, RemovalWay] = {
 
 
 def ways_for(kind: str) -> tuple[How, ...]:
-    """In which ways tokens of an "image", a "text" or a "molecule" are taken away."""
+    """Return the ways in which tokens of an "image", a "text" or a "molecule" can be removed."""
     return tuple(name for name, way in REMOVAL_WAYS.items() if kind in way.kinds)
 
 

@@ -42,8 +42,10 @@ def word_removal(
 
 
 def usual_way_of_words(model: Model) -> How:
-    """How word pieces are taken away where nobody says: removed, but for a model that is asked about a place of the text, which must stay
-    where it is. Raises ExplainerError where its tokenizer has nothing to put there.
+    """Return the default way to remove word pieces: "removed", or one that keeps places for a model that is asked about a place of the
+    text.
+
+    Raises ExplainerError where its tokenizer has nothing to put there.
     """
     reading = model.reading
     if reading is None or reading.moves or (reading.token is None and reading.place.tokens is None):
@@ -57,9 +59,9 @@ def usual_way_of_words(model: Model) -> How:
 
 
 def window_removal(model: Model, windows: Windows, how: How = "removed") -> TokenRemoval:
-    """A text in overlapping windows, whose word pieces are those of the whole text: one that is gone is gone from every window.
+    """Return the removal of word pieces from a text in overlapping windows: a piece that is removed is removed from every window.
 
-    The logits are the means of the windows'. Where the model needs a word, a window of which nothing is left is not counted.
+    The logits are the means over the windows. Where the model needs a word, a window of which nothing is left is not counted.
     ``how`` as for :func:`word_removal`.
     """
     special = torch.tensor([token.special for token in windows.whole.tokens])

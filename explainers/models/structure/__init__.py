@@ -1,1 +1,1 @@
-"""What watching one forward pass tells about a model: its blocks, its tokens, and the token that the head reads."""
+"""The structure of a model, found by watching one forward pass: its blocks, its tokens, and the token that the head reads."""

@@ -1,4 +1,4 @@
-"""Which modules are the blocks of a model, found by watching one forward pass. Nothing here knows a class name.
+"""The search for the blocks of a model, by watching one forward pass. Nothing here knows a class name.
 
 A block is one of a row of alike modules; it takes tokens and gives back tokens of the same shape. Tokens are (batch, tokens, width), or a
 map of them: (batch, height, width, channels) or (batch, channels, height, width), or several tensors of them: the kinds of blocks are
@@ -26,13 +26,27 @@ from explainers.models.structure.spans import Span, spans_of
 
 
 @dataclass(frozen=True)
+class EarlierCall:
+    """A call of a block before the explained ones, its ``number``-th, counted from 1; ``keeps_shape``: whether it gives as many tokens as
+    it takes.
+    """
+
+    block: nn.Module
+    number: int
+    keeps_shape: bool = True
+
+
+@dataclass(frozen=True)
 class Structure:
-    """The blocks in the order they run (a shared block once for each time it runs), and the module whose first argument is x^1.
+    """The structure of a model: its blocks in the order they run (a shared block once for each time it runs), and the module whose first
+    argument is the embedded tokens x^1.
 
     block_kind  how the blocks take and give tokens
     width  of a token, what lies inside it left out, and of several sizes of patches that of the finest
     grid   (height, width) of a map of tokens; None where tokens lie in a row
     class_blocks  those behind the blocks in which a class token may join the tokens, in the order they run
+    earlier  the calls of alike blocks before these that take more tokens of the same width, in the order they run, and that of the first
+        of these; none where there are none before
     """
 
     blocks: tuple[nn.Module, ...]
@@ -42,11 +56,12 @@ class Structure:
     block_kind: BlockKind
     grid: tuple[int, int] | None
     class_blocks: tuple[nn.Module, ...] = ()
+    earlier: tuple[EarlierCall, ...] = ()
 
 
 @dataclass
 class _Call:
-    """One call of a module in a row: what went in and what came out, several streams of tokens in one row."""
+    """One call of a module in a row of alike modules: its input and output, several streams of tokens joined to one row."""
 
     row: str
     block: nn.Module
@@ -59,18 +74,18 @@ class _Call:
 
     @property
     def keeps(self) -> bool:
-        """Whether it takes tokens and gives tokens of the same shape."""
+        """True if the module takes tokens and returns tokens of the same shape."""
         return self.tokens is not None and self.output is not None and self.tokens.shape == self.output.shape
 
     @property
     def kind(self) -> BlockKind:
-        """How its tokens lie."""
+        """The kind of block that the module is, which says how its tokens lie."""
         assert self.tokens is not None
         return self.block_kind or OneStream.of(self.block, self.tokens, self.tokens_first, isinstance(self.block, Span))
 
     @property
     def token_row(self) -> Tensor:
-        """The tokens that it takes, (B, S, D)."""
+        """The tokens (B, S, D) that the module takes."""
         assert self.tokens is not None
         return self.tokens if self.tokens.dim() == 3 else self.kind.row_of(self.tokens)
 
@@ -82,7 +97,9 @@ BlockCalls = list[_Call]  # successive calls that keep one shape
 
 @contextmanager
 def trial(module: nn.Module) -> Iterator[None]:
-    """Run ``module`` in eval mode, without gradients and without touching the random state; every module's mode is put back."""
+    """Open a context with ``module`` in eval mode, without gradients and without a change of the random state; every module's mode is put
+    back.
+    """
     modes = [(m, m.training) for m in module.modules()]
     module.eval()
     try:
@@ -94,7 +111,7 @@ def trial(module: nn.Module) -> Iterator[None]:
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """The first tensor of a module's arguments or result: hidden states come first everywhere."""
+    """Return the first tensor in a module's arguments or result, None where there is none: hidden states come first everywhere."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, Mapping):
@@ -113,7 +130,8 @@ def find(
     words: int | None = None,
     first_row: bool = False,
 ) -> Structure:
-    """Watch one forward pass of ``batch`` samples, ``run()``, and tell where the blocks are. Two samples are to be different images.
+    """Watch one forward pass of ``batch`` samples, ``run()``, and return the structure of the model. Two samples are to be different
+    images.
 
     ``words`` is how many tokens a text has: blocks that see them all are preferred to later ones that see fewer.
     ``first_row`` prefers the first row over patches, rather than the last: of a detector or a segmenter its encoder, not what follows.
@@ -158,11 +176,13 @@ def find(
         block_kind=kind,
         grid=kind.map_of((first.tokens,), {}),
         class_blocks=_class_blocks(calls, chosen[-1], row.shape),
+        earlier=_earlier(calls, first),
     )
 
 
 def _is_row(container: nn.Module) -> bool:
-    """A list of modules of one class, each with at least two weights: attention or mixing, and an MLP; or two convolutions.
+    """Return whether a container is a row of blocks: a list of modules of one class, each with at least two weights (attention or mixing,
+    and an MLP; or two convolutions).
 
     A list of such lists (stages) is none. A module that is no list, but holds alike modules under names of its own, is one too (RegNet).
     """
@@ -189,7 +209,7 @@ def _given_blocks(names: Mapping[str, nn.Module], blocks: Any) -> list[nn.Module
 
 
 def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run: Callable[[], Any], batch: int) -> list[_Call]:
-    """Every call of a module of a row, in order."""
+    """Run the model and return every call of a module of the ``containers``, rows of modules by name, in order."""
     calls: list[_Call] = []
     open_calls: list[_Call] = []
     last_norm: list[Any] = [None, None]  # the normalisation that ran last and its result
@@ -235,7 +255,9 @@ def _watch(module: nn.Module, containers: Mapping[str, Sequence[nn.Module]], run
 
 
 def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
-    """Successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, goes on with it."""
+    """Group successive calls of one row that keep one shape; a row that takes what an alike row gave, of the same shape, continues its
+    group.
+    """
     runs: list[BlockCalls] = []
     current: dict[str, BlockCalls | None] = {}
     for call in calls:
@@ -255,13 +277,17 @@ def _runs(calls: Sequence[_Call]) -> list[BlockCalls]:
 
 
 def _from_first(runs: list[BlockCalls]) -> list[BlockCalls]:
-    """Those over the patches of the first run, in which tokens lie in a row: no convolutional trunk, and nothing that follows."""
+    """Return the runs over as many patches as the first run in which tokens lie in a row: no convolutional trunk, and nothing that
+    follows.
+    """
     first = next((run[0] for run in runs if run[0].tokens is not None and run[0].tokens.dim() == 3), None)
     return runs if first is None else [run for run in runs if _patches(run[0]) == _patches(first)]
 
 
 def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCalls:
-    """Of a convolutional network without a row of blocks (VGG, DenseNet): the last layer with weights that keeps the shape of its map."""
+    """Return the call of the last layer with weights that keeps the shape of its map: for a convolutional network without a row of blocks
+    (VGG, DenseNet).
+    """
     layers = [m for m in module.modules() if list(m.parameters(recurse=False))]
     kept = [c for c in _watch(module, {"": layers}, run, batch) if c.keeps and c.tokens is not None and c.tokens.dim() == 4]
     kept = [call for call in kept if call.tokens is not None and min(call.tokens.shape[2:]) > 1]
@@ -271,13 +297,13 @@ def _last_map(module: nn.Module, run: Callable[[], Any], batch: int) -> BlockCal
 
 
 _NO_BLOCKS = (
-    "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found; pass blocks= (a list of modules or its "
-    "dotted name)"
+    "no row of blocks that take and give tokens (batch, tokens, width), or maps of them, was found, alike modules with an attention and an "
+    "MLP each; pass blocks= (a list of modules or its dotted name)"
 )
 
 
 def _no_blocks(module: nn.Module) -> str:
-    """Why no row of blocks was found."""
+    """Return the sentence that says why no row of blocks was found."""
     for name, part in module.named_modules():
         children = list(part.children())
         if isinstance(part, nn.ModuleList) and children and all(isinstance(child, nn.ModuleList | nn.ModuleDict) for child in children):
@@ -289,7 +315,7 @@ def _no_blocks(module: nn.Module) -> str:
 
 
 def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
-    """The longest run over the patches of the run that is last."""
+    """Return the longest run over the patches of the run that is last; ``names`` has the name of each module by its id."""
     # a row inside one of several blocks (MLPs in a row, branches) is a part of that block
     inside = tuple(f"{names[id(call.block)]}." for run in runs if len({id(call.block) for call in run}) > 1 for call in run)
     runs = [run for run in runs if not names[id(run[0].block)].startswith(inside)]
@@ -305,8 +331,8 @@ def _chosen(runs: list[BlockCalls], names: Mapping[int, str]) -> BlockCalls:
 
 
 def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tuple[nn.Module, ...]:
-    """Of the row that follows the blocks, the modules that take one token more than these gave, of ``shape``, and give as many; or that
-    take the others and that one, and give that one alone.
+    """Return the modules of the row behind the blocks that take one token more than the blocks gave (``shape``) and return as many; or that
+    take the others and that one, and return that one alone.
     """
     batch, tokens, width = shape
     whole, others, token = ((batch, count, width) for count in (1 + tokens, tokens, 1))
@@ -316,14 +342,39 @@ def _class_blocks(calls: Sequence[_Call], last: _Call, shape: torch.Size) -> tup
     return tuple(call.block for call in behind if call.row == behind[0].row)
 
 
+def _earlier(calls: Sequence[_Call], first: _Call) -> tuple[EarlierCall, ...]:
+    """Return the calls before ``first``, of blocks of its list or class, that take more tokens, in a row, of the same width; then that of
+    ``first``. Empty where there are none before.
+    """
+    if first.tokens is None or first.tokens.dim() != 3 or first.block_kind is not None or not any(call is first for call in calls):
+        return ()
+    shape, seen, with_more = first.tokens.shape, set[int](), list[_Call]()
+    for call in calls[: next(i for i, call in enumerate(calls) if call is first)]:
+        alike = call.row == first.row or type(call.block) is type(first.block)
+        more = call.tokens is not None and call.tokens.dim() == 3 and call.tokens.shape[1] > shape[1] and call.tokens.shape[2] == shape[2]
+        if alike and more and call.block_kind is None and call.output is not None and id(call.tokens) not in seen:
+            seen.add(id(call.tokens))
+            with_more.append(call)
+    return tuple(_numbered(calls, call) for call in [*with_more, first]) if with_more else ()
+
+
+def _numbered(calls: Sequence[_Call], call: _Call) -> EarlierCall:
+    same = [each for each in calls if each.block is call.block and each.row == call.row]
+    return EarlierCall(call.block, next((i for i, each in enumerate(same, 1) if each is call), 1), call.keeps)
+
+
 def _patches(call: _Call) -> int:
-    """How many tokens of a call's input differ between the two samples, a class token being the same for every image; of one, all."""
+    """Return how many tokens of a call's input differ between the two samples, as a class token is the same for every image; all, if there
+    is one sample.
+    """
     row = call.token_row
     return row.shape[1] if len(row) < 2 else int((row[0] != row[1]).any(-1).sum())
 
 
 def _before_spans(names: Mapping[str, nn.Module], first: _Call) -> nn.Module:
-    """Where x^1 comes in before blocks that a loop adds the residual of: at the module that holds their list, and is called with it."""
+    """Return the module where the embedded tokens x^1 come in before blocks whose residual a loop adds: the one that holds their list, and
+    is called with it.
+    """
     return names[first.row.rpartition(".")[0]]
 
 

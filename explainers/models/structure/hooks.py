@@ -1,4 +1,4 @@
-"""Hooks on modules for as long as a block of code runs, answering in one thread."""
+"""Context managers for hooks on modules, which answer in one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Hook = Callable[..., Any]
 
 @contextmanager
 def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
-    """Remove the hooks of ``handles`` at the end, also where the code raises."""
+    """Remove the hooks of ``handles`` when the context ends, also where the code raises."""
     handles = list(handles)
     try:
         yield
@@ -24,6 +24,6 @@ def hooked(handles: Iterable[RemovableHandle]) -> Iterator[None]:
 
 
 def in_this_thread(hook: Hook) -> Hook:
-    """``hook``, silent in every other thread than the one that asks now: threads may run the same modules."""
+    """Return ``hook`` made silent in every thread but the current one: threads may run the same modules."""
     thread = threading.get_ident()
     return lambda *args: hook(*args) if threading.get_ident() == thread else None

@@ -1,4 +1,4 @@
-"""How the tokens of a model lie: prefix, classification token, grid of patches; found once, then given for every batch."""
+"""The layout of a model's tokens: prefix, classification token, grid of patches; found once, then returned for every batch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from explainers.models.layout import Layout
 from explainers.models.libraries.recognition import clip_shape, vision_config
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
-from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass
+from explainers.models.structure.dropped_tokens import are_in_place
+from explainers.models.structure.patch_places import is_in_order
+from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
 
 def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Texts: one prefix token where the head reads the first, unless ``prefix`` says otherwise. ``tensors`` holds one text."""
+    """Return a function that gives the layout of any batch of texts: one prefix token where the head reads the first, unless ``prefix``
+    says otherwise. ``tensors`` holds one text.
+    """
     read = class_token(module, structure, run, tensors, None)
     layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
     return lambda tensors: layout
@@ -35,8 +39,10 @@ def image_layout(
     answers: Tensor | None = None,
     dense: bool = False,
 ) -> LayoutOf:
-    """Images: the prefix tokens are those that do not change with the image. ``tensors`` holds two different images, and ``answers`` what
-    ``run`` gives for them, where that is known. ``dense``: the head reads the patches, so that no class token is looked for.
+    """Return a function that gives the layout of any batch of images: the prefix tokens are those that do not change with the image.
+
+    ``tensors`` holds two different images, and ``answers`` what ``run`` gives for them, where that is known. ``dense``: the head reads the
+    patches, so that no class token is looked for.
     """
     bypassed, x = has_bypass(module, structure, run, tensors, answers)
     if bypassed:
@@ -53,7 +59,8 @@ def image_layout(
         prefix, after = _unchanging(embedded(module, structure, run, tensors) if x is None else x)
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
-    read = None if dense else class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, prefix)
+    sample = {name: tensor[:1] for name, tensor in tensors.items()}
+    read = None if dense else class_token(module, structure, run, sample, prefix, after)
     height, width = tensors["pixel_values"].shape[-2:]
     rows, columns = structure.grid or (0, 0)
     if min(rows, columns) > 1 and abs(rows - math.sqrt(rows * columns * height / width)) > 1.5:
@@ -67,12 +74,29 @@ def image_layout(
         module, structure, run, tensors["pixel_values"][:1], slice(prefix, structure.tokens - after), (rows, columns)
     ):
         raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
+    if clip_shape(module) is None and not structure.block_kind.patch_places:
+        place, grid = slice(prefix, structure.tokens - after), (rows, columns)
+        if not is_in_order(module, structure, run, tensors, place, grid):
+            raise ExplainerError(
+                "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
+                "than it is of: have its patches flattened row by row, or pass blocks= (modules whose tokens lie in the order of the image)"
+            )
+        if not sees_all_edges(module, structure, run, tensors, grid):
+            raise ExplainerError(
+                "the model does not see the edge of the picture, as where its forward cuts the picture, so that a map would be drawn over "
+                "more than it is of: have preprocess= cut it instead"
+            )
+        if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
+            raise ExplainerError(
+                "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
+                "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
+            )
     patch = (height / rows, width / columns)
 
     @cache
     def filled(tall: int, wide: int) -> tuple[int, int]:
-        """The grid of an image of a size that is no whole number of patches: what is left over of one is cut, or padded to one more, as a
-        convolutional trunk does. Of a model that reads patches, how many tokens there are tells.
+        """Return the grid of an image of this height and width, whose rest beyond whole patches is cut, or padded to one more, as a
+        convolutional trunk does. For a model that reads patches, the number of its tokens tells which.
         """
         down, across = tall / patch[0], wide / patch[1]
         if not dense or (down.is_integer() and across.is_integer()):
@@ -90,14 +114,15 @@ def image_layout(
     def layout_of(batch: Mapping[str, Tensor]) -> Layout:
         tall, wide = batch["pixel_values"].shape[-2:]
         grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
-        return Layout(prefix, read, grid, after=after)
+        further = math.prod(grid) - rows * columns  # patches before a token that lies behind them
+        return Layout(prefix, read if read is None or read < prefix else read + further, grid, after=after)
 
     return layout_of
 
 
 def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None) -> LayoutOf:
-    """Of blocks whose kind knows where patches lie, perhaps of several sizes: the grid is that of the smallest. All grids must cover the
-    whole image.
+    """Return the layout function for blocks whose kind knows where patches lie, perhaps of several sizes: the grid is that of the smallest.
+    All grids must cover the whole image.
     """
     kind, pixels = structure.block_kind, tensors["pixel_values"]
     before = kind.before or 0
@@ -117,7 +142,9 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
 
 
 def _unchanging(x: Tensor) -> tuple[int, int]:
-    """How many tokens of x^1 (2, S, D) at the front, and how many at the end, are the same for two images; all others must change."""
+    """Return how many of the embedded tokens x^1 (2, S, D) at the front, and how many at the end, are the same for two images; all others
+    must change.
+    """
     changing = (x[0] != x[1]).any(-1).cpu()
     prefix, after = int(changing.int().argmax()), int(changing.flip(0).int().argmax())
     if not bool(changing[prefix : len(changing) - after].all()):
@@ -127,7 +154,9 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
 
 
 def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, int]:
-    """(rows, columns) of ``patches``: as the model declares them, else square patches of the size it declares, or of one that fits."""
+    """Return (rows, columns) of so many ``patches`` in a picture of this ``size``: as the model declares them, else square patches of the
+    size it declares, or of one that fits.
+    """
     for part in module.modules():
         declared = getattr(part, "grid_size", None)
         if isinstance(declared, (tuple, list)) and len(declared) == 2 and declared[0] * declared[1] == patches:

@@ -1,4 +1,5 @@
-"""Blocks that no module is: a loop calls the parts of each one by one, and adds the residual itself, as vit-pytorch's ``[attention, mlp]``.
+"""Blocks that are no module of their own: a loop calls the parts of each one by one, and adds the residual itself, as vit-pytorch's
+``[attention, mlp]``.
 
 A span stands for such a block: it begins where its first part is called, and ends where whatever runs next is.
 """
@@ -14,8 +15,8 @@ from explainers.models.structure.hooks import hooked
 
 
 class Span(nn.Module):
-    """The parts of one block, up to the call of ``after``; hooks on it are hooks on these. What a hook gives in place of the block's input
-    or output reaches ``first`` or ``after`` alone, not the residual path that the loop adds beside ``first``.
+    """The parts of one block, up to the call of ``after``; hooks on it are hooks on these. What a hook returns in place of the block's
+    input or output reaches ``first`` or ``after`` alone, not the residual path that the loop adds.
     """
 
     def __init__(self, parts: Sequence[nn.Module], after: nn.Module) -> None:
@@ -24,7 +25,7 @@ class Span(nn.Module):
         self.__dict__["_after"] = after  # no part of this block
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], **how: Any) -> Any:
-        """A hook on the input of the first part."""
+        """Register a hook on the input of the first part, called with the span as its module, and return its handle."""
         with_kwargs = how.get("with_kwargs", False)
 
         def begin(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -33,7 +34,9 @@ class Span(nn.Module):
         return self.parts[0].register_forward_pre_hook(begin, with_kwargs=True) if with_kwargs else _plain(self.parts[0], begin)
 
     def register_forward_hook(self, hook: Callable[..., Any], **how: Any) -> Any:
-        """A hook on what is handed to the module that runs after the block."""
+        """Register a hook on the tensor passed to the module that runs after the block, called with the span as its module, and return its
+        handle.
+        """
         with_kwargs = how.get("with_kwargs", False)
 
         def end(module: nn.Module, args: Any, kwargs: Any) -> Any:
@@ -49,7 +52,8 @@ def _plain(part: nn.Module, begin: Callable[[nn.Module, Any, Any], Any]) -> Any:
 
 
 def spans_of(module: nn.Module, run: Callable[[], Any]) -> dict[str, list[nn.Module]]:
-    """The rows of blocks, by the name of their list, whose parts a loop calls one by one on one stream of tokens; ``run()`` is a pass.
+    """Return the rows of blocks, by the name of their list, whose parts a loop calls one by one on one stream of tokens; ``run()`` is a
+    pass.
 
     A row is left out where the stream, after its last block, is handed to no module as it is: where the block ends is not known then.
     """

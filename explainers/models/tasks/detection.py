@@ -48,7 +48,7 @@ class ObjectDetection(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' detectors."""
+        """Return this task if the module is a transformers object detector, else None."""
         logits = tensor_of(output, "logits")
         if not transformers_class_ends(module, library, "ForObjectDetection") or logits is None or tensor_of(output, "pred_boxes") is None:
             return None
@@ -78,7 +78,7 @@ class ObjectDetection(Task):
         return run
 
     def trial(self, output: Any) -> Tensor:
-        """The means over boxes."""
+        """Return the mean logits (B, C) over all boxes."""
         return logits_in(output).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
@@ -99,13 +99,13 @@ class ObjectDetection(Task):
         return sorted(places, key=lambda place: -(place.score or 0.0))[:MOST_BOXES]
 
     def _top(self, row: Tensor, labels: Sequence[str]) -> tuple[str, float]:
-        """The surest class that is something, and its probability, beside "no object"."""
+        """Return the likeliest class other than "no object", and its probability."""
         p = row.detach().double().softmax(-1) if self.output_of_boxes == "softmax" else row.detach().double().sigmoid()
         index = int(p[: len(labels) - (labels[-1] == NO_OBJECT)].argmax())
         return labels[index], float(p[index])
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A box by its number, or a side of it."""
+        """Return the place that ``at`` names: a box by its number, or a side of it."""
         named = _BOX.fullmatch(at.strip())
         boxes = self._boxes(task_input.output)[0]
         if named is None or (named[2] or "left") not in SIDES:
@@ -124,7 +124,7 @@ class ObjectDetection(Task):
         named = _BOX.fullmatch(place.at)
         assert named is not None
         index, side = int(named[1]), named[2]
-        note = f"The box is number {index} of what the model gives here: where parts of the picture are gone, the same query is asked."
+        note = f"This is box number {index} of the model. When parts of the picture are removed, the same box is asked about."
         layout = task_input.layout
         token = layout.patches.stop + index if layout.after == self._boxes(task_input.output).shape[1] else None  # each has one of its own
         if side is None:
@@ -161,7 +161,7 @@ class _Sigmoids(TorchFunctionMode):
         return out
 
     def before(self, out: Tensor) -> Tensor:
-        """What the sigmoid was given that gave ``out``. Raises ExplainerError where none did."""
+        """Return the input of the sigmoid whose output is ``out``. Raises ExplainerError where none did."""
         for given, before in self._pairs:
             if given is out:
                 return before

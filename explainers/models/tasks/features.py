@@ -16,10 +16,12 @@ from torch.nn import functional as F
 from explainers.errors import ExplainerError
 from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library, has_class_token
+from explainers.models.libraries.sentence_embedding import ATTRIBUTE, MASK
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, tensor_of
 
 #: Under this name the features (1, D) of what an input is compared with stand among the tensors.
 REFERENCE = "reference"
+_PROJECTED = ("image_embeds", "text_embeds")  # how transformers calls the embedding of one side of a dual encoder
 COMPONENTS = 3  # that are offered: as many as there are colours
 _PATCH = re.compile(r"(?:patch|token):(\d+)(?:,(\d+))?")
 _COMPONENT = re.compile(r"component:(\d+)")
@@ -27,10 +29,11 @@ _COMPONENT = re.compile(r"component:(\d+)")
 
 @add_task
 class Features(Task):
-    """What a backbone gives: hidden states (B, S, D), and one vector (B, D) for the whole.
+    """The features of a backbone: hidden states (B, S, D), and one vector (B, D) for the whole.
 
-    That vector is what the model itself pools; where it pools nothing, its class token, else the mean of its tokens. A pooler that
-    transformers adds to a backbone without weights for it (a dense layer and a tanh) is not read.
+    That vector is the model's own embedding where it gives one (a projection, or what a folder of sentence-transformers puts after its
+    backbone), else what it pools; where it pools nothing, its class token, else the mean of its tokens. A pooler that transformers adds to
+    a backbone without weights for it (a dense layer and a tanh) is not read.
     """
 
     name = "features"
@@ -44,17 +47,20 @@ class Features(Task):
 
     def __init__(self, module: nn.Module, library: Library) -> None:
         self._module, self._library = module, library
+        self._embedding: Any = getattr(module, ATTRIBUTE, None)
         self._class_token = has_class_token(module) or tensor_named(module, "word_embeddings")
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of a model of timm whose head was left out, and of a backbone of transformers."""
+        """Return this task if the module is a timm model without a head, or a backbone of transformers, else None."""
         bare = library == "timm" and getattr(module, "num_classes", None) == 0
         hidden = library == "transformers" and tensor_of(output, "last_hidden_state") is not None
         return cls(module, library) if bare or (hidden and tensor_of(output, "logits") is None) else None
 
     def raw_forward(self, forward: RawForward) -> RawForward:
         """The hidden states, as all of timm's models give them by a method of their own."""
+        if self._embedding is not None:
+            return lambda tensors: {**forward(tensors), MASK: tensors.get(MASK, torch.ones_like(tensors["input_ids"]))}
         if self._library != "timm":
             return forward
         module: Any = self._module
@@ -75,6 +81,12 @@ class Features(Task):
         if self._library == "timm":
             pooled: Tensor = module.forward_head(output, pre_logits=True)
             return pooled if pooled.dim() == 2 else self._of_tokens(self.hidden(pooled))
+        if self._embedding is not None:
+            embedding: Tensor = self._embedding(self.hidden(output), output[MASK])
+            return embedding
+        for name in _PROJECTED:
+            if (projected := tensor_of(output, name)) is not None and projected.dim() == 2:
+                return projected
         given = tensor_of(output, "pooler_output")
         if given is not None and not hasattr(getattr(module, "pooler", None), "dense"):
             return given.flatten(1)
@@ -89,8 +101,13 @@ class Features(Task):
         return self.pooled(output)
 
     def class_count(self, logits: Tensor) -> int:
-        """None: each place has numbers of its own."""
+        """Return 0: a feature is no class, so the model has no class names."""
         return 0
+
+    @property
+    def outputs(self) -> str:
+        """A phrase for the output: hidden states."""
+        return "features of each token, and of the whole"
 
     def places(self, task_input: TaskInput) -> list[Place]:
         """The whole, what it is compared with, its components; a patch is clicked on."""
@@ -104,7 +121,7 @@ class Features(Task):
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """As written, or a patch or a token by its number."""
+        """Return the place that ``at`` names: as written, or a patch or a token by its number."""
         number, component = _PATCH.fullmatch(at.strip()), _COMPONENT.fullmatch(at.strip())
         if number is not None:
             return self._token_place(int(number[1]), None if number[2] is None else int(number[2]), at, task_input)
@@ -140,7 +157,7 @@ class Features(Task):
         return Place(f"patch:{first},{column}", f"patch in row {first + 1}, column {column + 1}", (token, token), (first, column))
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """A cosine with a vector that is held constant, projections, or the features themselves."""
+        """Return the function that reads a place: a cosine with a constant vector, projections, or the features themselves."""
         read_class_token = 0 if self._class_token and self._reads_class_token(task_input.output) else None
         if place.at == "features":
             width = self.pooled(task_input.output).shape[-1]
@@ -185,19 +202,19 @@ class Features(Task):
         return self.hidden(output)[:, start:]
 
     def _reads_class_token(self, output: Any) -> bool:
-        """Whether the features of the whole are made of the class token."""
+        """Return whether the features of the whole are made of the class token."""
         if self._library == "timm":
             return getattr(self._module, "global_pool", "token") in ("token", "")
-        return True
+        return self._embedding is None or bool(self._embedding.reads_first)
 
 
 def without_reference(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """What the module itself is given: the tensors but for what its features are compared with."""
+    """Return the tensors without the one that features are compared with."""
     return {name: tensor for name, tensor in tensors.items() if name != REFERENCE}
 
 
 def tensor_named(module: nn.Module, part: str) -> bool:
-    """Whether a parameter of the module has this in its name."""
+    """Return whether a parameter of the module has ``part`` in its name."""
     return any(part in name for name, _ in module.named_parameters())
 
 

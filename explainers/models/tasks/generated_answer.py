@@ -1,4 +1,4 @@
-"""What a language model writes behind a prompt: which of its words made it say *Paris*?
+"""The answer that a language model writes to a prompt: which words of the prompt made it say *Paris*?
 
 The answer is written once, greedily; prompt and answer are then read in one forward pass, which gives the logits of all its tokens.
 """
@@ -22,15 +22,15 @@ from explainers.models.tasks.task import Place, Reading, TaskInput, add_task, te
 from explainers.models.tasks.text_places import numbered, place_in_text, spelt, words_of
 from explainers.models.tasks.vocabulary import VocabularyTask
 
-TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
+MAX_NEW_TOKENS = 32  # of an answer, where the model's generation_config does not say max_new_tokens
 WORD = "word:"  # before a word of the answer, as a place
 
 
 @add_task
 class GeneratedAnswer(VocabularyTask):
-    """The logits of an answer's tokens, each at the token before it, over the tokens of the prompt; those of the answer count as given.
+    """Task of explaining an answer's tokens by the tokens of the prompt; their logits are read at the token before each.
 
-    Of one token the classes are the vocabulary; of several, the number is the sum of their own logits.
+    Of one token the classes are the vocabulary; of several, the number is the sum of their own logits. Tokens of the answer count as input.
     """
 
     name = "text-generation"
@@ -39,13 +39,13 @@ class GeneratedAnswer(VocabularyTask):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
-        """Of transformers' decoders with the head of a language model."""
+        """Return this task if the module is a transformers decoder with the head of a language model, else None."""
         writes = transformers_class_ends(module, library, "ForCausalLM", "LMHeadModel") and not type(module).__name__.startswith("XL")
         logits = tensor_of(output, "logits")
         return cls() if writes and logits is not None and logits.dim() == 3 else None
 
     def trial(self, output: Any) -> Tensor:
-        """Those of the token that would come next."""
+        """Return the logits of the token that would come next."""
         return self.logits(output)[:, -1]
 
     def sample(self, text: str) -> Any:
@@ -67,16 +67,16 @@ class GeneratedAnswer(VocabularyTask):
         if not answer:
             raise ExplainerError("The model writes nothing behind this prompt: its likeliest token ends the text. Send another prompt.")
         notes = () if stopped else (f"The answer was cut after {len(answer)} tokens (max_new_tokens of the model's generation_config).",)
-        return replace(self._joined(answer, prepared), notes=((*prepared.notes[0], *notes),))
+        return replace(self._join(answer, prepared), notes=((*prepared.notes[0], *notes),))
 
     @staticmethod
     def _room(module: nn.Module, tokens: int) -> int:
-        """How many tokens may be written behind so many."""
-        declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or TOKENS
+        """Return how many tokens may be written after ``tokens``."""
+        declared = getattr(getattr(module, "generation_config", None), "max_new_tokens", None) or MAX_NEW_TOKENS
         limit = getattr(text_config(module), "max_position_embeddings", None)
         return min(declared, limit - tokens) if isinstance(limit, int) and limit > 0 else declared
 
-    def _joined(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
+    def _join(self, answer: Sequence[int], prepared: Prepared) -> Prepared:
         """The prompt with the tokens of an answer behind it."""
         record, length = prepared.inputs[0], prepared.tensors["input_ids"].shape[1]
         assert isinstance(record, TextInput)
@@ -107,8 +107,13 @@ class GeneratedAnswer(VocabularyTask):
             tokens.append(Token(bare or piece, start, start + len(bare), True, ANSWER))
         return text, tokens
 
+    @property
+    def outputs(self) -> str:
+        """A phrase for the output of a language model."""
+        return "the next word, at each token; what is explained is its answer"
+
     def places(self, task_input: TaskInput) -> list[Place]:
-        """All of the answer, its words, and each of them as a class."""
+        """Return the places to ask about: the whole answer, its words, and all words as classes."""
         record, answer = task_input.record, self._answer(task_input)
         assert isinstance(record, TextInput)
         whole = answer[0], answer[-1]
@@ -143,21 +148,21 @@ class GeneratedAnswer(VocabularyTask):
 
     @staticmethod
     def _is_blank(record: TextInput, first: int, last: int) -> bool:
-        """Whether tokens are white space alone."""
+        """Return whether tokens are white space alone."""
         return all(token.start == token.end for token in record.tokens[first : last + 1])
 
     def _probability(self, task_input: TaskInput, first: int, last: int) -> float:
-        """Of the tokens from ``first`` to ``last``, each after those before it."""
+        """Return the probability of the tokens from ``first`` to ``last``, each after those before it."""
         logits, ids = self.logits(task_input.output)[0], task_input.tensors["input_ids"][0]
         p = logits[first - 1 : last].double().log_softmax(-1).gather(-1, ids[first : last + 1, None])
         return float(p.sum().exp())
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """All of it."""
+        """Return the place of the whole answer."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """One of those that are listed, or tokens of the answer by their numbers or their text."""
+        """Return the place that ``at`` names: one of those listed, or tokens of the answer by their numbers or their text."""
         wanted = at.strip()
         named = next((place for place in places if wanted in (place.at, place.at.removeprefix(WORD))), None)
         if named is not None:
@@ -172,12 +177,14 @@ class GeneratedAnswer(VocabularyTask):
         return next((known for known in places if known.tokens == place.tokens), place)
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """The logits of the vocabulary before one token; the sum of the tokens' own logits before several; or that of each word."""
+        """Return how to read the explained numbers at a place: the logits of the vocabulary before one token; for several tokens the sum of
+        their own logits; for ``words`` that sum for each word.
+        """
         assert place.tokens is not None
         stop, (first, last) = self._answer(task_input).stop, place.tokens
         ids = task_input.tensors["input_ids"][0]
-        keep = partial(self._joined, ids[self._answer(task_input).start :].tolist())
-        note = "What the model wrote before the explained words counts as given: scores lie on the prompt alone."
+        keep = partial(self._join, ids[self._answer(task_input).start :].tolist())
+        note = "Scores are for the prompt alone. What the model wrote before the explained words counts as input."
         how: dict[str, Any] = {"moves": True, "complete": keep}
         differs = self._differing(task_input)
         if place.at != "words" and first == last:
@@ -188,7 +195,7 @@ class GeneratedAnswer(VocabularyTask):
         assert isinstance(record, TextInput)
         words = self._words(task_input) if place.at == "words" else [(first, last)]
         labels = numbered(words_of(record, *word) for word in words)
-        summed = "What is explained is the sum of the logits of the tokens of the answer."
+        summed = "The sum of the logits of the answer's tokens is explained."
 
         def read(output: Any) -> Tensor:
             logits = self.logits(output)
@@ -216,7 +223,9 @@ class GeneratedAnswer(VocabularyTask):
 
 
 def written_answer(module: Any, tensors: Mapping[str, Tensor], most: int) -> tuple[list[int], bool]:
-    """At most so many tokens that the model writes, always the likeliest, without that which ends the text, and whether that came."""
+    """Let the model write at most ``most`` tokens, always the likeliest; return them without the one that ends the text, and whether it
+    came.
+    """
     from transformers import GenerationConfig
 
     config = module.generation_config

@@ -36,7 +36,7 @@ class MaskedWord(VocabularyTask):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' masked language models."""
+        """Return this task if the module is a masked language model of transformers, else None."""
         return cls() if transformers_class_ends(module, library, "ForMaskedLM") else None
 
     def sample(self, text: str) -> Any:
@@ -44,15 +44,20 @@ class MaskedWord(VocabularyTask):
         return re.sub(r"\w+(?=\W*$)", lambda _: self._mask(), text)
 
     def _mask(self) -> str:
-        """How the tokenizer writes a mask. Raises ExplainerError where it has none."""
+        """Return the tokenizer's mask as text. Raises ExplainerError where it has none."""
         mask = getattr(self.tokenizer, "mask_token", None)
         if mask is None:
             raise ExplainerError("The tokenizer of this model has no mask, or none was given: pass tokenizer= to wrap.")
         return str(mask)
 
     def trial(self, output: Any) -> Tensor:
-        """Those of one token, as those of a mask are: what can be read of one can be read of each."""
+        """Return the logits of one token, which stand for those of a mask."""
         return self.logits(output)[:, 0]
+
+    @property
+    def outputs(self) -> str:
+        """A row of logits at each token."""
+        return "a word of the vocabulary, at each token"
 
     def places(self, task_input: TaskInput) -> list[Place]:
         """The masks, each with its likeliest word."""
@@ -68,7 +73,7 @@ class MaskedWord(VocabularyTask):
         return places
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """A mask by its number among masks, or among all tokens."""
+        """Return the place that ``at`` names: a mask by its number among masks, or among all tokens."""
         if _NUMBER.fullmatch(at.strip()):
             first = int(at.partition(":")[2])
             place = next((place for place in places if place.tokens == (first, first)), None)

@@ -1,4 +1,4 @@
-"""What a vision-language model writes about a picture and a prompt: which patches and which words made it say *dog*?"""
+"""The answer of a vision-language model about a picture and a prompt: which patches and which words made it say *dog*?"""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from explainers.models.tasks.vocabulary import VocabularyTask
 
 @add_task
 class PictureAnswer(GeneratedAnswer):
-    """As :class:`GeneratedAnswer`, over the tokens of the picture and of the prompt, which stand in one row."""
+    """Task of explaining a written answer by the tokens of picture and prompt, which are one row: see :class:`GeneratedAnswer`."""
 
     name = "image-text-to-text"
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> VocabularyTask | None:
-        """Of transformers' models that write about pictures (LLaVA's kind)."""
+        """Return this task if the module is a transformers model that writes about pictures (LLaVA's kind), else None."""
         logits = tensor_of(output, "logits")
         writes = transformers_class_ends(module, library, "ForConditionalGeneration") and picture_token_of(module, library) is not None
         return cls() if writes and logits is not None and logits.dim() == 3 else None

@@ -1,4 +1,4 @@
-"""Where the answer to a question starts and ends in a text, and the span between: why is *in Paris* the answer?"""
+"""The span of a text that answers a question, and its start and end: why is *in Paris* the answer?"""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class QuestionAnswering(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' models that give logits of start and end."""
+        """Return this task if the module is a transformers model that gives logits of start and end, else None."""
         ends = [tensor_of(output, name) for name in ("start_logits", "end_logits")]
         return cls() if library == "transformers" and all(end is not None and end.dim() == 2 for end in ends) else None
 
     def sample(self, text: str) -> Any:
-        """A question on the text."""
+        """Return a question with the text, as a sample input."""
         return TextPair("What is it?", text)
 
     def trial(self, output: Any) -> Tensor:
@@ -43,7 +43,7 @@ class QuestionAnswering(Task):
         return torch.stack(self._ends(output), -1).mean(1)
 
     def class_count(self, logits: Tensor) -> int:
-        """None: the classes are the tokens of a context."""
+        """Return 0: the classes are the tokens of a context, which have no fixed names."""
         return 0
 
     @staticmethod
@@ -62,6 +62,11 @@ class QuestionAnswering(Task):
             raise ExplainerError("This model answers a question about a text: send both, TextPair(question, context).")
         return range(inside[0], inside[-1] + 1)
 
+    @property
+    def outputs(self) -> str:
+        """Two rows of logits over the tokens."""
+        return "where an answer starts and ends, at each token"
+
     def places(self, task_input: TaskInput) -> list[Place]:
         """The best span, its start and its end."""
         record, context = task_input.record, self._context(task_input.record)
@@ -79,11 +84,11 @@ class QuestionAnswering(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The answer."""
+        """Return the place of the answer."""
         return places[0]
 
     def find(self, at: str, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """One of the three by its name, or a span of the context."""
+        """Return the place that ``at`` names: one of the three by its name, or a span of the context."""
         named = next((place for place in places if at.strip().casefold() == place.at), None)
         if named is not None:
             return named
@@ -105,9 +110,9 @@ class QuestionAnswering(Task):
             return Reading(place, lambda output: self._ends(output)[side][:, context.start : context.stop], labels)
         assert place.tokens is not None
         first, last = place.tokens
-        notes = ["What is explained is the score of the span: the logit of its start plus that of its end."]
+        notes = ["The score of the span is explained: the logit of its start plus that of its end."]
         if place.at == "answer" and not record.tokens[0].part and float(start[0] + end[0]) > float(start[first] + end[last]):
-            notes.append("The first token scores above every span: a model that learned to say that there is no answer says so here.")
+            notes.append("The first token scores above every span: the model may be saying that there is no answer.")
 
         def read(output: Any) -> Tensor:
             starts, ends = self._ends(output)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.libraries.recognition import Library
+from explainers.models.libraries.recognition import GIVES_MASKS, Library
 from explainers.models.tasks.task import Place, Reading, Task, TaskInput, add_task, logits_in, tensor_of, top_class, transformers_class_ends
 
 WHOLE = "whole"
@@ -37,13 +37,11 @@ class ImageSegmentation(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' models for semantic segmentation. Raises ExplainerError for those that give masks, each with a class."""
+        """Return this task if the module is a transformers model for semantic segmentation, else None. Raises ExplainerError for those that
+        give masks, each with a class.
+        """
         if library == "transformers" and tensor_of(output, "masks_queries_logits") is not None:
-            raise ExplainerError(
-                f"{type(module).__name__} gives masks, each with a class of its own, of which a picture is made behind the model: no "
-                "number of one class for a part of the picture is among what it gives. SegFormer, BEiT, DPT and UperNet for semantic "
-                "segmentation can be explained"
-            )
+            raise ExplainerError(GIVES_MASKS.format(type(module).__name__))
         return cls() if transformers_class_ends(module, library, "ForSemanticSegmentation") else None
 
     def trial(self, output: Any) -> Tensor:
@@ -100,7 +98,7 @@ class ImageSegmentation(Task):
         logits = logits_in(task_input.output)[0]
         if place.area is not None:
             inside = logits.argmax(0) == list(task_input.labels).index(place.says or "")
-            note = "The area is the one that the model gives to the class for the whole picture, and is held as it is."
+            note = "The area is where the model sees the class in the whole picture; it stays the same when parts are removed."
         else:
             assert place.box is not None
             inside, note = _pixels_of(place.box, logits.shape[-2:], logits.device), ""

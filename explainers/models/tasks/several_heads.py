@@ -36,10 +36,11 @@ class SeveralHeads(Task):
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names, self.labels = tuple(names), {}
+        self._widths: dict[str, int] = {}
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of a module that gives several such tensors, and none of them as its logits."""
+        """Return this task if the module gives several such tensors, and none of them as its logits, else None."""
         has_logits = any(isinstance(getattr(output, name, None), Tensor) for name in ("logits", "logits_per_image"))
         if has_logits or isinstance(output, Tensor) or (library == "transformers" and isinstance(output, tuple)):
             return None
@@ -65,15 +66,22 @@ class SeveralHeads(Task):
         return lambda tensors: dict(zip((GIVEN, BEFORE), run(tensors), strict=True))
 
     def trial(self, output: Any) -> Tensor:
-        """All heads beside each other."""
+        """Return the logits of all heads, concatenated."""
+        self._widths = {name: output[GIVEN][name].shape[-1] for name in self.names}
         return torch.cat([output[GIVEN][name] for name in self.names], -1)
 
+    @property
+    def outputs(self) -> str:
+        """The heads by name, and how many numbers each gives."""
+        heads = [f"{name} ({n} number{'' if n == 1 else 's'})" for name, n in self._widths.items()]
+        return f"{len(self.names)} heads: {', '.join(heads or self.names)}"
+
     def class_count(self, logits: Tensor) -> int:
-        """None: each head has names of its own."""
+        """Return 0: each head has class names of its own."""
         return 0
 
     def _head(self, name: str, output: Any) -> tuple[str, Output, list[str]]:
-        """Where the logits of a head are in the output, what they mean, and the names of its classes."""
+        """Return the place of a head's logits in the output, what they mean, and the names of its classes."""
         given, before = output[GIVEN][name], output[BEFORE][name]
         activation = None if before is given else final_activation_of(before, given)
         classes = given.shape[-1]
@@ -93,12 +101,12 @@ class SeveralHeads(Task):
         return places
 
     def usual(self, task_input: TaskInput, places: Sequence[Place]) -> Place:
-        """The first."""
+        """Return the first of the places."""
         return places[0]
 
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
         """The logits of a head."""
         key, meaning, labels = self._head(place.at, task_input.output)
         others = ", ".join(name for name in self.names if name != place.at)
-        note = f"The model gives several outputs: this is {place.at}, beside {others}."
+        note = f"The model has several outputs. This is {place.at}; the others are {others}."
         return Reading(place, lambda output: output[key][place.at], labels, meaning, task_input.layout.class_token, (note,))

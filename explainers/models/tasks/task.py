@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe, optional
 from explainers.models.inputs.types import ImageInput, Prepared, TextInput
 from explainers.models.layout import Layout
 from explainers.models.libraries.calls import RawForward
@@ -23,30 +24,17 @@ MOST_PLACES = 300  # that are listed: a person chooses one
 
 
 @dataclass(frozen=True)
-class Place:
-    """A part of the output that can be asked about, and what the model says there.
+class Place(Record, name="OutputPlace"):
+    """A part of a model's output that can be asked about, and what the model says there."""
 
-    at      how it is written: what ``explain(at=)`` takes
-    label   what it is called where maps are shown
-    tokens  the first and the last token that it is about, counted from 0; None where it is about none
-    patch   the row and the column of the patch that it is about
-    box     x0, y0, x1, y1 as shares of the picture that the model saw
-    area    which share of that picture it is, where it has no such shape
-    says    the label of the top class there, and its probability as ``score``; None where the place has values alone
-    """
-
-    at: str
-    label: str
-    tokens: tuple[int, int] | None = None
-    patch: tuple[int, int] | None = None
-    box: tuple[float, float, float, float] | None = None
-    area: float | None = None
-    says: str | None = None
-    score: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data, without what it has not."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items() if value is not None}
+    at: Annotated[str, describe("What to send as ``at``, and what ``explain(at=)`` takes.")]
+    label: Annotated[str, describe("Its name where maps are shown.")]
+    tokens: Annotated[tuple[int, int] | None, optional("The first and the last token that it is about, counted from 0.")] = None
+    patch: Annotated[tuple[int, int] | None, optional("The row and the column of the patch that it is about.")] = None
+    box: Annotated[tuple[float, float, float, float] | None, optional("x0, y0, x1, y1 as shares of the picture that the model saw.")] = None
+    area: Annotated[float | None, optional("Its share of that picture, where it is no rectangle.")] = None
+    says: Annotated[str | None, optional("The label of the top class there; left out where the place has only values.")] = None
+    score: Annotated[float | None, optional("The probability of that class.")] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +61,7 @@ def _as_it_is(prepared: Prepared) -> Prepared:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How the logits of one place are read from what the module gives, for any batch of the same input.
+    """Function that reads the logits of one place from what the module gives, for any batch of the same input.
 
     place   the place
     read    from what the module gives to logits (B, C), differentiable
@@ -96,7 +84,7 @@ class Reading:
 
 
 class Task(ABC):
-    """What a model gives besides one row of logits a sample, in a file of its own; :func:`add_task` makes it known.
+    """A kind of model output besides one row of logits a sample, in its own file; :func:`add_task` registers it.
 
     name     as the pipelines of transformers call it
     places_are  what ``at`` takes, in words
@@ -124,11 +112,11 @@ class Task(ABC):
         """The task of a ``module`` that gives this ``output`` for a trial batch; None where it is another one."""
 
     def raw_forward(self, forward: RawForward) -> RawForward:
-        """What the places are read from, of the module's own ``forward``."""
+        """Return the forward from which places are read, given the module's own ``forward``."""
         return forward
 
     def sample(self, text: str) -> Any:
-        """Of ``text``, a sentence, an input with which a model of texts is checked when it is opened."""
+        """Return an input made from the sentence ``text``, with which a model of texts is checked when it is opened."""
         return text
 
     def complete(self, prepared: Prepared, module: nn.Module) -> Prepared:
@@ -137,13 +125,18 @@ class Task(ABC):
 
     @abstractmethod
     def trial(self, output: Any) -> Tensor:
-        """Logits (B, C) of one place: by them the structure of the model is found, and which methods run. It is read as most places are: at
-        one token, if that is how.
+        """Return logits (B, C) at one place of the output, used to find the structure of the model and the methods that can run. The place
+        is read as most places are, such as at one token.
         """
 
     def class_count(self, logits: Tensor) -> int:
-        """How many names of classes the model has, of what :meth:`trial` gave."""
+        """Return the number of class names that the model has, from the result of :meth:`trial`."""
         return int(logits.shape[-1])
+
+    @property
+    def outputs(self) -> str:
+        """A phrase for the output of the module, for its report, where it has no classes of its own."""
+        return f"numbers at places of the input ({self.name})"
 
     @abstractmethod
     def places(self, task_input: TaskInput) -> list[Place]:
@@ -169,7 +162,7 @@ class Task(ABC):
 
     @abstractmethod
     def reading(self, place: Place, task_input: TaskInput) -> Reading:
-        """How the logits at a place are read."""
+        """Return the function that reads the logits at a place."""
 
 
 #: Every task by its name, in the order in which they are asked whether a module is theirs.
@@ -216,7 +209,7 @@ def shapes_of(output: Any) -> str:
 
 
 def transformers_class_ends(module: nn.Module, library: Library, *endings: str) -> bool:
-    """Whether the module is one of transformers', with a head that its class's name ends in."""
+    """Return whether the module is of transformers, with a class name that ends in one of ``endings``."""
     return library == "transformers" and type(module).__name__.endswith(endings)
 
 

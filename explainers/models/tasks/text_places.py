@@ -37,7 +37,7 @@ def place_of_tokens(record: TextInput, first: int, last: int) -> Place | None:
 
 
 def spelt(first: int, last: int) -> str:
-    """How some tokens are written."""
+    """Return the text that names the tokens from ``first`` to ``last``."""
     return f"token:{first}" if first == last else f"tokens:{first}-{last}"
 
 

@@ -27,7 +27,9 @@ _OUTSIDE = ("o", "outside", "none")  # how data sets call the label of what is n
 
 @add_task
 class TokenClassification(Task):
-    """A label a token. A word is read at its first piece, where such models learn its label; several words at the mean of theirs."""
+    """Task of a label for each token. A word is read at its first piece, where such models learn its label; several words at the mean of
+    theirs.
+    """
 
     name = "token-classification"
     places_are = f"a word or a part of the text, {SPELLING}"
@@ -35,11 +37,11 @@ class TokenClassification(Task):
 
     @classmethod
     def of(cls, module: nn.Module, library: Library, output: Any) -> Task | None:
-        """Of transformers' token classifiers."""
+        """Return this task if the module is a token classifier of transformers, else None."""
         return cls() if transformers_class_ends(module, library, "ForTokenClassification") else None
 
     def trial(self, output: Any) -> Tensor:
-        """Those of the first token."""
+        """Return the logits of the first token."""
         return logits_in(output)[:, 0]
 
     def places(self, task_input: TaskInput) -> list[Place]:
@@ -74,5 +76,5 @@ class TokenClassification(Task):
         first, last = place.tokens
         pieces = [word.tokens[0] for word in task_input.record.words if word.tokens and first <= word.tokens[0] <= last]
         pieces = pieces or list(range(first, last + 1))
-        notes = (f"The label is that of {len(pieces)} words, the mean of their logits.",) if len(pieces) > 1 else ()
+        notes = (f"The label is for {len(pieces)} words: the mean of their logits is explained.",) if len(pieces) > 1 else ()
         return Reading(place, lambda output: logits_in(output)[:, pieces].mean(1), token=pieces[0], notes=notes)

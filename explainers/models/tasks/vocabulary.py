@@ -22,7 +22,7 @@ class VocabularyTask(Task):
     _labels: list[str] | None = None
 
     def class_count(self, logits: Tensor) -> int:
-        """None that the model itself lists."""
+        """Return 0: the classes are the tokens of a vocabulary, which the model's configuration does not name."""
         return 0
 
     @staticmethod

@@ -1,4 +1,10 @@
-"""What is explained: a file for each kind of target, the registry of kinds, and what finds their classes in a model."""
+"""Targets of explanations: a file for each kind of target, the registry of kinds, and the search for their classes in a model.
+
+Importing this package imports all of its files, so each kind of target that one of them adds is in :data:`TARGETS`.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from explainers.records.targets.any_of import AnyOf
 from explainers.records.targets.contrast import Contrast
@@ -12,6 +18,9 @@ from explainers.records.targets.probability import Probability
 from explainers.records.targets.registry import TARGETS, TargetLike, add_target, as_targets, parse_target, python_code, target_from_json
 from explainers.records.targets.resolved import ResolvedTarget, check_names, expanded, prompts_of, refuse_repeated, resolve, resolved_class
 from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, ReadName, Target
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")
 
 __all__ = [
     "CLRP",

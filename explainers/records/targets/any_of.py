@@ -30,24 +30,26 @@ class AnyOf(ClassSet):
         return f"{self.kind}:{self.group}"
 
     def find(self, classes: Classes) -> Sequence[int]:
-        """The classes of the group."""
+        """Return the indices of the classes of the group. Raises ExplainerError where the model's classes do not exclude each other, or
+        there is no such group.
+        """
         if classes.output != "softmax":
             raise ExplainerError("The classes of this model do not exclude each other, so it has no any: of a group: name a class.")
         return find_group(self.group, classes.groups, classes.labels)
 
     def label(self, name_of: NameOf) -> str:
-        """``any dog``."""
+        """Return the label, such as ``any dog``."""
         return f"any {self.group.casefold()}"
 
     def text(self, name_of: NameOf) -> str:
-        """The group."""
+        """Return the name of the group in lower case."""
         return self.group.casefold()
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> AnyOf:
-        """The group of this name."""
+        """Return the target of the group that the text names."""
         return cls(text.casefold())
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """With the group by itself."""
+        """Return the description in JSON, with the group in a field of its own."""
         return {"read": self.explains, "of": self.spelling(name_of), "group": self.text(name_of)}

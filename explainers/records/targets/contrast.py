@@ -17,7 +17,7 @@ from explainers.records.targets.target import ClassSet, NamedLogits, NameOf, Rea
 @add_target
 @dataclass(frozen=True)
 class Contrast(Target):
-    """The logit of ``towards`` minus the logit of ``against``: why this and not that.
+    """The logit of ``towards`` minus the logit of ``against``: why this class and not that one.
 
     Each a label, an index, :class:`AnyOf`, or for CLIP a prompt.
     """
@@ -30,7 +30,7 @@ class Contrast(Target):
 
     @property
     def sides(self) -> tuple[Target, Target]:
-        """Both as targets. Raises ExplainerError for one that cannot be set against another."""
+        """Both sides as targets. Raises ExplainerError for one that cannot be set against another."""
         sides = as_target(self.towards), as_target(self.against)
         for side in sides:
             if not (side.has_prefix or isinstance(side, OneClass)) or side.explains != "logit" or side.halves:
@@ -38,31 +38,31 @@ class Contrast(Target):
         return sides
 
     def names(self) -> tuple[Any, ...]:
-        """Those of both."""
+        """Return the names of the classes of both sides."""
         towards, against = self.sides
         return (*towards.names(), *against.names())
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """The difference."""
+        """Return the difference of the two logits (B,)."""
         towards, against = self.sides
         return towards.value(logits) - against.value(logits)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """1 at the one, -1 at the other."""
+        """Return the gradient (B, C) of the difference: 1 at the one class, -1 at the other."""
         towards, against = self.sides
         return towards.output_gradient(logits) - against.output_gradient(logits)
 
     def logit(self, logits: NamedLogits) -> Tensor:
-        """The difference of the two that are shown, which float32 would round once more."""
+        """Return the difference (B,) of the two logits that are shown, in float64, as float32 would round it once more."""
         towards, against = self.sides
         return towards.logit(logits).double() - against.logit(logits).double()
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """Of what is explained rather than the other."""
+        """Return the probability (B,) of the side that is explained rather than the other."""
         return self.sides[0].probability(logits)
 
     def check(self, logits: NamedLogits) -> None:
-        """Refuse the contrast of something with itself."""
+        """Raise ExplainerError for the contrast of a class with itself."""
         towards, against = self.sides
         for side in (towards, against):
             side.check(logits)
@@ -75,16 +75,16 @@ class Contrast(Target):
             raise ExplainerError(f"The contrast of {str(self.towards)!r} with itself is zero: name two different classes.")
 
     def label(self, name_of: NameOf) -> str:
-        """``zebra − dog``."""
+        """Return the label, such as ``zebra − dog``."""
         towards, against = self.sides
         return f"{towards.label(name_of)} − {against.label(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Both as they are written."""
+        """Return the description in JSON, with both sides as they are written."""
         towards, against = self.sides
         return {"read": self.explains, "of": towards.spelling(name_of), "against": against.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Contrast:
-        """Of what is written there."""
+        """Return the contrast of the two sides that ``info`` describes."""
         return cls(read_name(info["of"]), read_name(info["against"]))

@@ -18,7 +18,7 @@ from explainers.records.targets.target import NamedLogits, NameOf, ReadName, Tar
 
 @dataclass(frozen=True)
 class OfOneClass(Target):
-    """About a class, by label or index, of a CLIP model by prompt; None is the top class."""
+    """A target about one class, named by label or index, for a CLIP model by prompt; None is the top class."""
 
     name: str | int | None = None
 
@@ -28,54 +28,54 @@ class OfOneClass(Target):
         return f"{self.kind}:{'' if self.name is None else self.name}"
 
     def names(self) -> tuple[Any, ...]:
-        """The class. Raises ExplainerError for what is no single one."""
+        """Return the name of the class, in a tuple. Raises ExplainerError for what is no single class."""
         if isinstance(self.name, Target):
             raise ExplainerError(f"{self.kind.upper()} is about one class, and {self.name!r} is none: name one.")
         return (self.name,)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Of the class."""
+        """Return the probability (B,) of the class."""
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Of the class."""
+        """Return the index (B,) of the class."""
         return logits.indices(self.name)[..., 0]
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """The sum of the logits, each times its start."""
+        """Return the sum of the logits (B,), each times the relevance that it starts with."""
         return (self.output_gradient(logits) * logits.logits).sum(-1)
 
     def check(self, logits: NamedLogits) -> None:
-        """Refuse a model of one class."""
+        """Raise ExplainerError for a model with a single class."""
         if logits.logits.shape[-1] < 2:
             raise ExplainerError(f"{self.kind.upper()} sets a class against the others, and this model has one: explain its logit.")
 
     def with_top_class(self, index: int) -> Target:
-        """Of this class where none is named."""
+        """Return the target of the class ``index`` if no class is named, else the same target."""
         return replace(self, name=TopClass(index)) if self.name is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """``zebra (CLRP)``."""
+        """Return the label, such as ``zebra (CLRP)``."""
         return f"{name_of(self.name)} ({self.kind.upper()})"
 
     def text(self, name_of: NameOf) -> str:
-        """The class."""
+        """Return the label of the class."""
         return name_of(self.name)
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """Of the class of this name; nothing is the top class."""
+        """Return the target of the class that the text names; of the top class for an empty text."""
         return cls(read_name(text) if text else None)
 
 
 @dataclass(frozen=True)
 class _Others(OfOneClass):
-    """All classes but one together: 1/(C - 1) at each, the dual concept of CLRP."""
+    """All classes but one together, each with weight 1/(C - 1): the dual concept of CLRP."""
 
     kind = "others"
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """1/(C - 1) at every other class."""
+        """Return the start (B, C) of relevance: 1/(C - 1) at every other class."""
         count = logits.logits.shape[-1] - 1
         return torch.full_like(logits.logits, 1 / count).scatter(-1, logits.indices(self.name), 0.0)
 
@@ -83,8 +83,8 @@ class _Others(OfOneClass):
 @add_target
 @dataclass(frozen=True)
 class CLRP(OfOneClass):
-    """A class rather than all others, contrastive LRP (Gu et al. 2018): of each token the positive part of its score for the class less its
-    score for the other classes together.
+    """A class rather than all others, by contrastive LRP (Gu et al. 2018): for each token the positive part of its score for the class
+    minus its score for the other classes together.
 
     Two maps are made by the same method. One starts with 1 at the class, the other with 1/(C - 1) at each of the other classes. Rules of
     relevance do not add up two starts, so no single start stands for both. The positive part is taken last, of the score of each token (at
@@ -99,21 +99,21 @@ class CLRP(OfOneClass):
     )
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """1 at the class, -1/(C - 1) at each other."""
+        """Return the gradient (B, C) of the explained number: 1 at the class, -1/(C - 1) at each other."""
         towards, others = (half.output_gradient(logits) for half in self.halves)
         return towards - others
 
     @property
     def halves(self) -> tuple[Target, Target]:
-        """The class, and the others together."""
+        """The two targets whose maps are subtracted: the class, and the other classes together."""
         return OneClass(self.name), _Others(self.name)
 
 
 @add_target
 @dataclass(frozen=True)
 class SGLRP(OfOneClass):
-    """A class rather than all others, softmax-gradient LRP (Iwana et al. 2019): relevance starts as the gradient of the class's probability
-    p_t does, with p_t (1 - p_t) at the class and -p_t p_c at each other class c. p is the softmax of the logits, not calibrated.
+    """A class rather than all others, by softmax-gradient LRP (Iwana et al. 2019): relevance starts as the gradient of the class's
+    probability p_t, with p_t (1 - p_t) at the class and -p_t p_c at each other class c. p is the softmax of the logits, not calibrated.
 
     The explained number is p_t times how far the logit is above the mean of all logits, each counted by its probability.
     """
@@ -126,13 +126,13 @@ class SGLRP(OfOneClass):
     )
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """p_t (1 - p_t) at the class, -p_t p_c at the others."""
+        """Return the start (B, C) of relevance: p_t (1 - p_t) at the class, -p_t p_c at the others."""
         p = logits.logits.softmax(-1)
         of_class = p.gather(-1, logits.indices(self.name))
         return of_class * (torch.zeros_like(p).scatter(-1, logits.indices(self.name), 1.0) - p)
 
     def check(self, logits: NamedLogits) -> None:
-        """Refuse what has no softmax."""
+        """Raise ExplainerError for a model without softmax, or with a single class."""
         super().check(logits)
         if logits.classes.output != "softmax":
             raise ExplainerError("SGLRP starts from a softmax, and the classes of this model exclude nothing: explain clrp, or a class.")

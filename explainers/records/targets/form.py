@@ -1,4 +1,4 @@
-"""The targets of a question that says in fields of its own what of each class is explained, as HTTP and the command line do."""
+"""The targets of a question that has fields of its own for what is explained of each class, as over HTTP and on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from explainers.records.targets.target import Target
 def targets_of_form(
     names: Sequence[str | int | Target], against: str | int | Target | None = None, probability: bool = False
 ) -> list[TargetLike] | None:
-    """Of each named target itself, how much it is above the one ``against``, or its probability; None, the top class, where none is named.
+    """Return a target for each name: itself, its difference from the one ``against``, or its ``probability``; None, for the top class,
+    where none is named.
 
     Raises ExplainerError for the probability of what has none.
     """

@@ -1,9 +1,9 @@
-"""Which classes of a model a name stands for: a label, an index, a synonym, or a group of them."""
+"""The names of classes: a label, an index, a synonym, or a group of classes, and the indices that each stands for."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -15,10 +15,11 @@ from explainers.models.outputs import Output
 #: Name of a class, synonym or group -> the indices of the classes it stands for.
 Places = Mapping[str, Sequence[int]]
 _NONE: Places = MappingProxyType({})
+LONGEST_COMPARED = 100  # characters of a name for which near ones are looked for
 
 
 class TopClass(int):
-    """The index of a class that nobody named: the top one of an input, of which parts are explained for it."""
+    """The index of a class that nobody named: the top class of an input, or of a whole input whose parts are explained."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,24 @@ class Classes:
 
     @staticmethod
     def of(model: Model, labels: Sequence[str] | None = None) -> Classes:
-        """Those of a model; ``labels`` are the prompts of a CLIP model."""
+        """Return the classes of a model; ``labels`` are the prompts of a CLIP model."""
         return Classes(model.labels if labels is None else labels, model.groups, model.synonyms, model.output, model.calibration)
 
     def label(self, index: int) -> str:
-        """What the class is called."""
+        """Return the label of a class; ``class 7`` where it has none."""
         return self.labels[index] if index < len(self.labels) else f"class {index}"
 
 
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three of the ``known`` names that are spelt nearly as ``name``; none for a very long name, as comparing takes the square
+    of its length.
+    """
+    return difflib.get_close_matches(name, known, n=3) if len(name) <= LONGEST_COMPARED else []
+
+
 def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: Places = _NONE, groups: Places = _NONE) -> int:
-    """Index of a class by label (exact, else without regard to case), index, also as text, or a synonym that one class alone has.
+    """Return the index of a class from its label (exact, else without regard to case), its index, also as text, or a synonym that one class
+    alone has.
 
     Raises ExplainerError, naming near misses.
     """
@@ -66,13 +75,13 @@ def find_class(name: str | int, labels: Sequence[str], classes: int, synonyms: P
     if name.isascii() and name.isdigit():
         return find_class(int(name), labels, classes)
     known = {word: labels[indices[0]] for word, indices in synonyms.items()} | dict(zip(folded, labels, strict=True))
-    near = dict.fromkeys(known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3))
+    near = dict.fromkeys(known[word] for word in _near(name.casefold(), known))
     hint = f"did you mean {', '.join(near)}?" if near else f"the model knows {', '.join(labels[:6])}{', ...' if len(labels) > 6 else '.'}"
     raise ExplainerError(f"There is no class {name!r}; {hint}")
 
 
 def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequence[int]:
-    """The classes of a group, without regard to case. Raises ExplainerError, naming near misses."""
+    """Return the indices of the classes of a group, named without regard to case. Raises ExplainerError, naming near misses."""
     folded = name.casefold()
     if folded in groups:
         return groups[folded]
@@ -80,7 +89,7 @@ def find_group(name: str, groups: Places, labels: Sequence[str] = ()) -> Sequenc
         raise ExplainerError(f"This model has no groups of classes, so there is no any:{name}: name a class.")
     if folded in (label.casefold() for label in labels):
         raise ExplainerError(f"{name!r} is a class, not a group of classes: ask for it without any:.")
-    near = difflib.get_close_matches(folded, groups, n=3)
+    near = _near(folded, groups)
     largest = sorted(groups, key=lambda group: -len(groups[group]))[:6]
     hint = f"did you mean {', '.join(near)}?" if near else f"the model has {', '.join(largest)}, ..."
     raise ExplainerError(f"There is no group {name!r}; {hint}")

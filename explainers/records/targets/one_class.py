@@ -14,7 +14,9 @@ from explainers.records.targets.target import NamedLogits, NameOf, ReadName, Tar
 
 @dataclass(frozen=True, repr=False)
 class OneClass(Target):
-    """The logit of a class: by label or index, of a CLIP model by prompt; None is the top class. ``explain`` takes the name alone."""
+    """The logit of a class, named by label or index, for a CLIP model by prompt; None is the top class. ``explain`` takes the name
+    alone.
+    """
 
     name: str | int | None = None
 
@@ -26,39 +28,39 @@ class OneClass(Target):
         return repr(self.name)
 
     def names(self) -> tuple[Any, ...]:
-        """The class."""
+        """Return the name of the class, in a tuple."""
         return (self.name,)
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """Its logit."""
+        """Return the logit (B,) of the class."""
         return logits.logit(self.name)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """1 at the class."""
+        """Return the gradient (B, C) of the logit: 1 at the class."""
         return logits.shares(self.name)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Of the class."""
+        """Return the probability (B,) of the class."""
         return logits.probability(self.name)
 
     def index(self, logits: NamedLogits) -> Tensor:
-        """Of the class."""
+        """Return the index (B,) of the class."""
         return logits.indices(self.name)[..., 0]
 
     def with_top_class(self, index: int) -> OneClass:
-        """This class where none is named."""
+        """Return the target of the class ``index`` if no class is named, else the same target."""
         return OneClass(TopClass(index)) if self.name is None else self
 
     def spelling(self, name_of: NameOf) -> str:
-        """Its label."""
+        """Return the label of the class."""
         return name_of(self.name)
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """Its label and index say all."""
+        """Return the description in JSON, without a name: label and index already say which class it is."""
         return {"read": self.explains}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """The class of this index, as two may share a label; else what the label names."""
+        """Return the class of the index in ``info``, as two classes may share a label; else the class that the label names."""
         name = info["index"] if info.get("index") is not None and "prompt" not in info else read_name(info.get("of", info["label"]))
         return name if isinstance(name, Target) else cls(name)

@@ -1,4 +1,4 @@
-"""Every label over a line, each by itself: what a model of many labels says yes to."""
+"""Every label above a threshold, each by itself: the labels that a model of many labels says yes to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 50  # labels that are explained at once
 @add_target
 @dataclass(frozen=True)
 class Over(Target):
-    """Every class whose probability is at least ``line``, the surest first: a target, and a map, each.
+    """Every class whose probability is at least ``line``, the most probable first: each is a target with a map of its own.
 
     ``explain`` puts the classes in its place once the model has answered, so it can't be a side of a contrast.
     """
@@ -29,16 +29,18 @@ class Over(Target):
     kind = "over"
 
     def __post_init__(self) -> None:
-        """Raise ExplainerError for what is no probability."""
+        """Raise ExplainerError if ``line`` is no probability."""
         if not isinstance(self.line, int | float) or isinstance(self.line, bool) or not 0 < self.line <= 1:
             raise ExplainerError(f"over:{self.line} is no line among probabilities: send one such as over:0.5.")
 
     def names(self) -> tuple[Any, ...]:
-        """None: which they are shows when the model has answered."""
+        """Return no names: the classes are known only when the model has answered."""
         return ()
 
     def expand(self, logits: NamedLogits) -> Sequence[Target]:
-        """The classes over the line. Raises ExplainerError where there is none, too many, no probability, or more than one input."""
+        """Return the classes above the threshold as targets. Raises ExplainerError where there is none, too many, no probability, or more
+        than one input.
+        """
         if logits.classes.output == "regression":
             raise ExplainerError(f"over:{self.line:g} asks for probabilities, and this model gives values: name them.")
         if len(logits.logits) != 1:
@@ -54,20 +56,20 @@ class Over(Target):
         return [OneClass(index) for index in reached]
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """None: it stands for several numbers. Raises ExplainerError."""
+        """Raise ExplainerError: this target stands for several numbers."""
         raise ExplainerError(f"over:{self.line:g} stands for several labels, each explained by itself: name one of them here.")
 
     def check(self, logits: NamedLogits) -> None:
-        """Refuse to be one number."""
+        """Raise ExplainerError: this target is not one number."""
         self.value(logits)
 
     def text(self, name_of: NameOf) -> str:
-        """The line."""
+        """Return the threshold as it is written after ``over:``."""
         return f"{self.line:g}"
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Over:
-        """The line of this text."""
+        """Return the target with the threshold that this text spells. Raises ExplainerError for what is no threshold."""
         try:
             return cls(float(text))
         except ValueError as error:

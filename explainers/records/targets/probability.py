@@ -35,53 +35,53 @@ class Probability(Target):
         return of_class
 
     def names(self) -> tuple[Any, ...]:
-        """The class."""
+        """Return the names of the class or group whose probability is explained."""
         return self._class.names()
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """The probability."""
+        """Return the probability (B,) of the class or group."""
         return self._class.probability(logits)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """Through the softmax or the sigmoids."""
+        """Return the gradient (B, C) of the probability, through the softmax or the sigmoids."""
         return logits.probability_gradient(*self.names())
 
     def account(self, logits: NamedLogits) -> Tensor:
-        """The probability itself, which no rule's terms add up to."""
+        """Return the probability itself (B,), which no rule's terms add up to."""
         return self.value(logits)
 
     def logit(self, logits: NamedLogits) -> Tensor:
-        """Of the class."""
+        """Return the logit (B,) of the class; of a group the log-sum-exp."""
         return self._class.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """The explained number."""
+        """Return the probability (B,), which is the explained number."""
         return self.value(logits)
 
     def index(self, logits: NamedLogits) -> Tensor | None:
-        """Of the class."""
+        """Return the index (B,) of the class; None for a group."""
         return self._class.index(logits)
 
     def check(self, logits: NamedLogits) -> None:
-        """Refuse what has no probabilities."""
+        """Raise ExplainerError for a model that gives no probabilities."""
         if logits.classes.output == "regression":
             raise ExplainerError("This model gives values, not probabilities: explain the value itself.")
 
     def with_top_class(self, index: int) -> Probability:
-        """Of this class where none is named."""
+        """Return the probability of the class ``index`` if no class is named, else the same target."""
         return Probability(TopClass(index)) if self.of is None else self
 
     def label(self, name_of: NameOf) -> str:
-        """``p(zebra)``."""
+        """Return the label, such as ``p(zebra)``."""
         return f"p({self._class.label(name_of)})"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """As its class, which is named."""
+        """Return the description in JSON: that of its class, with its name."""
         of_class = self._class
         return {**of_class.to_json(name_of), "read": self.explains, "of": of_class.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Probability:
-        """Of the class or group."""
+        """Return the probability of the class or group that ``info`` describes."""
         of_class = OneClass.from_json(info, read_name)
         return cls(of_class.name if isinstance(of_class, OneClass) else of_class)  # type: ignore[arg-type]

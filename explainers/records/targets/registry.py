@@ -1,4 +1,4 @@
-"""The kinds of targets by their names, and how a target is read: from Python, from text, from JSON."""
+"""The registry of the kinds of targets, and the reading of targets from Python, from text and from JSON."""
 
 from __future__ import annotations
 
@@ -40,16 +40,23 @@ def add_target(target: _Kind) -> _Kind:
     return target
 
 
-def as_targets(target: object) -> list[Target]:
-    """One target or several as a list; raises ExplainerError for what is no target."""
+def as_targets(target: object, labels: Sequence[str] | None = None) -> list[Target]:
+    """Return one target or several as a list; raises ExplainerError for what is no target. With the ``labels`` of a model, text that begins
+    with a kind of target and a colon, such as ``over:0.5``, is read as :func:`parse_target` reads it; without, as for prompts, it is a
+    name.
+    """
     several: list[Any] = list(target) if isinstance(target, list | tuple) else [target]
     if not several:
         raise ExplainerError("The list of targets is empty: name at least one class, or None for the top class.")
+    if labels is not None:
+        several = [parse_target(entry, labels) if isinstance(entry, str) and ":" in entry else entry for entry in several]
     return [as_target(entry) for entry in several]
 
 
 def as_target(entry: object) -> Target:
-    """A target, its class indices plain whole numbers: torch and numpy have their own. Raises ExplainerError for what is none."""
+    """Return a target from what a caller passed, with class indices of torch and numpy as plain integers. Raises ExplainerError for what is
+    no target.
+    """
     plain = _plain(entry)
     target = plain if isinstance(plain, Target) else OneClass(plain)
     if all(isinstance(name, str | int | ClassSet | None) and not isinstance(name, bool) for name in target.names()):
@@ -60,7 +67,7 @@ def as_target(entry: object) -> Target:
 
 
 def _plain(value: Any) -> Any:
-    """The same with the class indices of torch and numpy as plain whole numbers, also where a target names them."""
+    """Return a value with the class indices of torch and numpy as plain integers, also where a target names them."""
     if isinstance(value, Target):
         target: Any = value  # a dataclass, which the type does not say
         return replace(target, **{part.name: _plain(getattr(target, part.name)) for part in fields(target) if part.init})
@@ -75,9 +82,9 @@ def _plain(value: Any) -> Any:
 
 
 def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
-    """A target as the command line and HTTP write it: a label, else a kind and a colon before what it takes, such as ``any:dog``, else a
-    whole number for an index, else whatever else names a class. Without ``labels`` a whole number may be one, as in a vocabulary: it stays
-    text, which is an index where nothing is called so.
+    """Read a target as the command line and HTTP write it: a label, else a kind and a colon before what it takes, such as ``any:dog``, else
+    a whole number for an index, else any other name of a class. Without ``labels``, as for a vocabulary where a number may be a word, a
+    whole number stays text.
     """
     written = _written(text, labels, partial(parse_target, labels=labels))
     is_index = isinstance(written, str) and labels and written not in labels and written.isascii() and written.isdigit()
@@ -85,16 +92,15 @@ def parse_target(text: str, labels: Sequence[str]) -> str | int | Target:
 
 
 def _written(text: str, labels: Sequence[str], read_name: Any) -> str | Target:
-    """The target that a text names by its kind, else the text."""
+    """Return the target that a text names by its kind, such as ``any:dog``; else the text."""
     kind, colon, rest = text.partition(":")
     known = TARGETS.get(kind)
     return text if text in labels or not colon or known is None or not known.has_prefix else known.parse(rest.strip(), read_name)
 
 
 def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> Target:
-    """A target from what an explanation says of it; ``labels`` are those of the classes, None where prompts were explained.
-
-    Raises ExplainerError for a kind that is not known here.
+    """Return a target from what an explanation says of it; ``labels`` are those of the classes, None where prompts were explained. Raises
+    ExplainerError for a kind that is not known here.
     """
 
     def read_name(text: str) -> str | Target:
@@ -108,7 +114,7 @@ def target_from_json(info: Mapping[str, Any], labels: Sequence[str] | None) -> T
 
 
 def python_code(value: Any) -> tuple[str, set[str]]:
-    """Python that makes a target, and the modules that it imports."""
+    """Return Python code that makes a target, and the modules that it imports."""
     if isinstance(value, OneClass):
         value = value.name
     if isinstance(value, str):
@@ -120,7 +126,10 @@ def python_code(value: Any) -> tuple[str, set[str]]:
         return f"[{inside}]" if isinstance(value, list) else f"({inside}{end})", modules
     if not isinstance(value, Target):
         return repr(value), set()
-    parts = [python_code(getattr(value, part.name)) for part in fields(value)]  # type: ignore[arg-type]
+    arguments = list(fields(value))  # type: ignore[arg-type]
+    while len(arguments) > 1 and getattr(value, arguments[-1].name) == arguments[-1].default:
+        arguments.pop()
+    parts = [python_code(getattr(value, argument.name)) for argument in arguments]
     home = type(value).__module__
     module = "explainers" if home.partition(".")[0] == "explainers" else home
     return f"{module}.{type(value).__name__}({', '.join(code for code, _ in parts)})", {module}.union(*(used for _, used in parts))

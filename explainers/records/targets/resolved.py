@@ -1,4 +1,4 @@
-"""Targets for one batch: the classes that they name are found among those of the model."""
+"""Targets resolved for one batch: the classes that they name are found among those of the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNNAMED = Classes(())
 
 @dataclass(frozen=True)
 class ResolvedTarget:
-    """A target of one batch: a label for each sample, and where the classes are that it names.
+    """A target resolved for one batch: a label for each sample, and the places of the classes that it names.
 
     places   for each name that the target gives, the indices (B, M) of its classes
     classes  those of the model, and what their logits mean
@@ -34,50 +34,54 @@ class ResolvedTarget:
 
     @property
     def explains(self) -> str:
-        """Which number is explained: ``logit`` or ``probability``."""
+        """The kind of number that is explained: ``logit`` or ``probability``."""
         return self.target.explains
 
     @property
     def halves(self) -> tuple[ResolvedTarget, ResolvedTarget] | None:
-        """Those of the target: see :attr:`Target.halves`."""
+        """The two halves of the target, resolved for the same batch, where its map is that of one minus that of the other; else None. See
+        :attr:`Target.halves`.
+        """
         halves = self.target.halves
         return None if halves is None else (replace(self, target=halves[0]), replace(self, target=halves[1]))
 
     @property
     def indices(self) -> tuple[Tensor, ...]:
-        """The indices (B, M) of the classes of each name."""
+        """The indices (B, M) of the classes of each name, in the order of the names."""
         return tuple(self.places.values())
 
     def repeat(self, times: int) -> ResolvedTarget:
-        """The same targets for a batch in which each sample stands ``times`` times in a row."""
+        """Return the target for a batch in which each sample stands ``times`` times in a row."""
         labels = tuple(label for label in self.labels for _ in range(times))
         return replace(self, labels=labels, places={name: place.repeat_interleave(times, 0) for name, place in self.places.items()})
 
     def only(self, sample: int) -> ResolvedTarget:
-        """The target of one sample of the batch."""
+        """Return the target of one sample of the batch."""
         row = slice(sample, sample + 1)
         return replace(self, labels=self.labels[row], places={name: place[row] for name, place in self.places.items()})
 
     def asks_the_same_as(self, other: ResolvedTarget) -> bool:
-        """Whether the same number is explained of every sample of the batch."""
+        """Return whether ``other`` explains the same number of every sample of the batch."""
         if (self.labels, type(self.target), len(self.places)) != (other.labels, type(other.target), len(other.places)):
             return False
         return all(torch.equal(mine, its) for mine, its in zip(self.indices, other.indices, strict=True))
 
     def named(self, logits: Tensor, known: Tensor | None = None) -> NamedLogits:
-        """The logits (B, C), to be read by the names of the target; ``known`` are their probabilities, where they were computed before."""
+        """Return the logits (B, C) in a form that the target reads by its names; ``known`` are their probabilities, where they were
+        computed before.
+        """
         return NamedLogits(logits, self.places, self.classes, known)
 
     def value(self, logits: Tensor) -> Tensor:
-        """f(x) (B,) from the logits (B, C): what the scores explain."""
+        """Return the number f(x) (B,) that the scores explain, from the logits (B, C)."""
         return self.target.value(self.named(logits))
 
     def account(self, logits: Tensor) -> Tensor:
-        """What the terms of a full account add up to (B,); see :meth:`Target.account`."""
+        """Return the number (B,) that the terms of a full account add up to, from the logits (B, C); see :meth:`Target.account`."""
         return self.target.account(self.named(logits))
 
     def output_gradient(self, logits: Tensor, rule: Rule) -> Tensor:
-        """What a backward pass begins with at the logits (B, C).
+        """Return the signal at the logits, (B, C), with which a backward pass under ``rule`` begins.
 
         Raises ExplainerError for a probability under a relevance rule, which starts at classes.
         """
@@ -88,7 +92,9 @@ class ResolvedTarget:
         return self.target.output_gradient(self.named(logits.detach()))
 
     def describe(self, logits: Tensor, probabilities: Tensor) -> dict[str, Any]:
-        """What an explanation says of the target of the only sample (1, C), by its keys in JSON."""
+        """Describe the target of the only sample, with logits and probabilities (1, C), as an explanation does: a dict with the keys of its
+        JSON.
+        """
         named, target = self.named(logits, probabilities), self.target
         probability = target.probability(named) if target.has_probability and self.classes.output != "regression" else None
         index = target.index(named)
@@ -102,7 +108,7 @@ class ResolvedTarget:
 
 
 def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spelt: bool = False) -> NameOf:
-    """The label of a name in one sample, or how it is spelt."""
+    """Return a function from a name to its label in one sample, or with ``spelt`` to how it is written."""
 
     def name_of(name: Any) -> str:
         if isinstance(name, ClassSet):
@@ -113,12 +119,14 @@ def _name_of(classes: Classes, places: Mapping[Any, Tensor], sample: int, *, spe
 
 
 def expanded(targets: Sequence[Target], classes: Classes, logits: Tensor) -> list[Target]:
-    """The targets, those that stand for several by what they stand for, for the logits (B, C) of a batch."""
+    """Replace each target that stands for several by those, for the logits (B, C) of a batch, and return all targets."""
     return [each for target in targets for each in target.expand(NamedLogits(logits, {}, classes))]
 
 
 def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTarget:
-    """A target for the logits (B, C) of a batch; the top class is each sample's own. Raises ExplainerError for what the model has not."""
+    """Resolve a target for the logits (B, C) of a batch; the top class is each sample's own. Raises ExplainerError for a class that the
+    model does not have.
+    """
     kind = as_target(target)
     places = {name: _place(name, classes, logits) for name in kind.names()}
     kind.check(NamedLogits(logits, places, classes))
@@ -127,7 +135,7 @@ def resolve(target: TargetLike, classes: Classes, logits: Tensor) -> ResolvedTar
 
 
 def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
-    """The indices (B, M) of the classes that a name stands for."""
+    """Return the indices (B, M) of the classes that a name stands for; None is the top class of each sample."""
     if name is None:
         return logits.detach().argmax(-1, keepdim=True)
     if isinstance(name, ClassSet):
@@ -137,12 +145,12 @@ def _place(name: Any, classes: Classes, logits: Tensor) -> Tensor:
 
 
 def resolved_class(labels: Sequence[str], index: Tensor) -> ResolvedTarget:
-    """A class of each sample, by its index (B,) and its label."""
+    """Return the target of one class for each sample, from its index (B,) and its label."""
     return ResolvedTarget(OneClass(), tuple(labels), {None: index[:, None]})
 
 
 def check_names(target: TargetLike, classes: Classes) -> int | Target:
-    """The target; a class alone as its index. Raises ExplainerError for a class or a group that the model has not."""
+    """Return the target, a class alone as its index. Raises ExplainerError for a class or a group that the model does not have."""
     kind = as_target(target)
     logits = torch.zeros(1, len(classes.labels))
     places = {name: _place(name, classes, logits) for name in kind.names()}
@@ -161,8 +169,8 @@ def refuse_repeated(targets: Sequence[Target], chosen: Sequence[ResolvedTarget])
 
 
 def prompts_of(targets: Sequence[Target], alone: bool = False) -> list[str]:
-    """All prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none, and for a
-    target of several prompts, where each prompt is explained ``alone``.
+    """Return all prompts that the targets of a CLIP model name, each once, in order. Raises ExplainerError where there is none; with
+    ``alone`` also for a target of several prompts.
     """
     named: list[str] = []
     for target in targets:

@@ -1,4 +1,4 @@
-"""A kind of target as a class: which number of the output it is, what that is called, and how a person writes it."""
+"""The base class of targets: the number of the output that is explained, its label, and how a person writes it."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class NamedLogits:
     known: Tensor | None = None
 
     def indices(self, name: Any) -> Tensor:
-        """The indices (B, M) of the classes that a name stands for."""
+        """Return the indices (B, M) of the classes that a name stands for."""
         return self.places[name].to(self.logits.device).expand(len(self.logits), -1)
 
     def logit(self, name: Any) -> Tensor:
-        """The logit (B,) of a class; of several classes the log-sum-exp of their logits."""
+        """Return the logit (B,) of a class; of several classes the log-sum-exp of their logits."""
         return self.logits.gather(-1, self.indices(name)).logsumexp(-1)
 
     def shares(self, name: Any) -> Tensor:
-        """The gradient (B, C) of :meth:`logit`: 1 at a class, among several the softmax of their logits."""
+        """Return the gradient (B, C) of :meth:`logit`: 1 at a class, among several the softmax of their logits."""
         indices = self.indices(name)
         return torch.zeros_like(self.logits).scatter(-1, indices, self.logits.gather(-1, indices).softmax(-1))
 
     def probability(self, name: Any) -> Tensor:
-        """The calibrated probability (B,) of a class, or of several together."""
+        """Return the calibrated probability (B,) of a class, or of several together."""
         known = self.classes.calibration.probabilities(self.logits, self.classes.output) if self.known is None else self.known
         return known.gather(-1, self.indices(name)).sum(-1)
 
     def probability_gradient(self, name: Any) -> Tensor:
-        """The gradient (B, C) of :meth:`probability`."""
+        """Return the gradient (B, C) of :meth:`probability` with respect to the logits."""
         scale, lapse = self.classes.calibration.temperature, self.classes.calibration.lapse
         p, indices = probabilities(self.logits / scale, self.classes.output), self.indices(name)
         chosen = torch.zeros_like(p).scatter(-1, indices, p.gather(-1, indices))
@@ -64,7 +64,7 @@ class NamedLogits:
 
 
 class Target(ABC):
-    """What is explained: one number of a model's output. Each kind of target is a frozen dataclass that derives from this.
+    """A target: one number of a model's output that is explained. Each kind of target is a frozen dataclass that derives from this.
 
     A kind says which classes it names (:meth:`names`), which number it is (:meth:`value`), and how it is written behind ``kind:``
     (:meth:`text` and :meth:`parse`), on the command line and over HTTP alike. What it does not say is made from these.
@@ -86,75 +86,79 @@ class Target(ABC):
 
     @property
     def halves(self) -> tuple[Target, Target] | None:
-        """Where it is the positive part of one map less another: the targets of both, of the same classes. Else None."""
+        """The two targets of which the map is the positive part of one map minus the other, both of the same classes; None for most
+        kinds.
+        """
         return None
 
     @abstractmethod
     def names(self) -> tuple[Any, ...]:
-        """The classes that it names, each a label, an index, a prompt, :class:`AnyOf`, or None for the top class."""
+        """Return the classes that the target names, each a label, an index, a prompt, :class:`AnyOf`, or None for the top class."""
 
     @abstractmethod
     def value(self, logits: NamedLogits) -> Tensor:
-        """The explained number f(x) (B,), made of the logits by differentiable functions."""
+        """Return the explained number f(x) (B,), made of the logits by differentiable functions."""
 
     def label(self, name_of: NameOf) -> str:
-        """What it is called where maps are shown; ``name_of`` gives the label of a name."""
+        """Return the label that is shown with maps; ``name_of`` gives the label of a name."""
         return self.spelling(name_of)
 
     def text(self, name_of: NameOf) -> str:
-        """How it is written behind ``kind:``; :meth:`parse` reads it again."""
+        """Return the text after ``kind:`` where the target is written; :meth:`parse` reads it again."""
         raise NotImplementedError(f"a target of kind {self.kind} is not written as one text")
 
     @classmethod
     def parse(cls, text: str, read_name: ReadName) -> Target:
-        """The target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises ExplainerError."""
+        """Return the target written as ``kind:text``; ``read_name`` gives the class that a part of the text names. Raises
+        ExplainerError.
+        """
         raise NotImplementedError(f"a target of kind {cls.kind} is not written as one text")
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """The gradient (B, C) of :meth:`value`, with which a backward pass begins. Where no kind says it, autograd finds it."""
+        """Return the gradient (B, C) of :meth:`value`, with which a backward pass begins; found by autograd unless a kind overrides it."""
         with torch.enable_grad():
             leaf = logits.logits.detach().requires_grad_()
             (gradient,) = torch.autograd.grad(self.value(replace(logits, logits=leaf)).sum(), leaf)
         return gradient
 
     def account(self, logits: NamedLogits) -> Tensor:
-        """What the terms of a full account add up to (B,): the sum of each logit times its output gradient."""
+        """Return the number (B,) that the terms of a full account add up to: the sum of each logit times its output gradient."""
         return (self.output_gradient(logits) * logits.logits).sum(-1)
 
     def logit(self, logits: NamedLogits) -> Tensor:
-        """The logit (B,) that stands beside its label: the explained number, unless that is a probability."""
+        """Return the logit (B,) that is shown with the label: the explained number, unless that is a probability."""
         return self.value(logits)
 
     def probability(self, logits: NamedLogits) -> Tensor | None:
-        """The probability (B,) of the class that it is about; None where there is none."""
+        """Return the probability (B,) of the class that the target is about; None where there is none."""
         return None
 
     def index(self, logits: NamedLogits) -> Tensor | None:
-        """The index (B,) of the class that it is about; None where that is no single class."""
+        """Return the index (B,) of the class that the target is about; None where it is no single class."""
         return None
 
     def check(self, logits: NamedLogits) -> None:  # noqa: B027  most kinds have nothing to refuse
-        """Raise ExplainerError where these logits have no such number."""
+        """Raise ExplainerError where a model with these logits does not have this number."""
 
     def expand(self, logits: NamedLogits) -> Sequence[Target]:
-        """The targets that it stands for, of the logits (B, C): itself, but for what stands for several."""
+        """Return the targets that this one stands for, given the logits (B, C): itself, unless it stands for several."""
         return (self,)
 
     def with_top_class(self, index: int) -> Target:
-        """The same with this class where it means the top class without naming it."""
+        """Return the target with the class ``index`` where it means the top class without naming it; otherwise unchanged."""
         return self
 
     def spelling(self, name_of: NameOf) -> str:
-        """How it is written on the command line and over HTTP."""
+        """Return the target as it is written on the command line and over HTTP."""
         return f"{self.kind}:{self.text(name_of)}"
 
     def to_json(self, name_of: NameOf) -> dict[str, Any]:
-        """What an explanation says of it beside its numbers, by names of fields of :class:`TargetInfo`."""
+        """Return what an explanation says of the target apart from its numbers, by names of fields of :class:`TargetInfo`."""
         return {"kind": self.kind, "read": self.explains, "of": self.spelling(name_of)}
 
     @classmethod
     def from_json(cls, info: Mapping[str, Any], read_name: ReadName) -> Target:
-        """The target of which an explanation says this, in JSON."""
+        """Return the target that ``info``, from the JSON of an explanation, describes."""
         return cls.parse(info["of"].removeprefix(f"{cls.kind}:"), read_name)
 
 
@@ -165,20 +169,20 @@ class ClassSet(Target):
 
     @abstractmethod
     def find(self, classes: Classes) -> Sequence[int]:
-        """The indices of the classes. Raises ExplainerError where the model has none such."""
+        """Return the indices of the classes. Raises ExplainerError where the model has no such classes."""
 
     def names(self) -> tuple[Any, ...]:
-        """Itself."""
+        """Return the set itself as its only name."""
         return (self,)
 
     def value(self, logits: NamedLogits) -> Tensor:
-        """The log-sum-exp of the logits."""
+        """Return the log-sum-exp of the logits of the classes, (B,)."""
         return logits.logit(self)
 
     def output_gradient(self, logits: NamedLogits) -> Tensor:
-        """The signal divided among the classes by the softmax of their logits."""
+        """Return the gradient (B, C): the signal divided among the classes by the softmax of their logits."""
         return logits.shares(self)
 
     def probability(self, logits: NamedLogits) -> Tensor:
-        """Of all its classes together."""
+        """Return the probability (B,) of all the classes together."""
         return logits.probability(self)

@@ -14,12 +14,12 @@ export default {
   done: "Done",
   "input.title": "Your picture",
   "input.text":
-    "This is the picture as the model saw it. Beside it stands what the model says, and how sure it is. Give another picture, or choose another class: all maps are made anew.",
+    "This is the picture as the model saw it. Next to it are the model's answer and how sure it is. Give another picture or choose another class, and all maps are computed again.",
   "plate.title": "A plate",
   "plate.signed":
-    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows two directions: red speaks for the class, blue against it. Under its name stands how it did in tests; the name leads to its page.",
+    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows two directions: red speaks for the class, blue against it. Its result in tests is under its name, which links to its page.",
   "plate.unsigned":
-    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows only strength: the brighter a place, the more it counted, for the class or against it. Under its name stands how it did in tests; the name leads to its page.",
+    "A plate is the answer of one method to one question: which parts of the picture made the model say this? This method knows only strength: the brighter a place, the more it counted, for the class or against it. Its result in tests is under its name, which links to its page.",
   "hold.title": "Point and hold",
   "hold.text":
     "Point at a patch, and every plate outlines the same patch and shows its score. A click holds it, so that you can compare. With the keyboard: the arrow keys walk, Home goes to the strongest patch, Escape lets go.",
@@ -27,12 +27,12 @@ export default {
     "Tap a patch, and every plate outlines the same patch and shows its score, so that you can compare. Tap it again to let go.",
   "methods.title": "Choose methods",
   "methods.text":
-    "The methods that did best in tests come first. Here you choose others: a set to begin with, or any of them by name. The same method can be used with several rules, which say how the signal travels back through the model.",
+    "The methods that did best in tests come first. Here you choose others, as a ready set or by name. A method can have several rules, which say how the signal travels back through the model.",
   "test.title": "The deletion test",
   "test.bar":
-    "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant: the better the map, the sooner the model changes its mind. A map that does no better than the random baseline is not to be believed.",
+    "Methods disagree, so put them to the test. Drag the slider, and every plate loses what its own map calls most relevant. The better the map, the sooner the model changes its mind. Do not believe a map that does no better than the random baseline.",
   "test.random":
-    "Methods disagree, so do not believe a map because it looks good. This plate knows nothing: it is drawn at random. A map that you cannot tell from it says nothing.",
+    "Methods disagree, so do not believe a map because it looks good. This plate is random. A map that looks no better says nothing.",
   "test.choose":
-    "Methods disagree, so do not believe a map because it looks good. Choose the method Random too: a map that you cannot tell from it says nothing.",
+    "Methods disagree, so do not believe a map because it looks good. Choose the method Random too. A map that looks no better says nothing.",
 };

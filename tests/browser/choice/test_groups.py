@@ -102,10 +102,10 @@ def test_a_group_is_explained_and_stays_so(stage: Visit) -> None:
 def test_what_the_model_does_not_know_is_said_on_the_page_and_its_line_on_the_models_page(stage: Visit) -> None:
     doubt = ABSTENTION_KINDS["something_else"]
     abstention = explained(stage, 3)["abstention"]
-    detail = abstention["detail"].partition(":")[0]  # the numbers after it are written as the page writes numbers
+    detail = abstention["detail"].partition(" (")[0]  # the numbers after it are shown on hover
     assert abstention["says"] == doubt
     answer = stage.page.locator("#answer").inner_text()
-    said = re.compile(rf"^“{answer}”\? {doubt.capitalize()}\. It says so with .* {re.escape(detail)}")
+    said = re.compile(rf"^“{answer}”, .*%\? {doubt.capitalize()}; .* {re.escape(detail)}")
     expect(stage.page.locator("#overview")).to_contain_text(said)
     shown = stage.page.locator("body").inner_text()
     assert (shown.count(detail), shown.casefold().count(doubt)) == (1, 1)  # said once

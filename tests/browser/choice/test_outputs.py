@@ -13,13 +13,13 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from server.jobs.model_source import ModelSource
 from tests.browser.support.number_format import percent, shown
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.support.turnstile import Gated
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 LABELS = ["ant", "bee", "cat", "dog", "eel"]
 SIGNED = "fullgrad_plus:libra"
@@ -77,7 +77,7 @@ def test_the_page_shows_what_the_numbers_are(desk: Visit, stage: tuple[str, str]
             expect(overview).to_contain_text(f"“{answer_row['label']}” ({percent(answer_row['probability'])})")
     else:
         expect(says).to_have_text([shown(answer["logit"]) for answer in document["top"]])
-        expect(page.locator("#classes")).to_contain_text("The model gives values, each in its own unit.")
+        expect(page.locator("#classes")).to_contain_text("The model predicts values, each in its own unit.")
         target = document["targets"][0]
         expect(overview).to_contain_text(f"The model's value for “{target['label']}” is {shown(target['logit'])}.")
     assert "NaN" not in page.locator("body").inner_text()

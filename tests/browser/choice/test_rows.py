@@ -11,12 +11,12 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.inputs.images import Preprocessing
-from server.jobs.model_source import ModelSource
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, methods, visit
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.support.turnstile import Gated
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 CLASS_TOKEN, MEAN = "rollout?row=class_token", "rollout?row=mean"
 
@@ -52,7 +52,7 @@ def test_the_plate_says_whose_row_was_read(desk: Visit) -> None:
     desk.next_maps(None)
     maps = {attribution["method"]: attribution for attribution in desk.document()["maps"]}
     assert maps[CLASS_TOKEN]["scores"] != maps[MEAN]["scores"]
-    for spec, said in ((CLASS_TOKEN, "Read at the classification token, which the head"), (MEAN, "Read as the mean over all tokens")):
+    for spec, said in ((CLASS_TOKEN, "Read at the class token, although the head"), (MEAN, "Read as the mean over all tokens")):
         assert any(note.startswith(said) for note in maps[spec]["notes"])
         expect(desk.plate(spec)).to_contain_text(said)
     expect(desk.plate("fullgrad_plus:libra")).not_to_contain_text("Read at the")
@@ -72,4 +72,4 @@ def test_the_options_offer_the_row_of_a_method_that_cannot_run_without(desk: Vis
     expect(row.get_by_label("row", exact=True)).to_have_value("class_token")  # without one it cannot run
     row.get_by_role("button", name="Show it too").click()
     desk.next_maps(before)
-    expect(desk.plate(CLASS_TOKEN)).to_contain_text("Read at the classification token")
+    expect(desk.plate(CLASS_TOKEN)).to_contain_text("Read at the class token")

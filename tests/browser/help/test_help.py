@@ -141,14 +141,14 @@ def check_picture(text: str, attribution: dict[str, Any]) -> None:
     share = percent(float(shares.max()))
     what = f"evidence for {attribution['target']}" if attribution["signed"] else "strength"
     if shares.max() < 0.2:
-        assert text.startswith(f"The {what} is spread: no ninth of the picture has more than {share} of it")
+        assert text.startswith(f"The {what} is spread over the picture;")
     else:
         assert text.startswith(f"{share} of the {what} lies {NINTHS[int(shares.argmax())]};")
     count = int(np.argmax(np.cumsum(np.sort(weights.ravel())[::-1]) >= weights.sum() / 2)) + 1
     assert f"half of it in {count} of {scores.size} patches." in text
     against = -scores.clip(None, 0)
     part = against.sum() / np.abs(scores).sum()
-    said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it, most of that ([a-z ]+)\.", text)
+    said = re.search(r"([\d.]+)\u2009% of all evidence speaks against it, mostly ([a-z ]+)\.", text)
     assert bool(said) == bool(attribution["signed"] and part >= 0.1)
     if said:
         assert abs(float(said[1]) - 100 * part) <= 0.05 + 1e-6
@@ -241,9 +241,7 @@ def test_a_phone_is_told_what_a_finger_can_do_and_of_no_key_that_it_lacks(browse
                 expect(shortcut).to_be_visible(visible=not is_phone)
             hint = page.locator(".hint")
             if is_phone:
-                expect(hint.locator(".finger")).to_have_text(
-                    f"Tap a {what} and every plate shows the same {what} and its value; tap it again to let go."
-                )
+                expect(hint.locator(".finger")).to_have_text(f"Tap a {what} and every plate shows its value; tap it again to let go.")
                 expect(hint.locator(".finger")).to_be_visible()
                 assert not keys.search(hint.inner_text())
             else:

@@ -107,6 +107,6 @@ def test_more_methods_than_the_server_takes_cannot_be_sent(desk: Visit) -> None:
 
 def test_all_quick_methods_fit_where_nothing_was_set() -> None:
     from explainers import variants
-    from server.settings import Settings
+    from vitrine_server.settings import Settings
 
     assert sum(not variant.slow for variant in variants()) <= Settings().max_methods

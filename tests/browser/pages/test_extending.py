@@ -29,7 +29,7 @@ def test_a_rule_and_a_method_of_another_package_are_listed(desk: Visit) -> None:
     desk.open("/methods", maps=False)
     card = desk.page.locator('.method-card[data-method="gradient_norm"]')
     expect(card).to_contain_text("Doe, 2026")
-    expect(card).to_contain_text("no map was made ahead")
+    expect(card).to_contain_text("no map is stored")
     desk.page.get_by_text("What each rule does").click()
     rule = desk.page.locator("#rules tbody tr", has=desk.page.get_by_role("rowheader", name="frozen", exact=True))
     expect(rule).to_contain_text("gate")

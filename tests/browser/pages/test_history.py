@@ -59,7 +59,7 @@ def test_a_question_that_was_taken_back_is_not_listed(desk: Visit) -> None:
 @pytest.mark.trained
 def test_what_was_explained_is_listed_and_compared(desk: Visit) -> None:
     desk.open("/history", maps=False)
-    expect(desk.page.locator("#status")).to_contain_text("Nothing is here yet")
+    expect(desk.page.locator("#status")).to_contain_text("Nothing here yet")
     second, first, text = fill(desk)
     records = desk.page.locator(".record")
     assert records.evaluate_all("(nodes) => nodes.map((node) => node.dataset.id)") == [second["id"], first["id"], text["id"]]
@@ -125,7 +125,7 @@ def test_two_that_cannot_be_set_side_by_side_say_why(desk: Visit) -> None:
     image, *prompts = (explained(desk, page, png(number)) for page, number in (("image", 2), ("prompt", 1), ("prompt", 2)))
     remembering(desk, [several, image, *prompts])
     reason, compare = desk.page.locator("#chosen"), desk.page.get_by_role("button", name="Compare the two")
-    for two, says in (((several, image), "several classes side by side already"), (prompts, "one explanation at a time")):
+    for two, says in (((several, image), "already has several classes side by side"), (prompts, "one explanation at a time")):
         for explanation in two:
             record(desk, explanation).get_by_label("compare").check()
         expect(reason).to_contain_text(says)
@@ -159,7 +159,7 @@ def test_deleting_and_what_the_server_forgot(desk: Visit) -> None:
 
     HTTP.delete(f"{desk.address}/api/explanations/{newest['id']}")
     desk.open("/history", maps=False)
-    expect(desk.page.locator("#status")).to_contain_text("The server has forgotten 1 explanation")
+    expect(desk.page.locator("#status")).to_contain_text("The server no longer has 1 explanation")
     expect(records).to_have_count(1)
     desk.refused(404)
     desk.open("/history", maps=False)
@@ -203,7 +203,7 @@ def test_all_is_deleted_after_a_second_word(desk: Visit) -> None:
     expect(desk.page.locator(".record")).to_have_count(3)
     desk.page.get_by_role("button", name="Delete all", exact=True).click()
     desk.page.get_by_role("button", name="Delete all 3 for good").click()
-    expect(desk.page.locator("#status")).to_contain_text("3 explanations deleted. Nothing is here yet")
+    expect(desk.page.locator("#status")).to_contain_text("3 explanations deleted. Nothing here yet")
     expect(desk.page.locator(".record")).to_have_count(0)
     assert {HTTP.get(f"{desk.address}/api/explanations/{one}").status_code for one in ids} == {404}
     assert desk.page.evaluate("() => localStorage.getItem('vitrine.history')") == "[]"

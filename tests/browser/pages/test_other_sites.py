@@ -126,7 +126,8 @@ def test_a_name_that_points_here(chromium: Browser, site: tuple[str, str, GatedM
     before = list(models.calls)
     rebound = f"http://rebound.example:{urlsplit(address).port}"
     told = attack(chromium, f"{rebound}/history", rebound, explanation_id)
-    assert {told[name] for name in ("asked", "asked_to_read", "asked_as_text", "deleted", "renamed")} == {"read 403"}
+    assert {told[name] for name in ("asked", "asked_to_read", "asked_as_text", "deleted", "renamed", "read")} == {"read 403"}
+    assert {told["picture"], told["script"], told["events"]} == {"blocked"}
     assert models.calls == before
 
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Request, expect
 
-from server.pages.routes import PAGES
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.visit import FEW, Visit
+from vitrine_server.pages.routes import PAGES
 
 PREFIX = "/class/vitrine"
 

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 import explainers
-from server.jobs.model_source import ModelSource
 from tests.browser.support.number_format import colour_ends, percent, shown_range, shown_score
 from tests.browser.support.serving import played
 from tests.browser.support.tiny_models import TinyModels
@@ -22,6 +21,7 @@ from tests.browser.support.word_scores import word_scores
 from tests.families import FAMILIES
 from tests.server.support.tiny_models import make_tiny
 from tests.support.vocabularies import whole_text_unigram
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 REVIEW = "The plot is thin, I admit. And yet: what a wonderful, warm film! I laughed until it hurt, and I loved every minute."
 # What a plate shows: the text of each unit, its kind (for, against, strength), the depth of its colour, its underline.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from safetensors.torch import save
 
 from tests.browser.support.accessibility import no_violation
@@ -49,6 +49,33 @@ def test_from_a_file_to_a_true_map(desk: Visit) -> None:
     assert explanation["model"].startswith("own/fish")
 
 
+def test_the_page_says_how_far_it_is(desk: Visit) -> None:
+    page = desk.open("/your-model", maps=False)
+    stages = page.locator("#stages li")
+    looks: list[Route] = []
+    page.route("**/api/opening/look", lambda route: looks.append(route))
+    page.locator("#files").set_input_files({"name": "fish.safetensors", "mimeType": "application/octet-stream", "buffer": weights()})
+    expect(stages).to_have_text(["✓Received", "…Reading", "·Architecture found", "·Opened", "·Checked"])
+    expect(page.locator("#progress progress")).to_have_count(0)  # nothing is sent any more
+    looks.pop().continue_()
+    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "·Opened", "·Checked"])
+    openings: list[Route] = []
+    page.route("**/api/opening/open", lambda route: openings.append(route))
+    page.get_by_role("button", name="Open it").click()
+    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "…Opening", "·Checked"])
+    no_violation(page)
+    openings.pop().continue_()
+    expect(stages).to_have_text(["✓Received", "✓Read", "✓Architecture found", "✓Opened", "✓Checked"], timeout=60_000)
+
+
+def test_the_stage_that_failed_is_marked(desk: Visit) -> None:
+    page = desk.open("/your-model", maps=False)
+    look(page, "fish.safetensors", weights())
+    page.get_by_label("Architecture").fill("timm/test_vit2")
+    open_it(page)
+    expect(page.locator("#stages li")).to_have_text(["✓Received", "✓Read", "✓Architecture found", "✗Opened", "·Checked"])
+
+
 def test_a_folder_of_a_text_model_is_brought_whole(desk: Visit, tmp_path: Path) -> None:
     module = text_model()
     save_text(tmp_path / "my-bert", module)
@@ -66,7 +93,7 @@ def test_what_cannot_be_opened_says_why_and_has_a_report(desk: Visit) -> None:
     page.get_by_label("Architecture").fill("timm/test_vit2")
     open_it(page)
     expect(page.locator("#report .problem")).to_contain_text("may be of timm/test_vit")
-    page.get_by_text("A report to send to somebody who can help").click()
+    page.get_by_text("A report for somebody who can help").click()
     expect(page.locator("#report pre")).to_contain_text("open(a file .safetensors, architecture=timm/test_vit2")
     data = io.BytesIO()
     torch.save(vit(), data)

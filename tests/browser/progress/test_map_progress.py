@@ -13,11 +13,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from explainers.methods import METHODS
-from server import registries
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.support.gated_models import GatedModels, image_model
+from vitrine_server import registries
 
 MODEL = "scenes-vit"
 #: What is made where nobody chose, not in the order of the page.

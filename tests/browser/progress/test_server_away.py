@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from server.jobs.recovery import RESUMED
-from server.jobs.worker import Worker
-from server.store.database import SqliteDatabase
-from server.store.store import Store
 from tests.browser.support.serving import HTTP, played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.support.gated_models import GatedModels
+from vitrine_server.jobs.queue.worker import Worker
+from vitrine_server.jobs.recovery import RESUMED
+from vitrine_server.store.database import SqliteDatabase
+from vitrine_server.store.store import Store
 
 LOST = "Connection lost, trying again"
 METHODS = "methods=rollout&methods=fullgrad_plus:libra&methods=rollout?start_layer=1"

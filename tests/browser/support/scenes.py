@@ -7,7 +7,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from embedded.recipes.data.scenes import render
+from explainers.embedded.synthetic.scenes import render
 
 
 def scene(seed: int, width: int, height: int) -> tuple[bytes, tuple[str, ...]]:

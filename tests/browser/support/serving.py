@@ -16,10 +16,10 @@ import httpx
 import uvicorn
 from playwright.sync_api import Browser, Page, Playwright
 
-from server.app import create_app
-from server.jobs.model_source import ModelSource
-from server.settings import load_settings
 from tests.browser.support.typefaces import DEJAVU, only
+from vitrine_server.app import create_app
+from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.settings import load_settings
 
 # read at import: the tests forget the VITRINE_ variables of the person who runs them
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first has no window to draw

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import explainers
-from server.jobs.model_source import ModelSource
 from tests.server.support.turnstile import Gated
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 
 class TaskModel:

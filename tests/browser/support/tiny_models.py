@@ -18,12 +18,12 @@ import torch
 import explainers
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.inputs.images import Preprocessing
-from server.jobs.model_source import ModelSource, load_model
 from tests.browser.support.serving import FOR_PHOTOS, played, wait_until_all_loaded
 from tests.families import FAMILIES
 from tests.server.conftest import png
 from tests.server.support.tiny_models import CALIBRATION, CLASSES, make_tiny
 from tests.support.vocabularies import wordpiece
+from vitrine_server.jobs.catalogue.model_source import ModelSource, load_model
 
 PICTURES, REVIEWS = 4, ("not a bad movie, the plot is well-made!", "a good film.", "bad, bad film - do not go.")
 MOLECULES = (("Cc1ccccc1[N+](=O)[O-]", "Cc1ccccc1"), ("CC1CO1", "CC(O)CO"))

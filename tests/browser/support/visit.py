@@ -19,6 +19,8 @@ expect.set_options(timeout=PATIENCE)
 #: for tests that need no more: the control, a map of strength alone, a signed one
 FEW = "methods=random&methods=rollout&methods=fullgrad_plus:libra"
 WALLS = ("/image", "/prompt", "/text")  # the pages with plates
+#: The pages that draw what the API lists; what comes in moves what stands below it, and a press may land elsewhere.
+LISTS = ("/history", "/leaderboard", "/methods", "/models", "/your-model")
 # Sums up every layout shift that the person did not cause, with what moved.
 SHIFTS = """
 window.shifts = [];
@@ -70,13 +72,17 @@ class Visit:
     complaints: list[str] = field(default_factory=list)  # errors on the console, and exceptions
 
     def open(self, path: str, maps: bool = True, folded: bool = False) -> Page:
-        """A page; the plates with their numbers, and all of them, unless they are to be ``folded`` as a visitor finds them."""
+        """A page; the plates with their numbers, and all of them, unless they are to be ``folded`` as a visitor finds them. A page of
+        `LISTS` is given once it is drawn whole.
+        """
         if not folded and path.startswith(WALLS):
             more = [f"{name}=shown" for name in ("numbers", "more") if f"{name}=" not in path]
             path = "&".join([path if "?" in path else f"{path}?", *more]).replace("?&", "?")
         self.page.goto(self.address + path)
         if maps:
             self.maps()
+        elif urlsplit(path).path in LISTS:
+            self.settled()
         return self.page
 
     def maps(self) -> None:

@@ -107,7 +107,7 @@ def test_what_is_fitted_says_how_well_it_predicts(desk: Visit) -> None:
     fitted = answer_told(answer.value)
     share = max(0, round(100 * fitted["faithfulness"]))
     prompts, pictures = fitted["coalitions"]
-    said = f"Fitted to {prompts} prompts and {pictures} pictures with parts left out; of others it predicts {share} %."
+    said = f"fitted to {prompts} prompts and {pictures} pictures with parts left out. It explains {share} % of the variance of others."
     expect(part.locator(".said")).to_contain_text(said, timeout=PATIENCE)
     words = part.locator(".reading button")
     assert [kind for kind, _ in words.evaluate_all(TINTS)] == kinds(fitted["first"]["scores"])

@@ -271,7 +271,7 @@ def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) ->
     heads = [(one["total"], block["block"], head) for block in parts["blocks"] for head, one in enumerate(block["heads"])]
     _, block, head = max(heads, key=lambda one: abs(one[0]))
     expect(shares.locator(".head-sums button .num").first).to_have_text(shown_score(parts["blocks"][block]["heads"][head]["total"], True))
-    expect(shares).to_contain_text("has not been put in words")  # a tiny random model
+    expect(shares).to_contain_text("has no words yet")  # a tiny random model
     shares.locator(".head-sums button").first.click()
     expect(tool.locator(".large .caption")).to_have_text(f"Block {block + 1}, head {head + 1}, attention")
     expect(shares.locator(".chosen-head")).to_contain_text(
@@ -279,9 +279,9 @@ def test_what_a_head_adds_to_the_cosine_and_the_model_without_it(desk: Visit) ->
     )
     ends = [shown(end, 2) for end in colour_ends(parts["blocks"][block]["heads"][head]["scores"], True)]
     expect(shares.locator(".ends span").last).to_have_text(ends[1])
-    shares.get_by_role("button", name="Take this head away").click()
+    shares.get_by_role("button", name="Remove this head").click()
     answer = answer_to(desk, "without-head", target=label, block=block, head=head)
-    expect(shares.locator(".answer")).to_contain_text(f"the model gives {shown(answer['without'])}", timeout=PATIENCE)
+    expect(shares.locator(".answer")).to_contain_text(f"Without it the cosine is {shown(answer['without'])}", timeout=PATIENCE)
     expect(shares.locator(".answer li")).to_have_count(len(answer["prompts"]))
 
 

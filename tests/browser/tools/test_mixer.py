@@ -30,7 +30,7 @@ def mixed(desk: Visit, rule: dict[str, Any], method: str = "fullgrad_plus", targ
 
 def area(desk: Visit, mix: Any) -> float:
     """The deletion score of a mix."""
-    score: float = ask(desk, "deletion", scores=mix["map"]["scores"], target=mix["map"]["target"])["area"]
+    score: float = ask(desk, "deletion-test/score", scores=mix["map"]["scores"], target=mix["map"]["target"])["area"]
     return score
 
 

@@ -20,7 +20,7 @@ def test_they_are_marked_on_every_map_and_moved(desk: Visit) -> None:
     expect(desk.plate("random").locator(".outlier")).to_have_count(len(patches))
     tool = desk.page.locator("#drawer-outliers")
     tool.locator("summary").click()
-    expect(tool.locator(".says")).to_contain_text(f"{len(patches)} of this picture's 12 patches are such")
+    expect(tool.locator(".says")).to_contain_text(f"{len(patches)} of this picture's 12 patches are outliers")
     before = desk.id
     tool.get_by_role("button", name="Explain without outlier tokens").click()
     desk.page.wait_for_url(re.compile(rf"id=(?!{before})"))

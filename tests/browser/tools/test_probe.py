@@ -31,7 +31,7 @@ def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> No
     part.get_by_label("Words of list 1").fill("French, Italian ,")
     part.get_by_label("Words of list 2").fill("Indian")
     part.get_by_role("button", name="Another list").click()
-    part.get_by_label("How much it says").select_option("positive")
+    part.get_by_label("Compare the score of").select_option("positive")
     part.get_by_role("button", name="Swap the words").click()
     table = part.locator(".found table")
     expect(table).to_be_visible(timeout=60_000)
@@ -60,16 +60,16 @@ def test_a_word_is_swapped_and_the_example_is_a_stored_result(desk: Visit) -> No
     ]
     expect(part.locator(".status")).to_contain_text("first less other")
 
-    part.get_by_text("What such a probe finds").click()
+    part.get_by_text("An example of what this finds").click()
     stored = HTTP.get(f"{desk.address}/static/tools/probe-example.json").json()
     example = part.locator(".example")
     expect(example.locator("tbody tr")).to_have_count(len(stored["rows"]))
-    expect(example).to_contain_text("A stored result of reviews-bert, second edition, whatever model is on this page")
+    expect(example).to_contain_text("A stored result of reviews-bert, second edition.")
     top, *_ = example.locator("tbody tr").evaluate_all(ROWS)
     row = stored["rows"][0]
     assert top == [row["word"], percent(row["probability"]), shown_score(row["logit"], True), shown_score(row["relevance"], True)]
     no_violation(desk.page)
-    example.get_by_role("button", name="Put these words above").click()
+    example.get_by_role("button", name="Use these words").click()
     expect(part.get_by_label("Sentence")).to_have_value(stored["template"])
     expect(part.get_by_label("Words of list 1")).to_have_value(", ".join(row["word"] for row in stored["rows"]))
     expect(part.get_by_label("Words of list 2")).to_have_count(0)

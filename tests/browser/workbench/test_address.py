@@ -175,7 +175,7 @@ def probe(page: Page) -> None:
     tool = page.locator("#drawer-probe")
     tool.get_by_label("Sentence").fill("{} saw it; a & b = c.")
     tool.get_by_label("Words of list 1").fill("Maria, Anna")
-    tool.get_by_label("How much it says").select_option(index=1)
+    tool.get_by_label("Compare the score of").select_option(index=1)
     tool.get_by_role("button", name="Swap the words").click()
     expect(tool.locator(".found table")).to_be_visible(timeout=PATIENCE)
 
@@ -241,13 +241,3 @@ def test_an_address_that_makes_no_sense_shows_what_can_be_shown(desk: Visit) -> 
     expect(page.locator("#edits .word[aria-pressed=true]")).to_have_count(1)
     assert "nothing" not in desk.query["open"]
     assert "fullgrad_plus" in desk.query["mixer.method"]
-
-
-def test_a_former_link_opens_what_it_showed_and_is_written_with_the_names_of_now(desk: Visit) -> None:
-    page = desk.open("/image?methods=random&first=least&gone=20&open=test")
-    expect(page.locator(".deletion-bar.open")).to_be_visible()
-    expect(page.locator("#removed")).to_have_value("20")
-    expect(page.locator(".deletion-bar").get_by_role("radio", name="least relevant")).to_be_checked()
-    page.wait_for_function("() => /removed=20/.test(location.search) && /order=least/.test(location.search)")
-    assert desk.query["open"] == ["deletion"]
-    assert not {"first", "gone"} & set(desk.query)

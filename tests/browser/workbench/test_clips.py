@@ -11,13 +11,13 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import explainers
-from server.jobs.model_source import ModelSource
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import picture, png
 from tests.server.support.turnstile import Gated
 from tests.support.task_models import clip_classifier
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 FRAMES, ROWS = 4, 4  # of the model: times, and rows of patches of each
 
@@ -48,6 +48,7 @@ def test_frames_are_given_at_once_and_shown_beside_each_other(desk: Visit, tmp_p
     for number, path in enumerate(frames):
         path.write_bytes(png(number, (48, 48)))
     page = desk.open("/image?model=scenes-vit&methods=fullgrad_plus:libra&methods=random", maps=False)
+    expect(page.locator("#model-choice")).to_have_value("scenes-vit")  # it is known by then that it takes clips
     with page.expect_file_chooser() as chosen:
         page.get_by_role("button", name="Choose a picture").click()
     before = desk.id

@@ -21,11 +21,12 @@ def test_what_the_maps_have_in_common_is_said_as_the_server_says_it_by_the_names
     best = max(document["targets"], key=lambda target: target["probability"]) if path == "/prompt" else document["targets"][0]
     sentence = desk.get(f"/api/explanations/{document['id']}/agreement?target={quote(best['label'])}")["sentence"]
     assert sentence
-    expect(page.locator("#overview")).to_contain_text(sentence)
+    expect(page.locator("#overview")).to_contain_text(re.sub(r" \([^)]*\)", "", sentence))  # numbers are shown on hover
+    expect(page.locator("#overview .agreement")).to_have_attribute("title", sentence)
     names = set(page.locator(".plate h2, .line h2").all_inner_texts())
     specs = {(attribution["title"], attribution["method"].partition("?")[2]) for attribution in document["maps"]}
     assert names == {f"{title} ({options})" if options else title for title, options in specs}
-    named = re.findall(r"[.] ((?!They |The methods )[A-Z][^.(]+?) (?:\(|puts|stands|is like)", sentence)
+    named = re.findall(r"[.] ((?!They |The |Half )[A-Z][^.(]+?) (?:puts|stands|says|say|is like) ", sentence)
     assert set(" and ".join(named).split(" and ")) <= names | {""}
 
 

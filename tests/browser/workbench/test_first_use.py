@@ -52,7 +52,7 @@ def test_prompts_and_the_button_that_looks_for_them_are_in_sight_at_once_and_cos
     page = desk.open("/prompt", folded=True)
     assert bottom(page.get_by_role("textbox", name="Prompt").last) <= LOW
     assert bottom(page.get_by_role("button", name="Look for these")) <= LOW
-    explained_where_it_stands(page, "cosine", "how near picture and prompt are")
+    explained_where_it_stands(page, "cosine", "how alike the model finds picture and prompt")
     expect(page.locator("#asking")).to_have_text("Where it found")
 
 
@@ -142,7 +142,7 @@ def test_prompts_that_come_from_the_image_page_say_so(desk: Visit) -> None:
     desk.next_maps(before)
     page.get_by_role("link", name="Prompt", exact=True).click()
     origin = page.locator(".origin")
-    expect(origin).to_contain_text("the model of the Image page named")
+    expect(origin).to_contain_text("the model of the Image page")
     desk.maps()
     expect(origin).to_be_visible()
     page.get_by_role("textbox", name="Prompt").first.fill("a photo of a spoon")

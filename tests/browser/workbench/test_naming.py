@@ -93,7 +93,7 @@ def test_a_finished_explanation_inside_another_page(desk: Visit, course: tuple[P
     for plate in frame.locator(".plate").all():
         spec = plate.get_attribute("data-spec") or ""
         rank = (listed or {"ranks": {}})["ranks"].get(spec)
-        expected = f"of {rank['of']} with {listed['model']}" if rank else "the control" if spec == "random" else "not in the test"
+        expected = f"of {rank['of']} with {listed['model']}" if rank else "the control" if spec == "random" else "not measured"
         expect(plate.locator(".standing")).to_contain_text(expected)
     # of maps that are not there the frame says so
     page.goto(f"{desk.address}/embed/{explanation_id}?methods=nothing&methods=rollout")

@@ -160,7 +160,7 @@ def test_a_picture_goes_along_and_pages_are_found_as_they_were_left(quick: Visit
 def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
     page = quick.open(f"{path}?id=nothing-of-this-name", maps=False)
     problem = page.locator("#results-problem .problem")
-    expect(problem).to_contain_text("This explanation is not here")
+    expect(problem).to_contain_text("This explanation does not exist here")
     expect(page.locator("#status")).to_have_text("nothing to show")
     assert quick.id == "nothing-of-this-name"  # nothing else was explained in its place
     quick.refused(404)
@@ -169,7 +169,7 @@ def test_a_link_to_nothing_says_what_to_do(quick: Visit, path: str) -> None:
         expect(problem).to_have_count(0)
         page.goto(f"{quick.address}{path}?id=nothing-of-this-name")
         quick.refused(404)
-    problem.get_by_role("link", name="Start anew").click()
+    problem.get_by_role("link", name="Start again").click()
     page.wait_for_url(f"**{path}")
 
 

@@ -306,7 +306,7 @@ def test_classes_of_the_input_before_are_not_asked_of_the_next(desk: Visit, pair
     box = row.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 10, box["y"] + 10)
-    expect(page.locator("#status")).to_have_text("these classes are of the input before")  # and nothing else is asked
+    expect(page.locator("#status")).to_have_text("these classes are of the previous input")  # and nothing else is asked
     delays.stop()
     expect(page.locator("main.renewing")).to_have_count(0)
     finished(page)

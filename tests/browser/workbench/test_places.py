@@ -14,13 +14,13 @@ from playwright.sync_api import Browser, expect
 
 import explainers
 from explainers.models.catalogue import CatalogueEntry
-from server.jobs.model_source import ModelSource
 from tests.browser.support.accessibility import no_violation
 from tests.browser.support.serving import played
 from tests.browser.support.visit import Visit, visit
 from tests.server.conftest import png
 from tests.server.support.tiny_models import make_tiny
 from tests.support.task_models import TEXT, backbone, detector, heads, segmenter, token_classifier
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 MAKES = {
     "scenes-vit": ("image", backbone),

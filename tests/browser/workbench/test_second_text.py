@@ -41,7 +41,7 @@ def test_a_second_text_is_asked_about_and_left_out_again(desk: Visit) -> None:
     page.reload()
     expect(second).to_have_value("three")
     page.get_by_role("button", name="Leave the second text out").click()
-    expect(page.locator("p.unsubmitted")).to_contain_text("ask for this one")
+    expect(page.locator("p.unsubmitted")).to_contain_text("before your change")
     before = desk.id
     page.get_by_role("button", name="Explain this text").click()
     desk.next_maps(before)

@@ -24,7 +24,7 @@ def test_a_text_that_is_edited_marks_the_answer_as_old(desk: Visit) -> None:
     marked(page, False)
     page.locator("#text").press_sequentially("x")
     marked(page, True)
-    expect(page.locator("p.unsubmitted")).to_contain_text("belong to the text before your change")
+    expect(page.locator("p.unsubmitted")).to_contain_text("are of the text before your change")
     page.locator("#text").fill(TEXT)
     marked(page, False)
     before = desk.id
@@ -69,7 +69,7 @@ def test_a_dead_link_takes_back_that_the_model_is_asked(desk: Visit, path: str) 
     held: list[Route] = []
     desk.page.route("**/api/methods?*", lambda route: held.append(route))
     page = desk.open(f"{path}?id=none", maps=False)
-    expect(page.locator("#results-problem")).to_contain_text("This explanation is not here")
+    expect(page.locator("#results-problem")).to_contain_text("This explanation does not exist here")
     expect(page.locator("#overview")).to_have_text("")
     assert held
     desk.refused(404)

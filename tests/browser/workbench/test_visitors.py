@@ -56,7 +56,7 @@ def test_another_browser_reads_by_the_link_and_finds_nothing(desk: Visit, browse
     expect(page.locator(".record")).to_have_count(1)
     with another(browser, desk.address) as ben:
         ben.open("/history", maps=False)
-        expect(ben.page.locator("#status")).to_contain_text("Nothing is here yet")
+        expect(ben.page.locator("#status")).to_contain_text("Nothing here yet")
         ben.open(METHODS, maps=False)
         give(ben.page, 1)
         finished(ben.page)

@@ -73,7 +73,7 @@ def test_a_question_and_its_text_have_a_field_each(desk: Visit) -> None:
     expect(context).to_have_value("the good film")
     question.fill("good film?")
     context.fill("the good movie, not the bad film")
-    expect(page.locator("p.unsubmitted")).to_contain_text("ask for this one")
+    expect(page.locator("p.unsubmitted")).to_contain_text("before your change")
     before = desk.id
     page.get_by_role("button", name="Explain the answer").click()
     desk.next_maps(before)

@@ -43,39 +43,37 @@ def test_maps_that_agree_and_the_one_that_does_not() -> None:
     alike = {name: near(base, seed) for seed, name in enumerate("ABCD", 1)}
     least = min(rho(a, b) for a, b in itertools.combinations(alike.values(), 2))
     text = said(alike)
-    assert text.startswith("All 4 methods order the patches alike (rank correlation of any two 0.9")
+    assert text.startswith("All 4 maps say nearly the same (rank correlation of any two 0.9")
     number = float(re.findall(r"two (\d\.\d\d) or more", text)[0])
     assert least - 0.01 < number <= least
     with_noise = {**alike, "Odd · Libra": noise(9)}
-    assert said(with_noise).startswith("4 of 5 methods order the patches alike")
+    assert said(with_noise).startswith("4 of 5 maps say nearly the same")
     most = max(rho(with_noise["Odd · Libra"], scores) for scores in alike.values())
-    found = re.findall(r"Odd · Libra stands apart \((−?\d\.\d\d) at most with each\)\.", said(with_noise))
+    found = re.findall(r"Odd · Libra shows something else \((−?\d\.\d\d) at most with each\)\.", said(with_noise))
     assert most <= float(found[0].replace("−", "-")) < most + 0.01
-    assert "Odd puts them in reverse order (−0.9" in said({**alike, "Odd": -base})
-    # one that is a little less alike is not said to stand apart, nor are three
-    assert "apart" not in said({**alike, "E": near(base, 7, 1.2)})
-    assert "apart" not in said({**alike, "E": noise(5), "F": noise(6), "G": noise(7)})
+    assert "Odd says the opposite (−0.9" in said({**alike, "Odd": -base})
+    # one that is a little less alike is not said to show something else, nor are three
+    assert "something else" not in said({**alike, "E": near(base, 7, 1.2)})
+    assert "something else" not in said({**alike, "E": noise(5), "F": noise(6), "G": noise(7)})
 
 
 def test_maps_that_disagree_name_only_what_the_numbers_carry() -> None:
     unlike = {name: noise(seed) for seed, name in enumerate("ABCD")}
     most = max(rho(a, b) for a, b in itertools.combinations(unlike.values(), 2))
-    assert said(unlike) == f"No two of the 4 methods order the patches alike (highest rank correlation {most:.2f})."
+    assert said(unlike) == f"No two of the 4 maps say the same (highest rank correlation {most:.2f})."
     pair = {**unlike, "E": near(unlike["A"], 11)}
     middle = np.median([rho(a, b) for a, b in itertools.combinations(pair.values(), 2)])
     number = f"{middle:.2f}".replace("-", "−")
-    assert said(pair).startswith(f"The methods disagree on the order of the patches (median rank correlation of any two {number}).")
+    assert said(pair).startswith(f"The maps disagree (median rank correlation of any two {number}).")
     alone = {"A": noise(1), "B": near(noise(1), 2), "C": noise(3), "D": near(noise(3), 4), "E": noise(5)}
-    assert "E is like none of the others (" in said(alone)
+    assert "E is unlike all others (" in said(alone)
 
 
 def test_two_maps() -> None:
     base = noise(0)
-    assert said({"A": base, "B": 2 * base}).startswith("Both methods order the patches alike (rank correlation 1.00).")
-    assert said({"A": base, "B": -base}) == "The two methods order the patches in reverse order (rank correlation −1.00)."
-    assert said({"A": base, "B": noise(1)}) == (
-        f"The two methods order the patches differently (rank correlation {rho(base, noise(1)):.2f}).".replace("-", "−")
-    )
+    assert said({"A": base, "B": 2 * base}).startswith("Both maps say nearly the same (rank correlation 1.00).")
+    assert said({"A": base, "B": -base}) == "The two maps say the opposite of each other (rank correlation −1.00)."
+    assert said({"A": base, "B": noise(1)}) == (f"The two maps differ (rank correlation {rho(base, noise(1)):.2f}).".replace("-", "−"))
 
 
 def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
@@ -89,7 +87,7 @@ def test_a_place_is_named_where_the_evidence_is_concentrated() -> None:
     blob[4:7, 9:12] = 1
     blob[0, 0], blob[13, 13] = -1, -0.5
     spot = (blob + 0.01 * np.linspace(-1, 1, 196).reshape(GRID)).flatten()
-    place = "Half of what they find lies in rows "
+    place = "Half of the evidence lies at the right (rows "
     found = said({"A": spot, "B": 3 * spot, "C": spot + 0.001})
     rows, columns = (
         re.findall(r"rows (\d+) to (\d+), columns (\d+) to (\d+) of 14 by 14", found)[0][:2],
@@ -121,7 +119,7 @@ def test_words_are_named_once_and_only_where_most_methods_have_them() -> None:
     assert spoken(alike).startswith("“astonishing” and “brave” are among the 3 strongest words of all 12 methods.")
     odd = {**alike, "Odd": -strong + 0.01 * noise(9, 12)}
     assert spoken(odd).startswith("“astonishing” and “brave” are among the 3 strongest words of at least 12 of 13 methods.")
-    assert spoken({"A": strong, "B": -strong}).startswith("The two methods")  # two of two is chance
+    assert spoken({"A": strong, "B": -strong}).startswith("The two maps")  # two of two is chance
 
 
 def test_of_random_maps_words_are_hardly_ever_named() -> None:

@@ -12,9 +12,9 @@ import torch
 import explainers
 from explainers.errors import ExplainerError
 from explainers.models.model import Model
-from server.cli import main
 from tests.explainers.support.explained import image_model
 from tests.support.vocabularies import byte_level
+from vitrine_server.cli import main
 
 # isort: split
 from tokenizers import processors

@@ -108,20 +108,6 @@ def test_what_cannot_be_mixed_says_why(method: str, choices: dict[str, Any], sai
         mixed("vit", method, choices)
 
 
-def test_names_of_0_1_are_read_for_one_release() -> None:
-    ours = mix(wrapped("vit"), inputs("vit", 1), 1, readout="input_x_gradient", choices={})
-    assert ours.map.readout == ours.map.method_name == "input_x_gradient"
-    assert ours.map.method == "input_x_gradient"
-    assert explained("vit", "input_x_gradient").target.read == "logit"
-    listed = explainers.all_variants()[0]
-    assert listed.readout == listed.method_name == listed.to_json()["readout"]
-
-
-def test_a_mix_without_a_method_says_so() -> None:
-    with pytest.raises(ExplainerError, match="name one"):
-        mix(wrapped("vit"), inputs("vit", 1), 1)
-
-
 def test_the_declaration_is_whole() -> None:
     """Every known rule is made of declared choices; the first choice of a kind is the ordinary gradient."""
     assert set(OPERATOR_KINDS) == set(RULES["gradient"].choices)

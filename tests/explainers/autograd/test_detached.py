@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 import explainers
 from explainers.autograd.recording import Recording
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 
-TAKEN_OUT = "takes numbers that depend on the input out of the gradient"
+TAKEN_OUT = "cuts numbers that depend on the input from the gradient"
 
 
 class Tokens(nn.Module):
@@ -72,6 +73,10 @@ def test_numbers_that_leave_the_gradient_are_named(change: Callable[[Tensor], Te
         lambda x: torch.zeros_like(x),
         lambda x: x * torch.ones_like(x.detach()),
         lambda x: x[:, x.detach().sum(-1).argsort(1)[0]],
+        lambda x: x * torch.ones(4).to(x),
+        lambda x: x * torch.ones(4).type_as(x),
+        lambda x: x * torch.ones(4).expand_as(x),
+        lambda x: x * torch.broadcast_tensors(x, torch.ones(4))[1],
     ],
 )
 def test_choices_and_shapes_are_no_such_numbers(change: Callable[[Tensor], Tensor]) -> None:
@@ -91,6 +96,23 @@ def test_what_is_detached_and_only_kept_is_none() -> None:
 
 def test_a_method_that_does_not_go_back_says_nothing() -> None:
     assert notes(lambda x: x.detach(), "rollout") == []
+
+
+def half(x: Tensor) -> Tensor:
+    with torch.autocast("cpu", torch.bfloat16):
+        return (x @ torch.ones(4, 4)).float()
+
+
+def flexible(x: Tensor) -> Tensor:
+    out: Tensor = flex_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+    return out
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(("change", "advice"), [(half, "torch.autocast on inside its forward"), (flexible, "'eager' or 'sdpa'")])
+def test_a_pass_without_a_way_back_says_why(change: Callable[[Tensor], Tensor], advice: str) -> None:
+    with pytest.raises(explainers.ExplainerError, match=advice):
+        notes(change)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

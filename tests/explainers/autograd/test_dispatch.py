@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 
 from explainers.autograd.dispatch import _HANDLERS, handler_of, place_of_inplace
 from explainers.autograd.rules import RULES
-from tests.explainers.support.operator_cases.case import B, C, D, W, X, assert_close, normal, seed_for
+from tests.explainers.support.operator_cases.case import B, C, D, S, W, X, assert_close, normal, seed_for
 from tests.explainers.support.toys import Function, autograd, record, signal
 
 #: What is given after the first argument, which is of X's shape, by the function's name without the underscores of writing.
@@ -27,9 +28,20 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("mean", "sum", "amax", "amin", "max", "min", "softmax", "norm", "var", "std"), (1,)),
     "addcmul": (C, C),
     "baddbmm": (X, W.expand(B, D, D)),
+    "lerp": (C.expand(B, S, D), 0.3),
+    "addcdiv": (C, C + 9),
+    "ldexp": (torch.tensor(2),),
+    "cumsum": (1,),
+    **dict.fromkeys(("index_add", "index_copy"), (1, torch.tensor([2, 0]), 2 * X[:, :2])),
+    "index_reduce": (1, torch.tensor([2, 0]), X[:, :2], "mean"),
+    **dict.fromkeys(("scatter", "scatter_add"), (1, torch.tensor([2, 0])[None, :, None].expand(B, 2, D), 2 * X[:, :2])),
+    "scatter_reduce": (1, torch.tensor([2, 0])[None, :, None].expand(B, 2, D), X[:, :2], "sum"),
+    "index_put": ((torch.tensor([0]),), C),
+    "masked_scatter": (C > 0, X),
+    "put": (torch.tensor([0, 7]), C[0, :2]),
 }
 #: They take what has other dimensions than X: rows of their own in the table of operators.
-OTHER_SHAPES = {"addmm"}
+OTHER_SHAPES = {"addmm", "addmv", "addr", "addbmm"}
 #: Functions with a handler that take ``out``.
 WITH_OUT = (
     *(
@@ -106,7 +118,9 @@ def test_what_is_written_in_place_is_written_for_everyone_who_holds_it(form: str
 
     def function(x: Tensor) -> Tensor:
         y = start(form, x)
-        return torch.stack([IN_PLACE[form](y), y])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # index_reduce_ is in beta
+            return torch.stack([IN_PLACE[form](y), y])
 
     recording = record(function, X)
     with torch.no_grad():

@@ -41,13 +41,13 @@ def test_what_a_recording_keeps_is_less_than_reckoned_and_more_than_its_tokens(f
 def test_a_batch_that_does_not_fit_is_refused_with_both_figures_and_how_many_do(free: Any, methods: str) -> None:
     model, tensors = wrapped("vit"), inputs("vit", 1)
     batch = {name: tensor.repeat(50, 1, 1, 1) for name, tensor in tensors.items()}
-    one = memory.OVERHEAD * measure_one(model, tensors)
-    free(int(10.5 * one / memory.SHARE))
+    one = memory.OVERHEAD_FACTOR * measure_one(model, tensors)
+    free(int(10.5 * one / memory.MAX_FREE_MEMORY_SHARE))
     with pytest.raises(ExplainerError, match="send at most 10 at once") as refused:
         explainers.explain(model, batch, methods=methods)
     needed, there = (float(figure) for figure in re.findall(r"([\d.e-]+) GB", str(refused.value)))
     assert needed == pytest.approx(50 * one / 1e9, rel=0.06)
-    assert there == pytest.approx(10.5 * one / memory.SHARE / 1e9, rel=0.06)
+    assert there == pytest.approx(10.5 * one / memory.MAX_FREE_MEMORY_SHARE / 1e9, rel=0.06)
     ten = {name: tensor[:10] for name, tensor in batch.items()}
     assert len(explainers.explain(model, ten, methods=methods)) == 10
 
@@ -82,7 +82,7 @@ def test_what_can_be_made_in_smaller_pieces_is_and_gives_the_same(free: Any, mon
     x = Recording(model, tensors).block_inputs[0]
     apart = 4 * x.numel() * x.shape[1] * 4 if spec in ("globenc", "alti") else 0
     a_row = memory._bytes_of_a_row(model, tensors, spec in ("decompx", "globenc", "alti"))
-    free(int((4.5 * a_row + apart) / memory.SHARE))
+    free(int((4.5 * a_row + apart) / memory.MAX_FREE_MEMORY_SHARE))
     pieces = explainers.explain(model, tensors, 1, spec).maps[0].scores
     assert max(sizes) == 4
     torch.testing.assert_close(pieces, whole, rtol=1e-4, atol=1e-6)
@@ -100,8 +100,8 @@ def test_tokens_of_which_not_even_one_can_be_propagated_are_refused(free: Any) -
 def test_passes_without_a_way_back_that_do_not_fit_are_refused(free: Any, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
     model, tensors = wrapped("vit"), inputs("vit", 1)
     a_pass, a_recording = (memory._bytes_of_a_row(model, tensors, propagated) for propagated in (True, False))
-    count = int(1.1 * a_recording / memory.SHARE)  # the answer can be recorded, and a batch of changed inputs not asked
-    assert count < 8 * a_pass / memory.SHARE
+    count = int(1.1 * a_recording / memory.MAX_FREE_MEMORY_SHARE)  # the answer can be recorded, and a batch of changed inputs not asked
+    assert count < 8 * a_pass / memory.MAX_FREE_MEMORY_SHARE
     free(count)
     with pytest.raises(ExplainerError, match="GB are free"):
         explainers.explain(model, tensors, 1, spec)

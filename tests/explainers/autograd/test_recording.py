@@ -254,12 +254,11 @@ UNRULED: dict[str, Callable[[Tensor], Tensor]] = {
     "exp": torch.exp,
     "log_softmax": lambda x: F.log_softmax(x, -1),
     "softplus": F.softplus,
-    "cumsum": lambda x: x.cumsum(1),
-    "einsum": lambda x: torch.einsum("bsd,btd->bst", x, x),
+    "cumprod": lambda x: x.cumprod(1),
+    "einsum of complex numbers": lambda x: torch.einsum("bsd,btd->bst", x.to(torch.complex128), x.to(torch.complex128)).real,
     "baddbmm": lambda x: torch.baddbmm(x, x @ x.mT, x),
     "lp_pool1d": lambda x: F.lp_pool1d(x, 2.0, 2),
     "attention without a softmax": lambda x: (x @ x.mT) @ x,
-    "interpolate": lambda x: F.interpolate(x[:, None], size=3, mode="bicubic"),
     "abs": torch.abs,
     "logsumexp": lambda x: x.logsumexp(-1),
     "prod": lambda x: x.prod(-1),
@@ -279,7 +278,7 @@ def test_a_function_without_a_rule_is_named_and_gets_the_ordinary_gradient(name:
     for rule in ("libra", "conservative", "attnlrp"):
         assert recording.cached_backward(RULES[rule], seed).unruled, rule
         found = signal(recording, RULES[rule], seed)
-        if name in {"sin", "exp", "log_softmax", "softplus", "cumsum", "einsum", "interpolate"}:
+        if name in {"sin", "exp", "log_softmax", "softplus", "cumprod"}:
             assert torch.allclose(found, signal(recording, RULES["gradient"], seed))
 
 

@@ -19,7 +19,10 @@ from tests.explainers.support.toys import Function, autograd
 
 RULES_TRIED = ("libra", "attnlrp-epsilon", "cp-lrp-gamma")
 #: A softmax that weighs no values is none of attention in own code, and follows the ordinary gradient.
-ALONE = {"softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"}
+ALONE = {"softmax", "softmax-method", "softmax-torch", "softmax-dtype", "nn.Softmax"} | {
+    *(f"log-softmax-exp{form}" for form in ("", "-torch", "-method")),
+    *("softmax-written-out", "softmax-written-in-place"),
+}
 #: Rows whose signal has no derivative, or one that is not that of its differences: torch has none, or the function detaches numbers.
 WITHOUT_DERIVATIVE = {"hardsigmoid", "quotient"}
 

@@ -17,12 +17,10 @@ import pytest
 
 from explainers import ExplainerError, TextPair
 from explainers.datasets import DATASETS, AnnotatedObject, Dataset, Sample, open_dataset
-from explainers.models.labels import ClassEntry
+from explainers.models.labels import ClassEntry, imagenet_entries
 from tests.explainers.support.made_up_datasets import (
-    FACTS,
-    FORMS,
     HEIGHT,
-    MAKERS,
+    SAMPLES,
     THIRD,
     WIDTH,
     imagenet_kaggle,
@@ -39,7 +37,8 @@ from tests.explainers.support.made_up_datasets import (
 
 def test_every_data_set_has_a_sample() -> None:
     with_files = {name for name, entry in DATASETS.items() if entry.layout}
-    assert with_files == FACTS.keys() == MAKERS.keys()
+    assert with_files <= SAMPLES.keys(), "Add a made-up sample to SAMPLES of tests/explainers/support/made_up_datasets.py."
+    assert SAMPLES.keys() <= with_files
     made_here = {"scenes", "scenes-mosaic", "scenes-pairs", "marked-scenes", "votes", "subject-verb", "sample-photos", "sample-reviews"}
     assert made_here == DATASETS.keys() - with_files
 
@@ -64,25 +63,26 @@ def test_the_samples_of_the_pages_are_data_sets() -> None:
     assert {label for review in reviews for label in review.labels} == {"negative", "positive"}
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_a_reader_reads(name: str, tmp_path: Path) -> None:
     found = open_dataset(name, made_up(name, tmp_path))
-    length, labels, areas, unlabelled = FACTS[name]
-    assert len(found) == length
+    sample = SAMPLES[name]
+    assert found.name == name
+    assert len(found) == sample.length
     samples = list(found)
-    assert len({sample.name for sample in samples}) == length
+    assert len({each.name for each in samples}) == sample.length
     first = samples[0]
-    assert first.labels == labels
+    assert first.labels == sample.labels
     assert found.kind == DATASETS[name].kind == ("image" if first.image is not None else "molecule" if name == "molecules" else "text")
     if first.image is not None:
         assert (first.image.mode, first.image.size) == ("RGB", (WIDTH, HEIGHT))
-    for obj, area in zip(first.objects, areas, strict=True):
+    for obj, area in zip(first.objects, sample.areas, strict=True):
         # a polygon's rim may be drawn a pixel wider than COCO draws it
         assert area <= int(obj.mask.sum()) <= area + (WIDTH if name.startswith("coco") else 0)
-    assert (0 if first.labelled is None else int((~first.labelled).sum())) == unlabelled
+    assert (0 if first.labelled is None else int((~first.labelled).sum())) == sample.unlabelled
 
 
-@pytest.mark.parametrize(("name", "make"), [(name, make) for name, makers in FORMS.items() for make in makers])
+@pytest.mark.parametrize(("name", "make"), [(name, make) for name, sample in SAMPLES.items() for make in sample.forms])
 def test_every_form_gives_the_same_inputs(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
     make(tmp_path / "form")
     first, form = open_dataset(name, made_up(name, tmp_path)), open_dataset(name, tmp_path / "form")
@@ -107,7 +107,7 @@ def test_labels_that_are_no_classes_are_refused(tmp_path: Path) -> None:
         open_dataset("sst-2", tmp_path / "sst")[0]
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
     entry = DATASETS[name]
     with pytest.raises(ExplainerError, match="--data DIR"):
@@ -196,7 +196,7 @@ def test_the_training_part_of_coco_is_read_where_the_validation_part_is_missing(
 
 def test_the_split_of_coco_that_is_asked_for_is_read(tmp_path: Path) -> None:
     """With val2017 beside train2017, train2017 was never read."""
-    folder = made_up("coco", tmp_path)
+    folder = made_up("coco-zebra-elephant", tmp_path)
     about = json.loads((folder / "annotations/instances_val2017.json").read_text("utf-8"))
     photo(folder / "train2017/000000000009.jpg")
     image = {"id": 9, "file_name": "000000000009.jpg", "height": HEIGHT, "width": WIDTH}
@@ -287,6 +287,36 @@ def test_a_pair_is_the_two_largest_things_that_have_a_name_and_are_no_specks(tmp
     assert pairs(("dog", 0.3), ("cat", 0.02), ("car", 0.2)) == [("car", "dog")]
     assert pairs(("dog", 0.3), ("cat", 0.009)) == []
     assert pairs(("dog", 0.3), ("giraffe", 0.4), ("cat", 0.02)) == [("cat", "dog")]  # ImageNet has no giraffe
+
+
+def test_zebras_with_elephants_are_the_two_animals_alone_large_and_apart(tmp_path: Path) -> None:
+    """The rules of LibraGrad's code, and its classes of ImageNet: 340 and 386."""
+    folder = made_up("coco-zebra-elephant", tmp_path)
+    listing = folder / "annotations/instances_val2017.json"
+    whole = json.loads(listing.read_text("utf-8"))
+    categories = [{"id": 24, "name": "zebra"}, {"id": 22, "name": "elephant"}, {"id": 1, "name": "person"}]
+
+    def photos(*things: tuple[int, tuple[int, int, int, int]]) -> list[list[tuple[str | int | None, int]]]:
+        """The objects of the photos that are read, where one photo shows boxes (category; left, top, right, bottom)."""
+        boxes = [(category, [a, b, c, b, c, d, a, d]) for category, (a, b, c, d) in things]
+        rows = [
+            {**whole["annotations"][0], "id": i, "category_id": category, "segmentation": [box]} for i, (category, box) in enumerate(boxes)
+        ]
+        listing.write_text(json.dumps({**whole, "categories": categories, "annotations": rows}), "utf-8")
+        return [[(obj.label, int(obj.mask.sum())) for obj in sample.objects] for sample in open_dataset("coco-zebra-elephant", folder)]
+
+    zebra, elephant = (24, (0, 0, 4, HEIGHT)), (22, (6, 2, 10, 6))
+    assert photos(zebra, elephant, (1, (10, 0, 12, HEIGHT))) == [[("zebra", 4 * HEIGHT), ("African elephant", 25)]]
+    assert photos(zebra, (22, (6, 2, 7, 3))) == []  # 4 of 96 pixels are no twentieth
+    assert photos((24, (0, 0, 8, HEIGHT)), (22, (6, 2, 10, 6))) != []  # a part of the elephant is hidden
+    assert photos((24, (0, 0, 10, HEIGHT)), (22, (6, 2, 10, 6))) == []  # nearly all of it is
+    assert photos((24, (0, 0, 12, 4)), (24, (6, 4, 7, 5)), (22, (0, 4, 8, HEIGHT))) == []  # one small zebra lies on the elephant
+    assert photos(zebra) == []
+    entries = imagenet_entries()
+    model: Any = SimpleNamespace(classes=entries, labels=[entry.label for entry in entries], synonyms={}, groups={}, kind="image")
+    photos(zebra, elephant)
+    data = open_dataset("coco-zebra-elephant", folder)
+    assert [data.class_of(label, model) for label in data[0].labels] == [340, 386]
 
 
 def test_texts_keep_what_people_marked(tmp_path: Path) -> None:

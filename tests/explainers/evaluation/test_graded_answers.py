@@ -30,7 +30,7 @@ def test_average_drop_and_increase_in_confidence_are_those_of_torch_cam(method: 
     for name, array in (("average_drop", "avg_drop"), ("confidence_increase", "conf_increase")):
         found = METRICS[name](whole=whole, shown=shown, target=target).mean()
         assert float(found) == pytest.approx(
-            float(case.published[f"metric|{method}|{array}"]), abs=1e-5
+            float(case.published[f"metric|{method}|{array}"]), abs=1e-6
         )  # answers are float32, scaling anew
 
 

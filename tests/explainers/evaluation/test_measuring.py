@@ -11,7 +11,6 @@ import torch
 from transformers import AutoTokenizer
 
 import explainers
-from embedded.evaluation import MODELS
 from explainers import ExplainerError
 from explainers.datasets import open_dataset
 from explainers.evaluation.measuring import EvaluationSetup, rows_of
@@ -20,6 +19,7 @@ from explainers.evaluation.reporting import write_reports
 from explainers.evaluation.running import run
 from explainers.evaluation.sanity_maps import all_random_scores, randomised_scores
 from explainers.metrics import METRICS
+from recipes.evaluation import MODELS
 from tests.explainers.support.made_up_datasets import made_up, photo
 from tests.support.embedded_models import loaded
 

@@ -28,7 +28,7 @@ def measured(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_rows_are_read_as_they_were_written_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool) -> None:
-    monkeypatch.setattr(row_files, "_ROWS_AT_ONCE", 4)  # which no part is a multiple of
+    monkeypatch.setattr(row_files, "_MAX_ROWS_AT_ONCE", 4)  # which no part is a multiple of
     file = RowFile(tmp_path, schema_of([METRICS["mif"]], ["most"]), PARTS)
     for part in range(PARTS):
         file.add(part, [measured(part * IN_PART + i) for i in range(IN_PART)])

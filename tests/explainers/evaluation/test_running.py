@@ -69,7 +69,7 @@ def test_questions_in_the_midst_of_a_run_change_nothing(finished: tuple[Plan, Ev
         passes += 1
         if passes % 7 == 1:
             asked += 1
-            explainers.explain(model, data[asked].given, methods=["fullgrad_plus:libra", "transformer_attribution"])
+            explainers.explain(model, data[asked].model_input, methods=["fullgrad_plus:libra", "transformer_attribution"])
         return False
 
     first = done.rows[: len(METHODS)]

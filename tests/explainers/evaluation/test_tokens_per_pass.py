@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 def test_memory_bounds_a_pass(model: Model) -> None:
-    tensors = model.tensors(open_dataset("scenes")[0].given)
+    tensors = model.tensors(open_dataset("scenes")[0].model_input)
     cost = bytes_of_pass(model, tensors)
     assert tokens_at_once(model, tensors, "cpu", None) == TOKENS
     assert tokens_at_once(model, tensors, "cpu", 10**12) == TOKENS

@@ -14,7 +14,8 @@ import explainers
 from explainers.autograd.recording import Recording
 from explainers.autograd.signals import AttentionParts
 from explainers.methods import parse
-from explainers.methods.implementations.similarity import neighbourhood, patch_logits, reweigh_last_block, scores_of
+from explainers.methods.implementations.similarity import neighbourhood
+from explainers.methods.prompt_cosines import patch_logits, reweigh_last_block, scores_of
 from explainers.records.targets import Classes, Contrast, resolve, resolved_class
 from explainers.records.trace import Trace
 from tests.explainers.support.golden import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from explainers.methods.implementations.decomposition import after_attention
+from explainers.methods.contributions import after_attention
 from explainers.records.session import Session
 from explainers.records.targets import resolved_class
 from tests.explainers.support.golden_rows import (

@@ -78,6 +78,32 @@ def test_rationales_of_eraser() -> None:
     assert over_all("iou_f1", found) != pytest.approx(float(theirs["iou_f1_document"].mean()), abs=0.01)
 
 
+@pytest.mark.parametrize(("name", "array"), [("auac", "generate_evidence_content"), ("auac_special", "generate_evidence")])
+def test_auac_of_ali_et_al(name: str, array: str) -> None:
+    """The probability of the class that the data set gives, with their fractions; the ceilings of the last bits are ours."""
+    case, metric = Case("metrics-ali"), METRICS[name]
+    model = replace(case.model, details={**case.model.details, "unknown_token_id": 1})
+    curve = metric.takes["inserted"]
+    assert isinstance(curve, RemovalCurve)
+    wholes = 0
+    for i, mask in enumerate(case.inputs["attention_mask"].bool()):
+        tensors = {key: case.inputs[key][i : i + 1, mask] for key in ("input_ids", "attention_mask")}
+        content = torch.ones(int(mask.sum()), dtype=torch.bool)
+        content[[0, -1]] = curve.special
+        scores = case.inputs["scores"][i, mask][content]
+        answers = CurveLogits(model, tensors, None, content, None).along([curve], scores[None])[0].double().softmax(-1)
+        close = {"rtol": 1e-5, "atol": 1e-6}
+        same = torch.isclose(answers[0, :, int(case.inputs["gold"][i])], case.published[array][i], **close)
+        counts = [(math.ceil(step * len(scores)), math.ceil(step * len(scores) - 1e-9)) for step in np.linspace(0, 1, 11)]
+        assert [step for step, (theirs, ours) in enumerate(counts) if theirs == ours] == torch.nonzero(same).flatten().tolist()
+        if bool(same.all()):
+            gold = torch.zeros(1, answers.shape[-1], dtype=torch.bool)
+            gold[0, int(case.inputs["gold"][i])] = True
+            torch.testing.assert_close(metric(inserted=answers, gold=gold)[0], case.published[f"area_{array}"][i], **close)
+            wholes += 1
+    assert wholes > 1
+
+
 @pytest.mark.parametrize(("name", "array"), [("au_mse", "prune_mse_content"), ("au_mse_special", "prune_mse")])
 def test_au_mse_of_ali_et_al(name: str, array: str) -> None:
     """With their fractions, whose ceilings take a word more in some texts: curve by curve, and the area under each."""

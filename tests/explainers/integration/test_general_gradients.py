@@ -123,7 +123,7 @@ def test_the_row_of_a_class_token_that_the_head_does_not_read(name: str) -> None
         last = one.method_name in ("gradcam_attention", "partial_lrp")
         assert bool(one.scores[one.content].any()) != last
         assert any("zero everywhere" in note for note in one.notes) == last
-        assert any("classification token, which the head of this model does not read" in note for note in one.notes), one.method
+        assert any("class token, although the head of this model pools all tokens" in note for note in one.notes), one.method
 
 
 @pytest.mark.parametrize("name", ["eva02", "siglip"])

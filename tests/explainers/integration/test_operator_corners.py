@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from explainers.autograd.operators import Softmax
 from explainers.autograd.rounding import RelevanceWithError, error_of, value_of
-from explainers.autograd.rows import at_rows
+from explainers.autograd.rows import backward_on_nonzero_rows
 from explainers.autograd.rules import RULES
 from tests.explainers.support.operator_cases.attention import BOOLEAN, qkv
 from tests.explainers.support.operator_cases.case import B, D, S, X, assert_close, seed_for, seeded
@@ -101,9 +101,9 @@ def test_rows_without_a_signal_are_left_out(live: tuple[int, ...], taken: int) -
         rows.append(arrived.shape[:-1].numel())
         return x * (arrived @ weight)
 
-    torch.testing.assert_close(at_rows(back, arrived, x), x * (arrived @ weight))
+    torch.testing.assert_close(backward_on_nonzero_rows(back, arrived, x), x * (arrived @ weight))
     assert rows == [taken]
-    carried = at_rows(
+    carried = backward_on_nonzero_rows(
         lambda given, x: RelevanceWithError(x * (value_of(given) @ weight), error_of(given)[..., :3]),
         RelevanceWithError(arrived, arrived.abs()),
         x,

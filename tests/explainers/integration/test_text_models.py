@@ -25,11 +25,6 @@ def _bloom() -> nn.Module:
     return hf.BloomForSequenceClassification(hf.BloomConfig(hidden_size=24, n_layer=2, n_head=2, **COMMON))
 
 
-def _t5() -> nn.Module:
-    size = {"d_model": 24, "d_kv": 12, "d_ff": 48, "num_layers": 2, "num_heads": 2, "eos_token_id": 3, "decoder_start_token_id": 0}
-    return hf.T5ForSequenceClassification(hf.T5Config(**size, **COMMON))
-
-
 def _longformer() -> nn.Module:
     return hf.LongformerForSequenceClassification(hf.LongformerConfig(attention_window=4, **LONG, **SMALL, **COMMON))
 
@@ -67,7 +62,6 @@ def _qwen3_moe() -> nn.Module:
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "bloom": _bloom,
-    "t5": _t5,
     "longformer": _longformer,
     "funnel": _funnel,
     "xlm": _xlm,
@@ -139,9 +133,8 @@ def test_tokens_are_those_of_the_text_where_later_blocks_have_fewer() -> None:
 
 
 def test_blocks_that_see_fewer_tokens_than_the_text_has_are_refused() -> None:
-    model = explainers.wrap(made("funnel").module, blocks="funnel.encoder.blocks.1")
-    with pytest.raises(ExplainerError, match="see 4 tokens of a text of 7"):
-        explained(model, "input_x_gradient")
+    with pytest.raises(ExplainerError, match="token 3 is token 2"):
+        explainers.wrap(made("funnel").module, blocks="funnel.encoder.blocks.1")
 
 
 @pytest.fixture
@@ -180,9 +173,44 @@ def test_a_mask_of_another_shape_than_the_ids_is_refused(shape: tuple[int, ...])
 
 
 def test_a_model_that_looks_up_no_words_by_a_table_is_explained() -> None:
+    class OneHot(nn.Module):
+        """Words as rows of an identity matrix, before the layers of BERT."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = nn.Linear(WORDS, 24)
+            self.bert = hf.BertForSequenceClassification(hf.BertConfig(vocab_size=WORDS, num_labels=3, **SMALL, **LONG))
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+            words = self.inside(nn.functional.one_hot(input_ids, WORDS).float())
+            return self.bert(inputs_embeds=words, attention_mask=attention_mask)
+
+    model = explainers.wrap(OneHot().eval(), kind="text")
+    result = explained(model, "input_x_gradient")
+    assert len(result["input_x_gradient"].scores) == IDS.shape[1]
+
+
+def test_blocks_behind_a_step_that_moves_the_text_are_refused() -> None:
+    """CANINE puts the sum of the text before what later blocks take, and leaves the last token out."""
     config = hf.CanineConfig(
         **SMALL, num_labels=3, max_position_embeddings=64, num_hash_buckets=64, downsampling_rate=1, local_transformer_stride=8
     )
-    model = explainers.wrap(hf.CanineForSequenceClassification(config).eval())
-    result = explained(model, "input_x_gradient")
-    assert len(result["input_x_gradient"].scores) == IDS.shape[1]
+    with pytest.raises(ExplainerError, match="token 2 is token 3"):
+        explainers.wrap(hf.CanineForSequenceClassification(config).eval())
+
+
+def test_keys_and_values_that_a_layer_takes_apart_are_counted() -> None:
+    """Funnel's layers are given queries, keys and values: the gradient at x^1 is that of all three."""
+    model = made("funnel")
+    found = explained(model, "input_x_gradient")["input_x_gradient"].scores
+    taken: list[torch.Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        taken.append(output.detach().requires_grad_())
+        return taken[-1]
+
+    funnel: Any = model.module
+    with funnel.funnel.embeddings.register_forward_hook(keep):
+        logits = funnel(input_ids=IDS, attention_mask=torch.ones_like(IDS)).logits
+    (gradient,) = torch.autograd.grad(logits[0, 0], taken)
+    assert torch.allclose(found, (gradient * taken[0]).sum(-1)[0].detach(), atol=1e-5)

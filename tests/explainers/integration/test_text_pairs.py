@@ -25,7 +25,7 @@ SHORT = TextPair("film", "not bad")
 @cache
 def bert() -> Model:
     tokenizer = wordpiece(24)
-    assert "token_type_ids" not in tokenizer.model_input_names  # it is asked for them, because the model has types
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]  # as BERT's own
     module = FAMILIES["bert"].build().double()
     module.bert.embeddings.position_embeddings = torch.nn.Embedding(24, 24).double()
     module.config.max_position_embeddings = 24
@@ -105,7 +105,7 @@ def test_the_longer_text_is_cut_first_and_it_is_said_how_many_words_are_left_out
     record = record_of(bert(), TextPair("bad " * 30, "good film"))
     assert prepared.tensors["input_ids"].shape == (1, 24)
     assert [word.text for word in record.words if word.part == 1] == ["good", "film"]
-    assert prepared.notes == (("The model takes 24 tokens: the last 11 words of 30 of the first text left out.",),)
+    assert prepared.notes == (("The model takes 24 tokens, so the last 11 words of 30 of the first text left out.",),)
     assert bert().prepare(PAIR).notes == ((),)
 
 
@@ -118,3 +118,21 @@ def test_what_is_no_pair_is_refused() -> None:
         bert().prepare(TextPair("a film", 3))  # type: ignore[arg-type]
     with pytest.raises(ExplainerError, match="no words"):
         bert().prepare(TextPair("a film", "\u200b"))
+
+
+def test_a_tokenizer_that_gives_no_types_is_asked_for_none() -> None:
+    """As transformers' pipeline does, whose answer it has."""
+    import transformers
+
+    tokenizer = wordpiece(24)
+    assert "token_type_ids" not in tokenizer.model_input_names
+    module = FAMILIES["bert"].build()
+    model = explainers.wrap(module, tokenizer=tokenizer)
+    pair = TextPair("film", "not bad")
+    assert "token_type_ids" not in model.tensors(pair)
+    pipeline: Any = transformers.pipeline("text-classification", model=module, tokenizer=tokenizer)
+    rows = pipeline({"text": pair.first, "text_pair": pair.second}, top_k=None)
+    theirs = sorted(row["score"] for row in rows)
+    result = explain(model, pair, methods="saliency")
+    assert sorted(one.probability for one in result.top(len(theirs))) == pytest.approx(theirs, abs=1e-6)
+    assert any("model_input_names" in note for note in result.notes)

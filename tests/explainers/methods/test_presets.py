@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import explainers
-from explainers.methods.about import line_of
 from explainers.methods.families import METHOD_FAMILIES
 from explainers.methods.presets import PRESETS
 from explainers.methods.registry import METHODS, method
@@ -14,9 +15,11 @@ from explainers.methods.registry import METHODS, method
 def test_every_method_has_a_family_and_a_line() -> None:
     for one in METHODS.values():
         assert one.family in METHOD_FAMILIES
-        assert line_of(one.name, one.rule, one.rule).endswith(".")
-    assert line_of("input_x_gradient", "attnlrp", "gradient") != line_of("input_x_gradient", "libra", "gradient")
-    assert line_of("of another package", None, None) == ""
+        assert one.line_under(one.rule).endswith(".")
+    lines = [METHODS["input_x_gradient"].line_under(name) for name in ("gradient", "attnlrp", "libra")]
+    assert len(set(lines)) == 3
+    assert all(line.startswith(lines[0]) for line in lines)
+    assert replace(METHODS["rollout"], about=None).line_under(None) == ""
 
 
 def test_a_family_that_does_not_exist_is_refused() -> None:

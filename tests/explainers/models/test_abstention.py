@@ -150,7 +150,7 @@ def test_a_doubt_stands_beside_the_answer_and_the_others_in_its_place(kind: str,
 def test_each_kind_has_a_sentence_with_the_score_and_the_line(kind: str) -> None:
     found = abstention(evidence(calibration=calibration(kind, "max_probability", 0.9)), "the model")
     assert found is not None
-    assert found.detail.endswith("the largest probability is 70.5%, below the line of 90.0%.")
+    assert found.detail.endswith("the largest probability is 70.5%, below the threshold of 90.0%).")
     assert found.to_json() == {"kind": kind, "says": ABSTENTION_KINDS[kind], "detail": found.detail, "score": found.score, "line": 0.9}
 
 
@@ -220,7 +220,7 @@ def test_a_clip_model_judges_each_prompt(side: Any) -> None:
     assert told is not None
     assert result.targets[1 - low].abstention is None
     assert told.score == pytest.approx(cosines[low], rel=1e-4)
-    assert told.detail.startswith(f"The model did not find “{prompts[low]}” in this picture, which does not prove")
+    assert told.detail.startswith(f"The model did not find “{prompts[low]}” in this picture; it may still be there (")
     document = result.to_json()
     assert [("abstention" in target) for target in document["targets"]] == [i == low for i in range(2)]
 

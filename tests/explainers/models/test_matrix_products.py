@@ -112,7 +112,7 @@ def test_answers_and_maps_of_a_model_are_those_without_onednn(calls: list[tuple[
 
     expected_answer, expected = asked()
     assert not calls
-    monkeypatch.setattr(matrix_products, "LEAST", 1)
+    monkeypatch.setattr(matrix_products, "MIN_PRODUCT_SIZE", 1)
     answer, maps = asked()
     linear_layers = sum(isinstance(module, nn.Linear) for module in model.module.modules())
     assert len(calls) > 3 * linear_layers

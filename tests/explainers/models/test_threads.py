@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from explainers.models.threads import SMALL, WINDOW, FreeCores, Threads, busy_seconds
+from explainers.models.threads import MAX_ONE_THREAD_PARAMETERS, WINDOW_SECONDS, FreeCores, Threads, busy_seconds
 from tests.explainers.support.wrapped import wrapped
 
 STAT = """cpu  999 999 999 999 999 999 999 999 0 0
@@ -58,14 +58,14 @@ def test_a_look_too_soon_keeps_the_answer() -> None:
     machine = Machine()
     free = machine.cores()
     machine.others = 3
-    machine.after(WINDOW)
+    machine.after(WINDOW_SECONDS)
     assert free() == 1
-    machine.after(WINDOW / 4)
+    machine.after(WINDOW_SECONDS / 4)
     machine.others = 0
     assert free() == 1
-    machine.after(WINDOW)
+    machine.after(WINDOW_SECONDS)
     assert free() == 3  # 0.6 cores were used over the whole window
-    machine.after(WINDOW)
+    machine.after(WINDOW_SECONDS)
     assert free() == 4
 
 
@@ -73,7 +73,15 @@ def test_all_cores_are_free_where_the_system_does_not_say() -> None:
     assert FreeCores(4, lambda: None, lambda: 0.0, lambda: 0.0)() == 4
 
 
-@pytest.mark.parametrize(("free", "parameters", "number"), [(8, SMALL - 1, 1), (8, SMALL, 4), (3, SMALL, 3), (1, 10 * SMALL, 1)])
+@pytest.mark.parametrize(
+    ("free", "parameters", "number"),
+    [
+        (8, MAX_ONE_THREAD_PARAMETERS - 1, 1),
+        (8, MAX_ONE_THREAD_PARAMETERS, 4),
+        (3, MAX_ONE_THREAD_PARAMETERS, 3),
+        (1, 10 * MAX_ONE_THREAD_PARAMETERS, 1),
+    ],
+)
 def test_a_large_model_gets_the_free_cores_up_to_what_torch_was_told(free: int, parameters: int, number: int) -> None:
     assert Threads(lambda: free, most=4).number_for(parameters) == number
 
@@ -87,6 +95,6 @@ def test_the_thread_that_asks_gets_them() -> None:
     threads.fit(wrapped("vit"))
     assert torch.get_num_threads() == 1
     model = wrapped("deit3")
-    large = type("Large", (), {"details": {"parameters": SMALL}, "device": model.device})()
+    large = type("Large", (), {"details": {"parameters": MAX_ONE_THREAD_PARAMETERS}, "device": model.device})()
     threads.fit(large)
     assert torch.get_num_threads() == 2

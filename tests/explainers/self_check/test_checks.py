@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
+import transformers as hf
 from torch import Tensor, nn
 
 import explainers
-from explainers import Preprocessing
+from explainers import ExplainerError, Preprocessing
+from explainers.models.catalogue import embedded_names
 from explainers.models.model import Model
 from explainers.models.opening.open_model import open_model
+from explainers.self_check import checks
 from explainers.self_check.opening import check_model
 from explainers.self_check.sample import picture
 from tests.support.own_models.case import text_model, vit
@@ -106,12 +110,12 @@ def test_a_model_that_gives_no_finite_numbers_fails() -> None:
 def test_each_method_is_asked_where_all_is_wanted() -> None:
     model = explainers.open(text_model(), tokenizer=wordpiece(), check="all")
     assert model.report is not None
-    checks = {check.name: check for check in model.report.checks}
-    assert set(explainers.METHODS) <= set(checks)
+    by_name = {check.name: check for check in model.report.checks}
+    assert set(explainers.METHODS) <= set(by_name)
     assert not model.report.failures, str(model.report)
-    assert checks["conservation"].state == "passed"
-    assert checks["grad_eclip"].state in ("passed", "not asked")
-    assert any(check.state == "not asked" and check.detail for check in checks.values())
+    assert by_name["conservation"].state == "passed"
+    assert by_name["grad_eclip"].state in ("passed", "not asked")
+    assert any(check.state == "not asked" and check.detail for check in by_name.values())
 
 
 def test_no_check_is_made_where_none_is_wanted() -> None:
@@ -150,3 +154,112 @@ def test_a_number_that_pixels_hardly_change_has_no_gradient_to_compare() -> None
     assert model.report is not None
     assert not model.report.failures
     assert any("zero but for rounding" in check.detail for check in model.report.checks)
+
+
+@pytest.mark.parametrize("name", embedded_names())
+def test_every_embedded_model_passes_its_own_checks(name: str) -> None:
+    report = explainers.open(name).report
+    assert report is not None
+    assert {check.name for check in report.checks} == {"logits", "library", "gradient", "completeness"}
+    assert not report.failures, str(report)
+
+
+def test_a_gradient_that_rounding_moves_at_kinks_is_held_against_torchs_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this sample torch's own gradient in float32 is off from that in float64 by a hundredth: rectifiers close to zero."""
+    model = open_model("photos-vit").model
+    report = check_model(model).report
+    assert report is not None
+    assert "rounding of float32" in {check.name: check.detail for check in report.checks}["gradient"]
+
+    plain = checks._plain
+
+    def other(session: Any, *mode: Any) -> checks._Plain:
+        one = plain(session, *mode)
+        assert one.gradient is not None
+        return replace(one, gradient=one.gradient * 1.02)
+
+    monkeypatch.setattr(checks, "_plain", other)
+    assert "in float64" in failed(model)["gradient"]
+
+
+def test_weights_that_are_not_finite_are_named() -> None:
+    module = vit()
+    with torch.no_grad():
+        module.head.weight[0, 0] = torch.nan  # type: ignore[union-attr, index]
+    found = failed(open_model(module).model)
+    assert found["logits"] == found["completeness"] == "weights are not finite: head.weight"
+
+
+class Noisy(nn.Module):
+    """A model of texts that drops numbers out whatever mode it is in."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        return nn.functional.dropout(self.inner(input_ids, attention_mask=attention_mask).logits, 0.5)
+
+
+def test_a_forward_that_draws_random_numbers_is_named() -> None:
+    model = open_model(Noisy(text_model()), tokenizer=wordpiece()).model
+    assert "draws random numbers also in eval mode (dropout)" in failed(model)["logits"]
+
+
+class Shaken(nn.Module):
+    """A model of pictures whose patches are dropped out in whatever mode."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+        inner.norm_pre = _Dropout()
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        out: Tensor = self.inner(pixel_values) + nn.functional.dropout(pixel_values).mean()
+        return out
+
+
+class _Dropout(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x)
+
+
+def test_chance_is_told_from_a_way_round_the_blocks() -> None:
+    with pytest.raises(ExplainerError, match=r"two passes of the model over the same input differ by .*\(dropout\)"):
+        explainers.wrap(Shaken(vit()), preprocess=Preprocessing((160, 160)))
+
+
+def test_reports_say_what_models_without_classes_give() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.age = vit(4), nn.Linear(4, 1)
+
+        def forward(self, pixel_values: Tensor) -> dict[str, Tensor]:
+            kind = self.inner(pixel_values)
+            return {"kind": kind, "age": self.age(kind)}
+
+    report = open_model(Heads(), preprocess=Preprocessing((160, 160))).model.report
+    assert report is not None
+    assert {fact.name: fact.value for fact in report.facts}["outputs"] == "2 heads: kind (4 numbers), age (1 number)"
+    assert "0 numbers" not in str(report)
+
+
+@pytest.mark.parametrize("family", ["gpt2-lm", "bert-qa", "bert-mlm"])
+def test_reports_of_models_that_are_asked_at_places_speak_of_no_classes(family: str) -> None:
+    config: dict[str, Any] = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "vocab_size": 40}
+    of_bert = hf.BertConfig(**config, intermediate_size=16, max_position_embeddings=16)
+    made: dict[str, nn.Module] = {
+        "gpt2-lm": hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2, n_positions=16)),
+        "bert-qa": hf.BertForQuestionAnswering(of_bert),
+        "bert-mlm": hf.BertForMaskedLM(of_bert),
+    }
+    report = open_model(made[family].eval()).model.report
+    assert report is not None
+    assert "0 classes" not in str(report)
+    assert "0 numbers" not in str(report)
+    assert "at= asks about" in report.reading
+
+
+def test_a_timm_model_is_not_called_by_the_tag_of_weights() -> None:
+    assert opened().name == "test_vit"

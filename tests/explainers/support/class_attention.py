@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import explainers
 from explainers.models.model import Model
@@ -33,16 +33,30 @@ def kept_softmaxes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
 
 
 def plain_maps(model: Model, tensors: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Tensor], list[Tensor]]:
-    """The attention maps of the patches' blocks and of class attention, with torch's gradient of the target in ``grad``."""
+    """The attention maps of the patches' blocks and of class attention, as they meet values, with torch's gradient of the target in
+    ``grad``.
+    """
     for part in model.module.modules():
         if hasattr(part, "fused_attn"):
             part.fused_attn = False
     for parameter in model.module.parameters():
         parameter.requires_grad_()
     patches = patches_of(model, tensors)
+    mixed: list[Tensor] = []
+
+    def keep_mixed(module: nn.Module, args: tuple[Tensor, ...], out: Tensor) -> Tensor:
+        maps = out.permute(0, 3, 1, 2)
+        maps.retain_grad()
+        mixed.append(maps)
+        return maps.permute(0, 2, 3, 1)
+
+    mixing = [part.proj_w for part in model.module.modules() if hasattr(part, "proj_w")]  # CaiT's heads talk before they meet values
+    handles = [layer.register_forward_hook(keep_mixed) for layer in mixing]
     with kept_softmaxes(monkeypatch) as maps:
         model.forward(tensors)[:, TARGET].sum().backward()
-    square = [a for a in maps if a.dim() == 4 and a.shape[-2:] == (patches, patches)][-len(model.blocks) :]
+    for handle in handles:
+        handle.remove()
+    square = mixed or [a for a in maps if a.dim() == 4 and a.shape[-2:] == (patches, patches)][-len(model.blocks) :]
     return square, [a for a in maps if a.dim() == 4 and a.shape[-2:] == (1, 1 + patches)]
 
 

@@ -110,8 +110,20 @@ class Twin:
 
     # --- activations, gates, products, scales
 
+    def curve(self, function: Unary, x: Tensor) -> Tensor:
+        """A curve y = act(x) under each choice of ``activation``: the one place where a new one is written a second time."""
+        match self.rule.activation:
+            case "jacobian":
+                return function(x)
+            case "gate":
+                return x * (function(x) / x).detach()
+        raise AssertionError(
+            f"activation={self.rule.activation} is not written a second time: add it to Twin.curve in "
+            "tests/explainers/support/formulas.py, as torch with detach: autograd's gradient is then the signal that it hands on."
+        )
+
     def act(self, function: Unary, x: Tensor) -> Tensor:
-        self.curves.append(x * (function(x) / x).detach() if self.rule.activation == "gate" else function(x))
+        self.curves.append(self.curve(function, x))
         return self.curves[-1]
 
     def power(self, x: Tensor, exponent: int) -> Tensor:
@@ -119,8 +131,8 @@ class Twin:
         return x**exponent if self.rule.norm == "jacobian" else self.act(lambda y: y**exponent, x)
 
     def gate(self, function: Unary, x: Tensor) -> Tensor:
-        """A gate that is read on, and multiplies nothing."""
-        return function(x) if self.rule.activation == "jacobian" else function(x).detach()
+        """The value of a gate, which is read on or multiplies a path: see :meth:`gated`."""
+        return function(x).detach() if self.rule.activation == "gate" else self.curve(function, x)
 
     def mul(self, a: Tensor, b: Tensor) -> Tensor:
         """Of two paths, neither a gate nor a scale."""
@@ -136,8 +148,8 @@ class Twin:
         return value_of(a * weights, 0.5 * a * weights) if half else a * weights
 
     def gated(self, a: Tensor, g: Tensor) -> Tensor:
-        """a times a gate."""
-        self.curves.append(a * g.detach() if self.rule.activation != "jacobian" else self.mul(a, g))
+        """a times the value of a :meth:`gate`."""
+        self.curves.append(a * g.detach() if self.rule.activation == "gate" else self.mul(a, g))
         return self.curves[-1]
 
     def scaled(self, a: Tensor, s: Tensor) -> Tensor:

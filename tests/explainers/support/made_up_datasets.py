@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import lzma
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +132,11 @@ def funnybirds(folder: Path) -> None:
     plane(folder / "test_part_map/4/000000.png", beak)
 
 
-def coco(folder: Path) -> None:
+SMALL_SQUARE, LARGE_SQUARE = [6, 2, 8, 2, 8, 4, 6, 4], [6, 2, 10, 2, 10, 6, 6, 6]  # the large one is large enough to count
+
+
+def coco(folder: Path, elephant: Sequence[int] = SMALL_SQUARE) -> None:
+    """Two photos; the first has a zebra, an elephant of this outline, and a crowd of elephants."""
     photo(folder / "val2017/000000000139.jpg")
     photo(folder / "val2017/000000000140.jpg")
     box = [0, 0, 4, 0, 4, HEIGHT, 0, HEIGHT]
@@ -143,7 +149,7 @@ def coco(folder: Path) -> None:
         ],
         "annotations": [
             {"id": 1, "image_id": 139, "category_id": 24, "iscrowd": 0, "area": 4 * HEIGHT, "segmentation": [box]},
-            {"id": 2, "image_id": 139, "category_id": 22, "iscrowd": 0, "area": 4, "segmentation": [[6, 2, 8, 2, 8, 4, 6, 4]]},
+            {"id": 2, "image_id": 139, "category_id": 22, "iscrowd": 0, "area": 4, "segmentation": [list(elephant)]},
             {"id": 3, "image_id": 139, "category_id": 22, "iscrowd": 1, "area": HEIGHT, "segmentation": crowd},
             {"id": 4, "image_id": 140, "category_id": 22, "iscrowd": 0, "area": 4 * HEIGHT, "segmentation": [box]},
         ],
@@ -235,68 +241,57 @@ def molecules_packed(folder: Path) -> None:
     plain.unlink()
 
 
-MAKERS: dict[str, Callable[[Path], None]] = {
-    "imagenet": imagenet,
-    "imagenet-segmentation": imagenet_segmentation,
-    "imagenet-s": imagenet_s,
-    "imagenet-s300": lambda folder: imagenet_s(folder, 300),
-    "imagenet-s50": lambda folder: imagenet_s(folder, 50),
-    "imagenet-hard": imagenet_hard,
-    "pets": pets,
-    "mura": mura,
-    "funnybirds": funnybirds,
-    "coco": coco,
-    "coco-zebra-elephant": coco,
-    "coco-pairs": coco,
-    "voc": voc,
-    "pictures": pictures,
-    "eraser-movies": eraser_movies,
-    "eraser-esnli": eraser_esnli,
-    "eraser-boolq": eraser_boolq,
-    "imdb": imdb,
-    "sst-2": sst2,
-    "texts": texts,
-    "molecules": molecules,
-}
+THIRD = HEIGHT * WIDTH // 3  # pixels of a mask
 
-#: name -> other forms in which the same inputs are passed on
-FORMS: dict[str, tuple[Callable[[Path], None], ...]] = {
-    "imagenet": (imagenet_flat, imagenet_kaggle, imagenet_parquet),
-    "imdb": (imdb_parquet,),
-    "sst-2": (sst2_parquet,),
-    "molecules": (molecules_packed,),
+
+@dataclass(frozen=True)
+class MadeUp:
+    """A made-up sample of one data set, and what must be read from it.
+
+    make        writes its files to a path
+    length      how many inputs it has
+    labels      the labels of the first
+    areas       how many pixels each mask of the first has
+    unlabelled  how many pixels of the first are not labelled
+    forms       other forms in which the same inputs are passed on
+    """
+
+    make: Callable[[Path], None]
+    length: int
+    labels: tuple[str | int, ...] = ()
+    areas: tuple[int, ...] = ()
+    unlabelled: int = 0
+    forms: tuple[Callable[[Path], None], ...] = ()
+
+
+#: The sample of every data set that has files, by its name.
+SAMPLES = {
+    "imagenet": MadeUp(imagenet, 2, ("n01440764",), forms=(imagenet_flat, imagenet_kaggle, imagenet_parquet)),
+    "imagenet-segmentation": MadeUp(imagenet_segmentation, 1, areas=(THIRD,)),
+    "imagenet-s": MadeUp(imagenet_s, 1, ("n04346328",), (THIRD,)),
+    "imagenet-s300": MadeUp(partial(imagenet_s, size=300), 1, ("n04346328",), (THIRD,)),
+    "imagenet-s50": MadeUp(partial(imagenet_s, size=50), 1, ("n04346328",), (THIRD,)),
+    "imagenet-hard": MadeUp(imagenet_hard, 3, (7, 3)),
+    "pets": MadeUp(pets, 1, ("British Shorthair",), (THIRD - 4,), WIDTH),
+    "mura": MadeUp(mura, 1, ("positive",)),
+    "funnybirds": MadeUp(funnybirds, 1, (4,), (THIRD,)),
+    "coco": MadeUp(coco, 2, ("zebra",), (THIRD, 4), HEIGHT),
+    "coco-zebra-elephant": MadeUp(partial(coco, elephant=LARGE_SQUARE), 1, ("zebra", "African elephant"), (THIRD, 25), HEIGHT),
+    "coco-pairs": MadeUp(coco, 1, ("zebra", "elephant"), (THIRD, 4), HEIGHT),
+    "voc": MadeUp(voc, 1, ("cat",), (THIRD - 4,), WIDTH),
+    "pictures": MadeUp(pictures, 2, ("tabby cat",), (THIRD,)),
+    "eraser-movies": MadeUp(eraser_movies, 1, ("negative",)),
+    "eraser-esnli": MadeUp(eraser_esnli, 1, ("contradiction",)),
+    "eraser-boolq": MadeUp(eraser_boolq, 1, ("True",)),
+    "imdb": MadeUp(imdb, 2, ("negative",), forms=(imdb_parquet,)),
+    "sst-2": MadeUp(sst2, 2, ("positive",), forms=(sst2_parquet,)),
+    "texts": MadeUp(texts, 2, ("positive",)),
+    "molecules": MadeUp(molecules, 2, ("mutagenic",), forms=(molecules_packed,)),
 }
 
 
 def made_up(name: str, folder: Path) -> Path:
     """The sample of one data set below ``folder``; what ``--data`` is given."""
     path = folder / ("texts.jsonl" if name == "texts" else name)
-    MAKERS[name](path)
+    SAMPLES[name].make(path)
     return path
-
-
-THIRD = HEIGHT * WIDTH // 3  # pixels of a mask
-#: name -> inputs, labels of the first, pixels of its masks, pixels that are not labelled
-FACTS: dict[str, tuple[int, tuple[str | int, ...], list[int], int]] = {
-    "imagenet": (2, ("n01440764",), [], 0),
-    "imagenet-segmentation": (1, (), [THIRD], 0),
-    "imagenet-s": (1, ("n04346328",), [THIRD], 0),
-    "imagenet-s300": (1, ("n04346328",), [THIRD], 0),
-    "imagenet-s50": (1, ("n04346328",), [THIRD], 0),
-    "imagenet-hard": (3, (7, 3), [], 0),
-    "pets": (1, ("British Shorthair",), [THIRD - 4], WIDTH),
-    "mura": (1, ("positive",), [], 0),
-    "funnybirds": (1, (4,), [THIRD], 0),
-    "coco": (2, ("zebra",), [THIRD, 4], HEIGHT),
-    "coco-zebra-elephant": (1, ("zebra",), [THIRD, 4], HEIGHT),
-    "coco-pairs": (1, ("zebra", "elephant"), [THIRD, 4], HEIGHT),
-    "voc": (1, ("cat",), [THIRD - 4], WIDTH),
-    "pictures": (2, ("tabby cat",), [THIRD], 0),
-    "eraser-movies": (1, ("negative",), [], 0),
-    "eraser-esnli": (1, ("contradiction",), [], 0),
-    "eraser-boolq": (1, ("True",), [], 0),
-    "imdb": (2, ("negative",), [], 0),
-    "sst-2": (2, ("positive",), [], 0),
-    "texts": (2, ("positive",), [], 0),
-    "molecules": (2, ("mutagenic",), [], 0),
-}

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from server.export.bundle import map_stems
 from tests.server.conftest import Check, Site, Sites, picture, png, without_seconds
+from vitrine_server.export.bundle import map_stems
 
 TEXT = 'a "bold" film,\nit\'s not @all dull; \\n is no line $HOME'
 PICTURE = png()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from server.run_reports import read_run_reports, shipped_folder
 from tests.server.conftest import Check, Sites
 from tests.support.made_up_run import FIGURES, report, texts, write_run
+from vitrine_server.run_reports import read_run_reports, shipped_folder
 
 
 def own(document: Any) -> list[Any]:

@@ -16,11 +16,11 @@ from PIL import Image
 
 from explainers import METHODS, RULES, ExplainerError
 from explainers.models.loading import card
-from server.app import create_app
-from server.samples import THUMBNAIL
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import LABELS, MAKES, GatedModels, image_model
+from vitrine_server.app import create_app
+from vitrine_server.samples import THUMBNAIL
+from vitrine_server.settings import load_settings
 
 
 def model(site: Site, name: str) -> Any:

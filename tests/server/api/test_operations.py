@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.log import JsonFormatter, OneLineFormatter
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png
 from tests.server.support.gated_models import GatedModels
+from vitrine_server.log import JsonFormatter, OneLineFormatter
 
 
 def test_alive_and_ready(sites: Sites, refused: Check) -> None:
@@ -108,15 +108,15 @@ def written(logged: list[logging.LogRecord], request: pytest.FixtureRequest) -> 
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(request.param)
-    logging.getLogger("server").addHandler(handler)
+    logging.getLogger("vitrine_server").addHandler(handler)
     yield stream
-    logging.getLogger("server").removeHandler(handler)
+    logging.getLogger("vitrine_server").removeHandler(handler)
 
 
 @pytest.mark.parametrize("written", [OneLineFormatter("%(message)s"), JsonFormatter()], ids=["lines", "json"], indirect=True)
 def test_a_request_can_be_found_in_the_log(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
-    for path in ("/healthz", "/api/models"):
+    monkeypatch.setattr("vitrine_server.api.models.DocumentResponse", lambda *_: 1 / 0)
+    for path in ("/healthz", "/api/quantities"):
         assert site.client.get(path, headers={"X-Request-ID": f"mine{path[-1]}"}).headers["x-request-id"] == f"mine{path[-1]}"
     invented = site.client.get("/healthz", headers={"X-Request-ID": "two words"}).headers["x-request-id"]
     text = written.getvalue()
@@ -128,12 +128,12 @@ def test_a_request_can_be_found_in_the_log(site: Site, written: io.StringIO, mon
 
 @pytest.mark.parametrize("written", [JsonFormatter()], indirect=True)
 def test_a_log_for_programs_is_an_object_a_line(site: Site, written: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
+    monkeypatch.setattr("vitrine_server.api.models.DocumentResponse", lambda *_: 1 / 0)
     site.client.get("/nowhere%0a%1b[31m\u2028", headers={"X-Request-ID": "mine"})
-    site.client.get("/api/models")
+    site.client.get("/api/quantities")
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     call = next(line for line in lines if line.get("request") == "mine")
-    assert (call["level"], call["logger"]) == ("info", "server.http.middleware")
+    assert (call["level"], call["logger"]) == ("info", "vitrine_server.http.middleware")
     assert (call["method"], call["status"]) == ("GET", 404)
     assert datetime.fromisoformat(call["time"]).tzinfo is UTC
     assert any("ZeroDivisionError" in line.get("traceback", "") for line in lines)
@@ -148,8 +148,8 @@ def test_unknown_addresses_and_verbs(site: Site, refused: Check) -> None:
 
 
 def test_a_bug_is_a_problem_too(site: Site, refused: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)
-    document = refused(site.client.get("/api/models"), 500, "server-error")
+    monkeypatch.setattr("vitrine_server.api.models.DocumentResponse", lambda *_: 1 / 0)
+    document = refused(site.client.get("/api/quantities"), 500, "server-error")
     assert "ZeroDivision" not in document["detail"]
 
 

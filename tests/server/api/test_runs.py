@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import explainers
-from server.http.visitors import Visitor
-from server.jobs import runs
-from server.jobs.data_sources import DataSource
-from server.jobs.measuring import check, evaluate
-from server.schemas.runs import RunRequest
-from server.services import Services
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.gated_models import PATIENCE, STEPS, Gate, GatedModels
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.runs import runs
+from vitrine_server.jobs.runs.data_sources import DataSource
+from vitrine_server.jobs.runs.measuring import check, evaluate
+from vitrine_server.schemas.runs import RunRequest
+from vitrine_server.services import Services
 
 WANTED = {"model": "scenes-vit", "dataset": "scenes", "methods": [STEPS[0]], "metrics": ["mif", "ap"], "limit": 3}
 OTHER = Visitor("another", "another")

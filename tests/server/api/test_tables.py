@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from server.api.tables import FEW
 from tests.server.conftest import Check, Site, Sites
 from tests.support.made_up_run import report, write_run
+from vitrine_server.api.tables import MIN_INPUTS
 
 TABLE = "/api/leaderboard/table"
 MINE = "model=mine&model=other"
@@ -22,7 +22,7 @@ def site(sites: Sites, tmp_path: Path) -> Iterator[Site]:
     """A server with two runs of models that no run which ships is of, and a trial of a third."""
     write_run(tmp_path / "first", "mine")
     write_run(tmp_path / "second", "other")
-    trial = {**report("trial"), "inputs": FEW - 1}
+    trial = {**report("trial"), "inputs": MIN_INPUTS - 1}
     (write_run(tmp_path / "trial", "trial") / "report.json").write_text(json.dumps(trial), "utf-8")
     with sites(loaded=False, runs=(str(tmp_path),)) as running:
         yield running

@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from server.app import create_app, host_maker
-from server.cluster import model_replica, ray_worker
-from server.cluster.model_replica import ModelReplica
-from server.cluster.ray_worker import RayWorker
-from server.jobs.model_facts import ModelFacts
-from server.settings import load_settings
-from server.store.database import SqliteDatabase
-from server.store.shared_store import SharedStore
+from explainers.errors import NotInstalledError
 from tests.server.conftest import EMBEDDED, Check, Site, Sites, png, without_seconds
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.gated_models import SLOW_STEP, STEPS, GatedModels
 from tests.server.support.hostile import until
+from vitrine_server.app import create_app, host_maker
+from vitrine_server.cluster import model_replica, ray_worker
+from vitrine_server.cluster.model_replica import ModelReplica
+from vitrine_server.cluster.ray_worker import RayWorker
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.settings import load_settings
+from vitrine_server.store.database import SqliteDatabase
+from vitrine_server.store.shared_store import SharedStore
 
 
 @dataclass
@@ -75,14 +76,14 @@ Begin = Callable[..., Cluster]
 
 @pytest.fixture
 def cluster(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    monkeypatch.setattr(model_replica, "BEAT", 0.05)
-    monkeypatch.setattr(ray_worker, "BEAT", 0.05)
+    monkeypatch.setattr(model_replica, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(ray_worker, "BEAT_SECONDS", 0.05)
     with ExitStack() as stack:
 
         @contextmanager
-        def begun(**changed: Any) -> Iterator[Cluster]:
+        def begun(errors: dict[str, list[Exception]] | None = None, **changed: Any) -> Iterator[Cluster]:
             settings = load_settings({"home": sites.home, "engine": "ray", "database": "postgresql://none", **changed})
-            with GatedModels().in_registry() as models:
+            with GatedModels(errors=errors or {}).in_registry() as models:
                 database, direct = Unclosed(sites.home), Direct()
                 for name in ("one", "other"):
                     store, source = SharedStore(database, name, 100), models.source()
@@ -184,6 +185,15 @@ def test_it_is_cancelled_stopped_and_put_in_order_from_anywhere(cluster: Begin, 
     document = there.finish(cancelled)
     assert (document["state"], document["title"]) == ("cancelled", "mine")
     refused(there.client.get("/api/explanations/none/events"), 404, "no-such-explanation")
+
+
+def test_a_model_that_is_not_installed_on_the_replicas_keeps_nobody_waiting(cluster: Begin, refused: Check) -> None:
+    one = cluster(errors={"load clip": [NotInstalledError("It needs a package.") for _ in range(8)]})
+    for site in one.sites:
+        states = {"scenes-vit": "loaded", "clip": "not-installed", "reviews-bert": "loaded"}
+        assert site.get("/readyz") == {"status": "ready", "models": states}
+        assert {model["name"]: model["state"] for model in site.get("/api/models")["models"] if model["embedded"]} == states
+        assert "It needs a package." in refused(site.ask(png(), model="clip", prompt="a dog"), 422, "not-installed")["detail"]
 
 
 def test_a_full_queue_is_that_of_all(cluster: Begin, refused: Check) -> None:

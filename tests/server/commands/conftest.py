@@ -19,7 +19,7 @@ from tests.support.embedded_models import loaded
 @pytest.fixture(scope="session")
 def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh scene with a zebra in it, as a JPEG file."""
-    from embedded.recipes.data.scenes import render
+    from explainers.embedded.synthetic.scenes import render
 
     rng = np.random.default_rng(7)
     scene = next(scene for scene in (render(rng, 224) for _ in range(1000)) if "zebra" in [one.kind for one in scene.objects])

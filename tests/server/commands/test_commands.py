@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from server.cli import main
+from vitrine_server.cli import main
 
 #: A run of two scenes; what comes after it counts.
 SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random", "--limit", "2", "--device", "cpu", "--out", "run")
@@ -79,7 +79,6 @@ SCENES = ("--model", "scenes-vit", "--dataset", "scenes", "--methods", "random",
         (["serve", "--log-level", "shout"], "log_level"),
         (["serve", "--port", "0", "--device", "nonsense"], "nonsense"),
         (["serve", "--port", "0", "--home", "photo.jpg"], "photo.jpg"),
-        (["train", "scenes-vat"], "scenes-vit"),
         (["dance"], "explain"),
         (["evaluate", *SCENES, "--metrics", "auac"], "it is for texts and molecules, and scenes holds images"),
         (["evaluate", *SCENES, "--metrics", "apx"], "did you mean ap"),
@@ -154,6 +153,6 @@ def test_threads_wait_asleep_unless_the_environment_says_otherwise(told: str | N
     seen: list[str] = []
     parser = argparse.ArgumentParser()
     parser.set_defaults(run=lambda args: seen.append(os.environ["OMP_WAIT_POLICY"]))
-    monkeypatch.setattr("server.cli.build_parser", lambda: parser)
+    monkeypatch.setattr("vitrine_server.cli.build_parser", lambda: parser)
     assert main([]) == 0
     assert seen == [waiting]

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import explainers
-from server.cli import main
+from vitrine_server.cli import main
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.cli import main
 from tests.explainers.support.made_up_datasets import made_up
+from vitrine_server.cli import main
 
 
 def test_evaluate_measures_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,10 @@ from explainers.datasets import DATASETS
 from explainers.methods import parse
 from explainers.methods.presets import PRESETS
 from explainers.metrics import METRICS
-from server.cli import build_parser, main
-from server.commands.evaluate import apply_experiment, command
-from server.commands.experiment import read_options
 from tests.conftest import ROOT
+from vitrine_server.cli import build_parser, main
+from vitrine_server.commands.evaluate import apply_experiment, command
+from vitrine_server.commands.experiment import read_options
 
 RUNS = sorted(path.parent for path in (ROOT / "docs" / "results").glob("*/report.json"))
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.toml"))

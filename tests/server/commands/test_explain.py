@@ -14,13 +14,13 @@ from PIL import Image
 
 import explainers
 from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
-from server.cli import main
-from server.commands import Listed
-from server.commands.explain import table
 from tests.explainers.support.explained import clip_model, picture
 from tests.explainers.support.saved_models import save_timm
 from tests.families import FAMILIES
 from tests.support.vocabularies import whole_text_unigram
+from vitrine_server.cli import main
+from vitrine_server.commands import Listed
+from vitrine_server.commands.explain import table
 
 REVIEW = "A dull and lifeless film. The first hour is a mess, and the ending is even worse."
 METHODS = ["rollout", "transformer_attribution", "fullgrad_plus:libra"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 import explainers
 from explainers.models.companion_files.head_words import read_head_words
-from server.cli import main
+from vitrine_server.cli import main
 
 
 def test_heads_prints_and_writes_what_the_library_gives(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

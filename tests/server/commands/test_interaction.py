@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explainers
-from server.cli import main
+from vitrine_server.cli import main
 
 
 def test_interaction_prints_and_writes_what_the_library_gives(photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,12 +9,11 @@ import sys
 import pytest
 
 import explainers
-from embedded.recipes import RECIPES
 from explainers.analysis.interactions.pairs import SOURCE
 from explainers.models.catalogue import CATALOGUE
 from explainers.models.loading import calibration_of
-from server.cli import main
 from tests.conftest import ROOT
+from vitrine_server.cli import main
 
 
 def test_models_are_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,14 +73,6 @@ def test_all_there_is_about_the_methods(columns: int, monkeypatch: pytest.Monkey
 
 
 def test_help_needs_no_torch() -> None:
-    code = "import sys; from server.cli import build_parser; build_parser(); print('torch' in sys.modules)"
+    code = "import sys; from vitrine_server.cli import build_parser; build_parser(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_can_be_asked_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as leaving:
-        main(["train", name, "--help"])
-    assert leaving.value.code == 0
-    assert f"vitrine train {name}" in capsys.readouterr().out

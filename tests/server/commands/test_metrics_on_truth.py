@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.cli import main
 from tests.support.made_up_world import write_world
+from vitrine_server.cli import main
 
 
 def test_runs_are_compared_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

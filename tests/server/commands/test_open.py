@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from server.cli import main
-from server.commands.model import OPEN_OPTIONS
 from tests.support.own_models.case import ARCHITECTURE, CLASSES, save_text, text_model, vit
+from vitrine_server.cli import main
+from vitrine_server.commands.model import OPEN_OPTIONS
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from explainers.models.companion_files.register_neurons import read_register_neurons
-from server.cli import main
+from vitrine_server.cli import main
 
 
 def test_what_is_found_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.cli import main
+from vitrine_server.cli import main
 
 
 def test_a_table_is_measured_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,6 +22,36 @@ def test_a_table_is_measured_printed_and_written(tmp_path: Path, capsys: pytest.
     assert page.index("<h1>Segmentation") < page.index("<h2>As printed: Table 2")
     assert (out / "table.tex").read_text("utf-8").count(r"\begin{tabular}") == 2
     assert "79.7" not in (out / "table.csv").read_text("utf-8")
+
+
+def test_a_figure_is_drawn_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "chefer-figure4", "--limit", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert "figure.svg its curves" in capsys.readouterr().err
+    drawing = (tmp_path / "figure.svg").read_text("utf-8")
+    assert drawing.count("<polyline") == 7  # methods
+    assert drawing.strip() in (tmp_path / "table.html").read_text("utf-8")
+    assert "](figure.svg)" in (tmp_path / "table.md").read_text("utf-8")
+
+
+def test_texts_without_names_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not an empty table and 0."""
+    (tmp_path / "SST-2").mkdir()
+    (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\na dull film\t0\n", "utf-8")
+    words = [
+        "reproduce",
+        "ali-names",
+        "--models",
+        "reviews-bert",
+        "--data",
+        str(tmp_path),
+        "--device",
+        "cpu",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 2
+    assert "There is no name in 1 text: no word" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "table.md").exists()
 
 
 def test_options_of_a_protocol_can_be_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from server.cli import main
-from server.settings import Settings
 from tests.conftest import ROOT
+from vitrine_server.cli import main
+from vitrine_server.settings import Settings
 
 
 def test_a_taken_port_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,8 +44,8 @@ def test_a_server_for_every_machine_warns_that_it_has_no_name(
         def run(self, sockets: object) -> None:
             pass
 
-    monkeypatch.setattr("server.commands.serve.listen", lambda host, port: socket.socket())
-    monkeypatch.setattr("server.commands.serve.make_server", Server)
+    monkeypatch.setattr("vitrine_server.commands.serve.listen", lambda host, port: socket.socket())
+    monkeypatch.setattr("vitrine_server.commands.serve.make_server", Server)
     assert main(["serve", *arguments]) == 0
     assert ("VITRINE_ALLOWED_HOSTS" in capsys.readouterr().err) is is_warned
     assert len(served) == 1
@@ -63,7 +63,8 @@ def test_the_server_says_where_it_is_and_stops(tmp_path: Path, form: str) -> Non
     import signal
     import urllib.request
 
-    command = [sys.executable, "-m", "server.cli", "serve", "--port", "0", "--home", str(tmp_path), "--device", "cpu", "--log-format", form]
+    options = ["--port", "0", "--home", str(tmp_path), "--device", "cpu", "--log-format", form]
+    command = [sys.executable, "-m", "vitrine_server.cli", "serve", *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         assert server.stdout is not None
         try:

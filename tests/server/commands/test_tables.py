@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from server.cli import main
 from tests.support.made_up_run import write_run
+from vitrine_server.cli import main
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import explainers
-from server.export.file_names import file_stem, folder_names
+from vitrine_server.export.file_names import file_stem, folder_names
 
 
 def test_file_names_are_safe_and_different() -> None:

@@ -8,9 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from server.api.export import router
-from server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
 from tests.server.conftest import Site, png
+from vitrine_server.api.export import router
+from vitrine_server.export.map_formats import MAP_FORMATS, MapFormat, scores_of
 
 
 def test_scores_lie_as_their_patches() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from server.app import API
-from server.http.bodies import BodyRoute
-from server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS
 from tests.server.conftest import Check, Site, png
+from vitrine_server.app import API
+from vitrine_server.http.bodies import BodyRoute
+from vitrine_server.http.limits import MOST_BYTES_OF_FIELDS, MOST_BYTES_OF_JSON, MOST_BYTES_OF_TOKENS
 
 JSON = {"content-type": "application/json"}
 
@@ -53,7 +53,7 @@ def test_a_run_that_cannot_be_encoded_is_refused_and_harms_nobody(site: Site, re
 @pytest.mark.parametrize(
     ("call", "body"),
     [
-        ("/mix", {"readout": "rollout", "rule": {"\ud800": "\ud800"}}),
+        ("/mix", {"method": "rollout", "rule": {"\ud800": "\ud800"}}),
         ("/layers", {"quantity": "\ud800"}),
         ("/contributions", {"method": "\ud800"}),
         ("/deletion-test", {"target": "\ud800"}),

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.gated_models import STEPS, GatedModels
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 COOKIE, HEADER = "vitrine-visitor", "X-Vitrine-Visitor"
 TOKEN = "a-token-of-many-letters"
@@ -70,14 +70,30 @@ def test_a_program_keeps_the_secret_that_its_answer_carries(sites: Sites, refuse
         assert site.client.delete(path, headers=mine).status_code == 204
 
 
-def test_secure_where_tls_is(sites: Sites) -> None:
-    """Also where a trusted proxy ends it; nobody else is believed."""
+def test_secure_and_for_this_host_alone_where_tls_is(sites: Sites) -> None:
+    """Also where a trusted proxy ends it; nobody else is believed. Browsers take ``__Host-`` with Secure, Path=/ and no Domain alone."""
     for address, believed in (("127.0.0.1", True), ("10.0.0.7", False)):
-        with from_address(sites, address) as site:
-            assert ("; Secure" in site.client.get("/", headers={"X-Forwarded-Proto": "https"}).headers["set-cookie"]) is believed
+        with from_address(sites, address, allowed_hosts="testserver") as site:
+            cookie = site.client.get("/", headers={"X-Forwarded-Proto": "https"}).headers["set-cookie"]
+            assert ("; Secure" in cookie, cookie.startswith(f"__Host-{COOKIE}=")) == (believed, believed)
             site.client.cookies.clear()
             site.client.base_url = "https://testserver"  # type: ignore[assignment]
-            assert "; Secure" in site.client.get("/").headers["set-cookie"]
+            cookie = site.client.get("/").headers["set-cookie"]
+            assert cookie.startswith(f"__Host-{COOKIE}=")
+            assert {"Secure", "Path=/", "HttpOnly", "SameSite=Lax"} <= set(cookie.split("; "))
+            assert "Domain" not in cookie
+            assert "set-cookie" not in site.client.get("/").headers  # it is known again
+            secret = cookie.partition("=")[2].partition(";")[0]
+            site.client.cookies.clear()
+            site.client.cookies.set(COOKIE, secret, domain="testserver.local")  # as another host of the domain may set it
+            assert "set-cookie" in site.client.get("/").headers
+
+
+def test_two_servers_of_one_host_have_cookies_of_their_own(sites: Sites) -> None:
+    with sites(visitors="apart", path_prefix="/vitrine", loaded=False) as site:
+        site.client.base_url = "https://testserver"  # type: ignore[assignment]
+        assert site.client.get("/vitrine/").headers["set-cookie"].startswith(f"__Host-{COOKIE}.vitrine=")
+        assert "set-cookie" not in site.client.get("/vitrine/history").headers
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])

@@ -6,9 +6,9 @@ from urllib.parse import urljoin
 import pytest
 
 from explainers.errors import ExplainerError
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 PREFIX = "/class/vitrine"
 #: An address of ours in a page; those of scripts and style sheets are relative.
@@ -51,8 +51,8 @@ def test_the_addresses_of_answers_lie_below_the_prefix(below: Site) -> None:
 def test_refusals_and_the_log_are_as_without(below: Site, refused: Check) -> None:
     refused(below.client.get("/api/nothing", headers={"Accept": "text/html"}), 404, "not-found")
     refused(below.client.get("/static/nothing.js", headers={"Accept": "text/html"}), 404, "not-found")
-    assert below.client.get("/api/models").headers["cache-control"] == "no-store"
-    assert 'route="/api/models"' in below.client.get("/metrics").text
+    assert below.client.get("/api/quantities").headers["cache-control"] == "no-store"
+    assert 'route="/api/quantities"' in below.client.get("/metrics").text
 
 
 def test_a_prefix_that_could_be_a_path_of_the_server_is_refused(sites: Sites) -> None:

@@ -51,8 +51,8 @@ def get(site: Site, path: str) -> list[Any]:
 
 def test_after_a_bug_the_connection_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch, logged: list[logging.LogRecord]) -> None:
     """A server of HTTP cuts the connection where an application raises, which the headers then do not say."""
-    monkeypatch.setattr("server.api.models.DocumentResponse", lambda *_: 1 / 0)  # the worker calls the registry as well
-    start, body = get(site, "/api/models")
+    monkeypatch.setattr("vitrine_server.api.models.DocumentResponse", lambda *_: 1 / 0)  # the worker calls the registry as well
+    start, body = get(site, "/api/quantities")
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     assert start["status"] == 500
     assert "frame-ancestors" in headers["content-security-policy"]
@@ -81,7 +81,7 @@ def test_memory_that_runs_out_while_a_picture_is_read_is_said(
     def load(self: Any) -> None:
         raise error
 
-    monkeypatch.setattr("server.api.explanations.encode_image", lambda *_: load(None))
+    monkeypatch.setattr("vitrine_server.api.explanations.encode_image", lambda *_: load(None))
     refused(site.ask(png()), 503, "out-of-memory")
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
     if isinstance(error, MemoryError):  # a decoder knows no other

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from server.commands.serve import make_server
-from server.http.protocol import MOST_BYTES_OF_HEAD, BoundedProtocol
-from server.settings import load_settings
+from vitrine_server.commands.serve import make_server
+from vitrine_server.http.protocol import MOST_BYTES_OF_HEAD, BoundedProtocol
+from vitrine_server.settings import load_settings
 
 BIG = b"a" * (4 * MOST_BYTES_OF_HEAD)
 

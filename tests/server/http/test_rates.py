@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from server.http import rates
-from server.http.rates import Rate
+from vitrine_server.http import rates
+from vitrine_server.http.rates import Rate
 
 
 def test_a_minute_holds_so_many_and_they_come_back_one_by_one() -> None:

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 
 from explainers.models.inputs.images import to_rgb
-from server.http.problems import Problem
-from server.http.uploads import encode_image, forbid_bombs, open_picture
-from server.settings import Settings, load_settings
 from tests.server.conftest import picture
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.uploads import encode_image, forbid_bombs, open_picture
+from vitrine_server.settings import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)

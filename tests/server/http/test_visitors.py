@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import ascii_letters
 
 import pytest
 
-from server.http.visitors import KEY_FILE, Visitor, VisitorSecrets, site_of
+from vitrine_server.http.visitors import KEY_FILE, Visitor, VisitorSecrets, site_of
 
 
 def test_a_secret_is_read_here_alone_and_as_it_was_made(tmp_path: Path) -> None:
@@ -20,7 +21,10 @@ def test_a_secret_is_read_here_alone_and_as_it_was_made(tmp_path: Path) -> None:
     other_signature = f"{'B' if signature[0] == 'A' else 'A'}{signature[1:]}"
     other_head = f"{'1' if head[0] == '0' else '0'}{head[1:]}"
     elsewhere = VisitorSecrets(tmp_path / "other").new()[1]
-    altered = (f"{head}.{other_signature}", f"{other_head}.{signature}", owner, f"{owner}.", "", "\udcff", "ü.ü")
+    padded = (f"{secret}=", f"{secret}====", f"{secret}!", f"{secret} ", f"{secret}\n", f"{head}.!{signature}")
+    # the last letter has two bits that decode to nothing
+    decodes_alike = (f"{head}.{signature[:-1]}{letter}" for letter in ascii_letters if letter != signature[-1])
+    altered = (*padded, *decodes_alike, f"{head}.{other_signature}", f"{other_head}.{signature}", owner, f"{owner}.", "", "\udcff", "ü.ü")
     for forged in (*altered, elsewhere, here.signer("login").sign(owner).decode()):
         assert here.read(forged) is None, forged
 

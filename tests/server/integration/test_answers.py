@@ -13,15 +13,15 @@ from pydantic import ValidationError
 from safetensors.torch import save
 
 import explainers
-from server.schemas.base import study_events
-from server.schemas.explanations import Explanation
-from server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
 from tests.families import FAMILIES
 from tests.server.conftest import Site, png
 from tests.server.support.checked_client import ROUTES, CheckedClient, adapter, check_event, model_of, route_of
 from tests.server.support.tiny_models import KINDS, TEXT, make_tiny, tiny_site
 from tests.support.made_up_run import texts, write_run
 from tests.support.task_models import picture_writer, writer
+from vitrine_server.schemas.base import study_events
+from vitrine_server.schemas.explanations import Explanation
+from vitrine_server.schemas.studies import DeletionCurves, EditedAnswer, HeadMaps
 
 #: Of each family that adds something to a map: options, pixels, seeds, relevance, a control.
 METHODS = [
@@ -139,12 +139,10 @@ def test_every_call_answers_what_it_declares(site: Site) -> None:
     posted(site, f"{of}/registers")
     posted(site, f"{of}/patch-similarity", patch=3)
     ask_about_answers(site)
-    for path in ("deletion-test", "perturbations"):
-        posted(site, f"{of}/{path}", fractions=[0, 0.5, 1])
+    posted(site, f"{of}/deletion-test", fractions=[0, 0.5, 1])
     posted(site, f"{root[text['id']]}/deletion-test", remove=[1], replace={"1": "fine"})
     scores = image["maps"][0]["scores"]
-    for path in ("deletion-test/score", "deletion"):
-        posted(site, f"{of}/{path}", scores=scores)
+    posted(site, f"{of}/deletion-test/score", scores=scores)
     group = {"name": "good", "words": ["good", "lovely"]}
     probe = {"model": "reviews-bert", "template": "a {} film", "target": "for"}
     posted(site, "/api/probes", **probe, groups=[group])

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from tests.conftest import ROOT
+from explainers.installation import DISTRIBUTION
+from tests.conftest import PYTHONPATH
 from tests.support.distributions import default_distributions
 
 # Runs in a fresh interpreter that finds no module but those of Python, of Vitrine and of its default dependencies.
@@ -36,11 +37,11 @@ class Rest:  # a finder without what is absent
 sys.meta_path[:] = map(Rest, sys.meta_path)
 
 import explainers
-from server.app import create_app
-from server.jobs.data_sources import DataCatalogue
-from server.jobs.measuring import evaluate, metric_choices, reason_against_dataset
-from server.schemas.runs import RunRequest
-from server.settings import load_settings
+from vitrine_server.app import create_app
+from vitrine_server.jobs.runs.data_sources import DataCatalogue
+from vitrine_server.jobs.runs.measuring import evaluate, metric_choices, reason_against_dataset
+from vitrine_server.schemas.runs import RunRequest
+from vitrine_server.settings import load_settings
 
 create_app(load_settings({"home": "home", "device": "cpu"}))  # which opens a store
 assert not {"ray", "psycopg"} & set(sys.modules)
@@ -67,14 +68,14 @@ def test_measure_here_needs_no_extra(tmp_path: Path) -> None:
     absent = [
         module
         for module, owners in metadata.packages_distributions().items()
-        if not default & set(map(canonicalize_name, owners)) and "vitrine" not in owners
+        if not default & set(map(canonicalize_name, owners)) and DISTRIBUTION not in owners
     ]
     assert {"pytest", "h5py", "ray", "psycopg"} <= set(absent)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input=json.dumps(absent),
         cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
+        env={"PYTHONPATH": PYTHONPATH, "PATH": "", "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from server.log import OneLineFormatter
-from server.store.database import SqliteDatabase
-from server.store.store import Store
 from tests.server.conftest import Check, Site, Sites, png, without_seconds
 from tests.server.support.gated_models import STEPS, GatedModels
 from tests.server.support.hostile import until
+from vitrine_server.log import OneLineFormatter
+from vitrine_server.store.database import SqliteDatabase
+from vitrine_server.store.store import Store
 
 PAGE = 4096  # bytes of SQLite's pages
 THREE = ["random", "rollout", "raw_attention"]

@@ -78,7 +78,9 @@ def test_without_rdkit_the_model_says_what_to_install_and_the_others_answer(
     names = {"molecules": "molecule", "reviews-bert": "text"}
     with tiny_site(tmp_path_factory.mktemp("without"), make_tiny, names) as site:
         states = {model["name"]: model["state"] for model in site.get("/api/models")["models"]}
-        assert states == {"molecules": "failed", "reviews-bert": "loaded"}
+        assert states == {"molecules": "not-installed", "reviews-bert": "loaded"}
+        assert site.get("/readyz") == {"status": "ready", "models": states}
         answer = site.ask(model="molecules", text=NITROBENZENE, methods=METHODS)
-        assert "pip install 'vitrine[molecules]'" in answer.text
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:vitrine:problem:not-installed")
+        assert "pip install -e '.[molecules]'" in answer.text
         assert site.ask(wait=True, model="reviews-bert", text="a good film", methods=METHODS).status_code == 200

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from server.app import create_app
-from server.settings import load_settings
-from tests.conftest import ROOT
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 REFERENCE = "#/components/schemas/"
 
@@ -89,14 +88,3 @@ def test_a_call_without_a_schema_is_found(tmp_path: Path) -> None:
     app.add_api_route("/api/forgotten", lambda: {"an": "answer"})
     (answer,) = (answer for call, _, answer in answers(app.openapi()) if call == "get /api/forgotten")
     assert not is_typed(answer["content"]["application/json"]["schema"])
-
-
-def test_no_page_asks_a_call_by_its_former_name(description: Any) -> None:
-    former = [
-        path.removeprefix("/api/explanations/{id}")
-        for path, calls in description["paths"].items()
-        if calls.get("post", {}).get("deprecated")
-    ]
-    assert former
-    scripts = {path.name: path.read_text("utf-8") for path in (ROOT / "static").rglob("*.js")}
-    assert not [(name, ending) for name, text in scripts.items() for ending in former if f"{ending}`" in text]

@@ -23,15 +23,15 @@ from explainers.methods.requirements import missing_requirements
 from explainers.models.catalogue import CATALOGUE, CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.rendering.overlays import render_overlay
-from server import registries
-from server.app import create_app
-from server.jobs.model_source import ModelSource
-from server.samples import read_samples, sample_folders
-from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site, picture, png
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.tiny_models import CLASSES, TEXT, tiny, tiny_site
+from vitrine_server import registries
+from vitrine_server.app import create_app
+from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.samples import read_samples, sample_folders
+from vitrine_server.settings import load_settings
 
 SOME = ["rollout", "fullgrad_plus:libra", "transformer_attribution", "integrated_gradients?steps=4", "random"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from server.app import create_app
-from server.settings import load_settings
 from tests.conftest import ROOT
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 LEFT = ROOT / "tests" / "data" / "store_0_1"
 #: The page that an explanation opens on, and whether it has a picture.

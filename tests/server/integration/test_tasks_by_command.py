@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import explainers
-from server.cli import main
 from tests.server.conftest import picture, png
 from tests.support import task_models
 from tests.support.task_models import TEXT
+from vitrine_server.cli import main
 
 # isort: split
 from transformers import ViTImageProcessorPil

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from server.jobs.feed import Event, Feed, event
+from vitrine_server.jobs.feed import Event, Feed, event
 
 
 async def ids(feed: Feed, after: int = -1) -> list[int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from server.pages.joined import JoinedPage, NotJoinableError, exports_of, imports_of
 from tests.conftest import ROOT
 from tests.support.node import compute
+from vitrine_server.pages.joined import JoinedPage, NotJoinableError, exports_of, imports_of
 
 STATIC = ROOT / "static"
 PAGES = sorted({name for page in (ROOT / "templates").glob("*.html") for name in re.findall(r'script\("(\w+)"\)', page.read_text("utf-8"))})

@@ -8,8 +8,8 @@ import pytest
 
 from explainers.models.catalogue import embedded_names
 from explainers.models.loading import card
-from server.pages.model_cards import card_html
 from tests.server.conftest import Check, Site
+from vitrine_server.pages.model_cards import card_html
 
 
 def test_headings_fit_under_the_name_of_a_model_and_metadata_is_left_out() -> None:

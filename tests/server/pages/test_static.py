@@ -12,10 +12,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from server.pages.routes import PAGES
-from server.pages.static import FOREVER, StaticFolder
 from tests.conftest import ROOT
 from tests.server.conftest import Site, Sites
+from vitrine_server.pages.routes import PAGES
+from vitrine_server.pages.static import FOREVER, StaticFolder
 
 NAMED = re.compile(r'(?:src|href)="(/static/[^"]+)"')
 

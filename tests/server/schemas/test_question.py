@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from server.schemas.question import ExplainOptions, Question, QuestionFields, QuestionForm, question_of
+from vitrine_server.schemas.question import ExplainOptions, Question, QuestionFields, QuestionForm, question_of
 
 #: As version 0.1 wrote it.
 OLD = {

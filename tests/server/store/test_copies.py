@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from server.settings import load_settings
-from server.store.copies import back_up, recover, restore
-from server.store.database import SqliteDatabase, StoreError
-from server.store.store import Store
+from vitrine_server.settings import load_settings
+from vitrine_server.store.copies import back_up, recover, restore
+from vitrine_server.store.database import SqliteDatabase, StoreError
+from vitrine_server.store.store import Store
 
 PAGE = 4096
 PICTURE = bytes(range(256)) * 200  # pages of its own

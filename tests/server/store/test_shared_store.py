@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from server.store.database import Database, PostgresDatabase, SqliteDatabase
-from server.store.shared_store import SharedStore
 from tests.support.postgresql import postgresql
+from vitrine_server.store.database import Database, PostgresDatabase, SqliteDatabase
+from vitrine_server.store.shared_store import SharedStore
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.cluster)])

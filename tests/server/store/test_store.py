@@ -20,15 +20,15 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
 
-from server.http.problems import Problem
-from server.settings import load_settings
-from server.store import migrations
-from server.store.copies import recover
-from server.store.database import Database, PostgresDatabase, SqliteDatabase, StoreError
-from server.store.store import Store
-from server.store.tables import METADATA, SCHEMA_VERSION
 from tests.conftest import ROOT
 from tests.support.postgresql import postgresql
+from vitrine_server.http.problems import Problem
+from vitrine_server.settings import load_settings
+from vitrine_server.store import migrations
+from vitrine_server.store.copies import recover
+from vitrine_server.store.database import Database, PostgresDatabase, SqliteDatabase, StoreError
+from vitrine_server.store.store import Store
+from vitrine_server.store.tables import METADATA, SCHEMA_VERSION
 
 Open = Callable[[], Database]
 
@@ -161,7 +161,7 @@ def test_a_file_of_sqlite_moves_into_it(opened: Open, store: Store, tmp_path: Pa
         before.add(document(1), {"a": b"1"}, b"upload", "somebody")
     store.add(document(2), {})
     store.close()
-    monkeypatch.setattr("server.store.copies.open_database", lambda settings: opened())
+    monkeypatch.setattr("vitrine_server.store.copies.open_database", lambda settings: opened())
     settings = load_settings({"home": tmp_path, "database": "" if isinstance(store.database, SqliteDatabase) else "postgresql://"})
     assert recover(other / "vitrine.sqlite", settings) == (1, 0)
     with closing(Store(opened(), 100)) as now:

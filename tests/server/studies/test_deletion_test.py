@@ -353,7 +353,7 @@ def test_how_tokens_are_taken_away_is_found_out_once_an_explanation(site: Site, 
         made.append(given)
         return input_removal(*given, **how)
 
-    monkeypatch.setattr("server.studies.deletion_test.input_removal", counted)
+    monkeypatch.setattr("vitrine_server.studies.deletion_test.input_removal", counted)
     document = image(site, target="2", methods=["rollout"])
     first = remove_tokens(site, document, remove=[1, 2])
     remove_tokens(site, document, remove=[1, 2, 3])
@@ -376,7 +376,7 @@ def test_the_deletion_test_is_made_once_for_a_question(site: Site, monkeypatch: 
         made.append(given)
         return run_deletion(*given, **how)
 
-    monkeypatch.setattr("server.studies.deletion_test.run_deletion", counted)
+    monkeypatch.setattr("vitrine_server.studies.deletion_test.run_deletion", counted)
     document = image(site, target=["3", "4"], methods=["rollout", "random"])
     first = remove_tokens(site, document)
     assert remove_tokens(site, document, target="dog", methods=["rollout", "random"]) == first

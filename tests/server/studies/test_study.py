@@ -13,12 +13,12 @@ import torch
 from fastapi import FastAPI, Request
 
 from explainers.errors import ExplainerError
-from server.http.problems import Problem
-from server.jobs.study import Study
-from server.services import Use
-from server.studies.study import Ask, Subject, study
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import STEPS, Gate, GatedModels, image_model
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.queue.study import Study
+from vitrine_server.services import Use
+from vitrine_server.studies.study import Ask, Subject, study
 
 FOLLOW = {"Accept": "text/event-stream"}
 PASSES = ["pass 0", "pass 1", "pass 2"]

@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from httpx import Response
 from pydantic import TypeAdapter
 
-from server.app import API
-from server.schemas.base import ProblemDocument
-from server.schemas.explanations import ExplanationEvent
-from server.schemas.models import LoadingEvent
-from server.schemas.runs import RunEvent
+from vitrine_server.app import API
+from vitrine_server.schemas.base import ProblemDocument
+from vitrine_server.schemas.explanations import ExplanationEvent
+from vitrine_server.schemas.models import LoadingEvent
+from vitrine_server.schemas.runs import RunEvent
 
 EVENTS = {
     "/api/explanations/{id}/events": ExplanationEvent,
@@ -50,7 +50,7 @@ class CheckedClient(TestClient):
     """As its base; raises ValidationError where a JSON answer is not what its call declares. ``checked``: the calls that were."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        super().__init__(*arguments, **{"client": ("127.0.0.1", 50000), **options})  # somebody at this machine
         self.checked: set[tuple[str, str]] = set()
 
     def request(self, method: str, url: Any, **options: Any) -> Response:  # type: ignore[override]

@@ -18,9 +18,9 @@ from explainers.methods import METHODS, method
 from explainers.models.catalogue import CatalogueEntry
 from explainers.models.inputs.images import Preprocessing
 from explainers.records.trace import Trace
-from server.jobs.model_source import DownloadProgress, ModelSource
 from tests.families import FAMILIES, SQUARE
 from tests.support.vocabularies import wordpiece
+from vitrine_server.jobs.catalogue.model_source import DownloadProgress, ModelSource
 
 PATIENCE = 20.0  # seconds until a test that waits for nothing gives up
 LABELS = ("zebra", "elephant", "dog", "7")  # the most probable first, whatever the input is

@@ -16,11 +16,11 @@ import psutil
 import torch
 
 import explainers
-from server.jobs.model_host import ModelHost
-from server.settings import Settings
 from tests.families import FAMILIES
 from tests.server.support.gated_models import PATIENCE
 from tests.support.vocabularies import wordpiece
+from vitrine_server.jobs.host.model_host import ModelHost
+from vitrine_server.settings import Settings
 
 HANG, RAISE, EXIT, CRASH, GROW, SLOW, KIND = "film", "movie", "made", "bad", "well", "don", "good"
 GROWN = 60_000_000  # bytes

@@ -15,14 +15,14 @@ from explainers.models.catalogue import CatalogueEntry
 from explainers.models.companion_files.calibration import AbstentionThreshold, Calibration
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.labels import ClassEntry
-from server.app import create_app
-from server.jobs.model_source import ModelSource
-from server.settings import load_settings
 from tests.families import FAMILIES
 from tests.server.conftest import Site
 from tests.server.support.checked_client import CheckedClient
 from tests.support.molecule_models import LABELS, tiny_module
 from tests.support.vocabularies import wordpiece
+from vitrine_server.app import create_app
+from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.settings import load_settings
 
 TEXT = "not a bad movie, the plot is well-made!"
 CLASSES = (

@@ -11,9 +11,9 @@ from torch import nn
 
 import explainers
 from explainers.models.catalogue import CatalogueEntry
-from server.jobs.model_source import ModelSource
 from tests.server.support.gated_models import PATIENCE
 from tests.server.support.tiny_models import make_tiny
+from vitrine_server.jobs.catalogue.model_source import ModelSource
 
 
 @dataclass

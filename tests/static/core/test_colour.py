@@ -9,7 +9,7 @@ import pytest
 from matplotlib import colormaps
 from numpy.typing import NDArray
 
-from explainers.rendering.colours import AGAINST, FOR, one_sign, scale_ends, strength
+from explainers.rendering.colours import AGAINST_COLOURS, FOR_COLOURS, one_sign, scale_ends, strength
 from tests.support.node import compute, compute_all
 
 SIGN = """(scores) => script('core/colour.js').then(({ limits, oneSign, strengths }) =>
@@ -44,7 +44,10 @@ def test_colour_maps_are_perceptual() -> None:
         np.testing.assert_allclose(stops, 255 * colormaps[name](np.linspace(*ends, len(stops)))[:, :3], atol=0.51)
         assert (np.diff(lightness(stops)) > 2).all(), name
     np.testing.assert_array_equal(declared["SEQUENCES"]["magma"], strength())
-    assert declared["DIVERGING"]["red-blue"] == {"for": [list(rgb) for rgb in FOR], "against": [list(rgb) for rgb in AGAINST]}
+    assert declared["DIVERGING"]["red-blue"] == {
+        "for": [list(rgb) for rgb in FOR_COLOURS],
+        "against": [list(rgb) for rgb in AGAINST_COLOURS],
+    }
     for both in declared["DIVERGING"].values():
         np.testing.assert_allclose(lightness(both["for"]), lightness(both["against"]), atol=9)
         assert (np.diff(lightness(both["for"])) < 0).all()

@@ -67,26 +67,3 @@ def test_followers_are_told_of_what_changed_until_they_stop() -> None:
     told, value = compute(FOLLOWED)
     assert told == [[3, 1]]
     assert value == {"a": 4, "b": 2}
-
-
-FORMER = {  # of links before 0.2, and what they are called now
-    "first=least&gone=35": "order=least&removed=35",
-    "open=test&test.picked=random": "open=deletion&deletion.picked=random",
-    "open=edits&edits.gone=1+4&edits.put=2%3Dtea": "open=edits&edits.removed=1+4&edits.replaced=2%3Dtea",
-    "open=alike&alike.other=x&alike.way=path": "open=inputinteraction&inputinteraction.other=x&inputinteraction.way=path",
-    "open=wordpatches&wordpatches.prompt=a+dog": "open=promptinteraction&promptinteraction.prompt=a+dog",
-    "paint=rollout&none=20": "regions=rollout&threshold=20",
-    "open=mixer&mixer.readout=x&mixer.start=libra": "open=mixer&mixer.method=x&mixer.start=libra",
-}
-FORMER_READ = """async (search) => {
-  const [{ readAddress }, { ToolStates }] = await Promise.all([script("core/state.js"), script("workbench/toolstates.js")]);
-  const states = new ToolStates(() => {}, search);
-  for (const tool of ["deletion", "edits", "inputinteraction", "mixer", "promptinteraction"]) states.of(tool);
-  return [readAddress(search), states.entries];
-}"""
-
-
-def test_former_names_in_a_link_are_read() -> None:
-    former, now = (compute_all(FORMER_READ, [f"?{search}" for search in links]) for links in (FORMER, FORMER.values()))
-    assert former == now
-    assert compute(FORMER_READ, "?") not in now

@@ -37,18 +37,18 @@ def test_the_recommendation_says_on_what_by_how_much_and_what_the_map_cannot_say
     said = compute(ADVICE, [variant(1), variant(5)])
     assert said["title"] == "Why A comes first."
     assert said["says"] == (
-        "Measured with this model on 60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009% (3.00\u2009% for a random map). "
         "It is the best of 30 methods. "
+        "Measured with this model on 60 pictures of COCO: “Symmetric relevance gain” 56.6\u2009% (3.00\u2009% for a random map). "
         "It cannot say how much of the answer each part makes up: trust the order, not the sizes."
     )
     blind = compute(ADVICE, [variant(1, class_specific=False, signed=False, adds_up_to="the logit")])["says"]
     assert blind.endswith("It cannot say why this answer and not another, nor what speaks against the answer.")
     second = {"second": {"title": "Segmentation AP", "unit": "share"}, "second_value": 0.418, "random_second": 0.227}
     tied = compute(ADVICE, [variant(1, standing={"ties": 5, **second})])["says"]
-    assert "“Segmentation AP” 41.8\u2009% (22.7\u2009% for a random map). Of the 5 of 30 methods that cannot be told from the best" in tied
-    assert "by either it has the highest “Symmetric relevance gain”." in tied
+    assert "“Segmentation AP” 41.8\u2009% (22.7\u2009% for a random map)." in tied
+    assert tied.startswith("5 of 30 methods tie for first; this one has the highest “Symmetric relevance gain”.")
     later = compute(ADVICE, [variant(4, standing={"ties": 5, "tied": True})])["says"]
-    assert "It is one of the 5 of 30 methods that cannot be told from the best by it." in later
+    assert later.startswith("5 of 30 methods tie for first; this one is among them.")
 
 
 def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_it() -> None:
@@ -60,7 +60,7 @@ def test_over_the_plates_stands_which_to_look_at_first_and_what_was_measured_of_
         "more": "Measured with this model on 60 pictures.",
     }
     tied = compute(over, [variant(1, standing={"inputs": "60 pictures", "ties": 5})])["more"]
-    assert tied == "Measured with this model on 60 pictures, too few to tell 4 other methods from it."
+    assert tied == "Measured with this model on 60 pictures; 4 other methods may be as good."
     for none in ([variant(None)], [variant(7)], [variant(1, standing={"here": False})]):
         assert compute(over, none) is None
 
@@ -76,6 +76,6 @@ def test_a_line_says_what_a_method_was_measured_to_be() -> None:
 def test_a_model_that_was_not_measured_is_told_whose_order_it_has() -> None:
     said = compute(ADVICE, [variant(1, standing={"here": False})])
     assert said["title"] == "Not measured with this model."
-    assert said["says"].startswith("The order is that of photos-vit, on 60 pictures of COCO")
+    assert said["says"].startswith("The methods are in the order measured with photos-vit on 60 pictures of COCO")
     assert compute(ADVICE, [variant(None)]) is None
     assert compute(ADVICE, [variant(7)]) is None  # others were measured to be better: it is not recommended

@@ -39,10 +39,14 @@ def test_what_the_model_cannot_know_is_said_in_the_answer() -> None:
     assert compute(ASKING, [info(("cat", 0.12), abstention=UNKNOWN), False]) == "What speaks for its nearest guess,"
     kinds = [UNKNOWN, {**UNKNOWN, "kind": "something_else"}, None]
     assert compute_all(WITHHELD, kinds) == [True, False, False]  # where it is, the classes beside it are guesses
-    doubt = {**UNKNOWN, "kind": "something_else", "says": ABSTENTION_KINDS["something_else"], "detail": "The score is 40%, below 50%."}
+    doubt = {
+        **UNKNOWN,
+        "kind": "something_else",
+        "says": ABSTENTION_KINDS["something_else"],
+        "detail": "It is close to 40% (the score is 0.4).",
+    }
     assert say(info(("cat", 0.95), ("dog", 0.02), abstention=doubt)) == (
-        "“cat”? It may be something that the model does not know. It says so with 95.0\u2009%; next comes “dog” with 2.0\u2009%. "
-        "The score is 40\u2009%, below 50\u2009%."
+        "“cat”, 95.0\u2009%? It may be something that the model does not know; next comes “dog” with 2.0\u2009%. It is close to 40\u2009%."
     )
     assert compute(ASKING, [info(("cat", 0.95), abstention=doubt), False]) == "What made it say"  # its answer stays
     assert compute(ASKING, [info(("cat", 0.9)), False]) == "What made it say"

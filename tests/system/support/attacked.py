@@ -111,15 +111,15 @@ def finished(client: httpx.Client, one: str, patience: float = 120) -> Any:
 
 
 def main() -> None:
-    from server.jobs.processes import prepare_processes
+    from vitrine_server.jobs.host.processes import prepare_processes
 
     prepare_processes()
     import uvicorn
 
     from explainers.models.catalogue import CatalogueEntry
-    from server.app import create_app
-    from server.jobs.model_source import ModelSource
-    from server.settings import load_settings
+    from vitrine_server.app import create_app
+    from vitrine_server.jobs.catalogue.model_source import ModelSource
+    from vitrine_server.settings import load_settings
 
     home, port = sys.argv[1:]
     settings = load_settings({"home": Path(home), "device": "cpu", "log_level": "error"})

@@ -19,23 +19,25 @@ class ActivationChoice(Choice):
 
     @abstractmethod
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Through a curve with act(0) = 0."""
+        """Propagate a signal through an activation with act(0) = 0."""
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> Tensor | None:
-        """Through the operator ``BoundedGate``, a sigmoid, where the signal reached it; where it multiplies a path, see ``holds``."""
+        """Propagate a signal through the operator ``BoundedGate``, a sigmoid; for a gate multiplied with a path see ``holds``."""
         return self.curve(curve, signal)
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor | None:
-        """Through a power of x, which may be part of a variance: by its slope where the rule differentiates scales of normalisations."""
+        """Propagate a signal through a power of x, possibly part of a variance: by its slope if the rule differentiates scales of
+        normalisations.
+        """
         return self.curve(curve, signal) if norm.holds else signal * curve.slope
 
     def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
-        """The linear form: what contributions ``x`` give, ``curve`` holding the values that they are contributions to."""
+        """Apply the linear form to contributions ``x``; ``curve`` holds the values that they are contributions to."""
         raise ExplainerError(f"The choice activation={self.value} has no linear form.")
 
 
 class Derivative(ActivationChoice):
-    """act'(x)."""
+    """Choice of the ordinary derivative act'(x)."""
 
     value = "jacobian"
     title = "derivative"
@@ -43,7 +45,7 @@ class Derivative(ActivationChoice):
     is_ordinary = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """Signal * act'(x)."""
+        """Return the signal times act'(x)."""
         return signal * curve.slope
 
 
@@ -58,14 +60,14 @@ class HeldRatio(ActivationChoice):
     has_linear_form = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """Signal * act(x)/x."""
+        """Return the signal times act(x)/x."""
         return signal * curve.ratio
 
     def gate(self, curve: ActivationCurve, signal: Tensor) -> None:
-        """Nothing goes on: under this choice a gate is a constant."""
+        """Return None: under this choice a gate is a constant, so no signal reaches it."""
 
     def forward(self, curve: ActivationCurve, x: Tensor) -> Tensor:
-        """X * act(x)/x, the quotient of the real values."""
+        """Multiply contributions by act(x)/x, the quotient of the real values."""
         return x * curve.ratio
 
 
@@ -78,11 +80,11 @@ class Unchanged(ActivationChoice):
     holds = True
 
     def curve(self, curve: ActivationCurve, signal: Tensor) -> Tensor:
-        """The signal as it came, whatever the slope."""
+        """Return the signal unchanged, whatever the slope."""
         return signal
 
     def power(self, curve: ActivationCurve, signal: Tensor, norm: NormChoice) -> Tensor:
-        """The signal as it came, whatever the exponent, of a variance too."""
+        """Return the signal unchanged, whatever the exponent, also for a variance."""
         return signal
 
 

@@ -18,7 +18,7 @@ Triple = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 class AttentionChoice(Choice):
-    """A way back through attention.
+    """Base of the choices of how a signal goes back through attention.
 
     part           of the signal at a product of two paths, what each gets
     weights_are_constant  whether nothing goes on from the attention weights to what they were made of
@@ -32,22 +32,22 @@ class AttentionChoice(Choice):
 
     @abstractmethod
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor | None:
-        """Through the softmax over ``dim`` that gave the weights."""
+        """Return the signal before the softmax over ``dim`` that gave the weights; None for none."""
 
     @abstractmethod
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """Through a @ b, to both."""
+        """Propagate a signal through a @ b, to both factors."""
 
     @abstractmethod
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """Through Q (K V), to queries, keys and values, by the rules of (Q K) V."""
+        """Propagate a signal through Q (K V), to queries, keys and values, by the rules of (Q K) V."""
 
     @abstractmethod
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Through the division of linear attention by its normaliser, to both."""
+        """Propagate a signal through the division of linear attention by its normaliser, to both operands."""
 
     def weights(self, signal: Tensor) -> Tensor | None:
-        """Through attention weights that another curve than softmax made."""
+        """Return the signal before attention weights that another curve than softmax made; None for none."""
         return None if self.weights_are_constant else signal
 
 
@@ -55,21 +55,23 @@ class _OfGradients(AttentionChoice):
     carries = "gradient"
 
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor | None:
-        """The derivative, or nothing."""
+        """Return the derivative of the softmax times the signal, or None if weights are constant."""
         if self.weights_are_constant:
             return None
         weighed = signal * weights
         return weighed - weights * weighed.sum(dim, keepdim=True)
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """A part of the derivative each. A constant takes no share."""
+        """Return ``part`` of the derivative for each factor that is a path, all of it if only one is."""
         part = self.part if all(product.paths) else 1.0
         of_a = part * (signal @ product.b.mT) if product.paths[0] else None
         of_b = part * (product.a.mT @ signal) if product.paths[1] else None
         return of_a, of_b
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """A part for the values, and of the weights' part once more one each for queries and keys."""
+        """Return ``part`` of the derivative for the values, and ``part`` squared for queries and keys, as they share that
+        of the weights.
+        """
         of_query, of_key, of_value = linear.linear_attention(attention, signal, weighs=not self.weights_are_constant)
         inner = self.part**2
         return (
@@ -79,15 +81,17 @@ class _OfGradients(AttentionChoice):
         )
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """Where weights are constant, so is their sum. Else it is a scale, and follows the choice of normalisation; of a product of its
-        own, it holds the part of the signal that is the weights'.
+        """Return the signals at the context and at its normaliser.
+
+        If weights are constant, so is their sum. Else it is a scale, which follows the choice of normalisation; a separate product has the
+        part of the signal that belongs to the weights.
         """
         of_a, of_b = (ConstantScale() if self.weights_are_constant else norm).divide(quotient, signal)
         return of_a, self.part * of_b if of_b is not None and quotient.apart else of_b
 
 
 class Derivative(_OfGradients):
-    """The derivative of all of it."""
+    """Choice of the ordinary derivative of all attention."""
 
     value = "jacobian"
     title = "derivative"
@@ -108,7 +112,7 @@ class Constant(_OfGradients):
 
 
 class ConstantHalf(_OfGradients):
-    """The weights are constants that take half: PA-LRP (Bakish et al. 2025)."""
+    """Choice in which weights are constants that take half: PA-LRP (Bakish et al. 2025). 2025)."""
 
     value = "constant_half"
     title = "constant, values half"
@@ -137,23 +141,23 @@ class Split(AttentionChoice):
     part = 0.5
 
     def softmax(self, weights: Tensor, dim: int, signal: Tensor) -> Tensor:
-        """The relevance."""
+        """Return the relevance at the weights unchanged, as that at the logits before their softmax."""
         return signal
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Pair:
-        """In proportion. The other factor, where it is a constant, takes no share."""
+        """Split relevance between two factors in proportion. If one factor is a constant, the other takes all."""
         of_a, of_b = rounding.split_product(product.a, product.b, product.output, signal, product.accumulated_rounding())
         return (of_a, of_b) if all(product.paths) else (of_a * 2, of_b * 2)
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, linear: LinearChoice) -> Triple:
-        """In proportion; a quarter for queries and keys each, half for the values."""
+        """Split relevance in proportion: a quarter each for queries and keys, half for the values."""
         of_query, of_key, of_value = rounding.split_linear_attention(
             attention.query, attention.key, attention.value, attention.kv, attention.output, signal, attention.accumulated_rounding()
         )
         return 0.25 * of_query, 0.25 * of_key, 0.5 * of_value
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor, norm: NormChoice) -> Pair:
-        """All to what is divided."""
+        """Return all of the signal for the dividend, and None for the divisor."""
         return signal, None
 
 

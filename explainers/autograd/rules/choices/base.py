@@ -35,5 +35,5 @@ class Choice(ABC):
     is_ordinary: ClassVar[bool] = False
 
     def with_strength(self, strength: Strength) -> Self:
-        """The choice with the numbers of a rule, where it takes some."""
+        """Return the choice with the strengths of a rule, if it takes any."""
         return self

@@ -1,4 +1,4 @@
-"""Whether the methods of FullGrad count biases."""
+"""Choices of whether the methods of FullGrad count biases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from explainers.autograd.rules.choices.base import Choice
 
 
 class BiasChoice(Choice):
-    """What becomes of the bias terms of a backward pass, which does not depend on it."""
+    """Base of the choices for bias terms of a backward pass; the pass itself does not depend on them."""
 
     kind = "bias"
     accounts = True
@@ -14,7 +14,7 @@ class BiasChoice(Choice):
 
 
 class Counted(BiasChoice):
-    """They are counted."""
+    """Choice that counts bias terms."""
 
     value = True
     title = "counted"
@@ -23,7 +23,7 @@ class Counted(BiasChoice):
 
 
 class LeftOut(BiasChoice):
-    """They are not."""
+    """Choice that leaves bias terms out."""
 
     value = False
     title = "left out"

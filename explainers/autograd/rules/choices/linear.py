@@ -14,7 +14,7 @@ from torch import Tensor
 
 from explainers.autograd import gradients, rounding
 from explainers.autograd.relevance import Inputs
-from explainers.autograd.rows import at_rows
+from explainers.autograd.rows import backward_on_nonzero_rows
 from explainers.autograd.rules.choices.base import Choice
 from explainers.autograd.rules.operands import (
     LinearAttentionOperand,
@@ -41,26 +41,28 @@ class LinearChoice(Choice):
 
     @abstractmethod
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Through a linear map."""
+        """Return the signal at the input of a linear map."""
 
     @abstractmethod
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Through a + b, to both, of the sum's shape."""
+        """Propagate a signal through a + b, to both operands, each in the shape of the sum."""
 
     @abstractmethod
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Through a product with a constant."""
+        """Propagate a signal through a product with a constant."""
 
     @abstractmethod
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """Through a sum, a mean or a pool."""
+        """Propagate a signal through a sum, a mean or a pool."""
 
     @abstractmethod
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """What the signal at a constant beside the tokens is multiplied by, to be accounted for."""
+        """Return the factor by which the signal at a concatenated constant is multiplied in the account."""
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """Through Q (K V), the derivative of each: to queries and keys where the weights are no constants (``weighs``), and to values."""
+        """Propagate a signal through Q (K V) by the derivative of each: to queries and keys unless the weights are constants (``weighs``),
+        and to values.
+        """
         at_kv = attention.query.mT @ signal
         of_value = attention.key.mT @ at_kv
         return (signal @ attention.kv.mT, at_kv @ attention.value.mT, of_value) if weighs else (None, None, of_value)
@@ -68,15 +70,15 @@ class LinearChoice(Choice):
     # What follows is applied to a signal before the choice of attention or of normalisation gets it.
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
-        """The signal at a matrix product, as it is to be shared."""
+        """Return the signal at a matrix product that its factors are to share."""
         return signal
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """The signal at what linear attention gives, as it is to be shared."""
+        """Return the signal at the output of linear attention that its operands are to share."""
         return signal
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """The signal at a normalisation, as it is to go on; its bias is accounted for."""
+        """Return the signal before a normalisation's own choice, after accounting for its bias."""
         if norm.bias is not None:
             norm.account(signal, norm.bias)
         return signal
@@ -95,33 +97,33 @@ class Derivative(LinearChoice):
     counts_biases = True
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """The signal times the transposed weights; the bias times the signal is accounted for."""
+        """Multiply the signal by the transposed weights, and account for the bias times the signal."""
         if linear.bias is not None:
             linear.account(signal, linear.bias)
         return linear.pull(signal)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """The signal, to both."""
+        """Return the signal for both summands."""
         if not total.both:
             total.account(signal)
         return signal, signal
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """Times the constant."""
+        """Return the signal times the constant factor."""
         return signal * factor
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """To the places that were pooled, each by its weight."""
+        """Return the signal at the pooled places, each times its weight."""
         return pool.backward(signal if pool.scale == 1 else signal * pool.scale)
 
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """The constant itself: its signal times it is a bias term."""
+        """Return the constant: the signal times it is a bias term."""
         return constant
 
 
 @dataclass(frozen=True)
 class _WithStrength(Derivative):
-    """A choice that takes numbers."""
+    """Base of choices with numbers as parameters."""
 
     accounts = False
     has_linear_form = False
@@ -129,19 +131,19 @@ class _WithStrength(Derivative):
     strength: Strength = Strength()  # noqa: RUF009  it is frozen
 
     def with_strength(self, strength: Strength) -> Self:
-        """The choice with these numbers."""
+        """Return a choice of this kind with these numbers."""
         return type(self)(strength)
 
 
 class Gamma(_WithStrength):
-    """LRP-γ: see :func:`explainers.autograd.gradients.gamma`."""
+    """Choice of LRP-γ: see :func:`explainers.autograd.gradients.gamma`."""
 
     value = "gamma"
     title = "γ"
     says = "In linear layers outside attention, contributions of the output's sign count 1 + γ times (LRP-γ)."
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """By LRP-γ, but for attention's projections."""
+        """Return the signal at the input of a linear map by LRP-γ; attention's projections keep the ordinary gradient."""
         if linear.role() == "attention":
             return super().map(linear, signal)
         gamma, bias = self.strength.gamma_convolution if linear.is_convolution else self.strength.gamma, linear.bias
@@ -153,53 +155,53 @@ class Gamma(_WithStrength):
 
 
 class Epsilon(_WithStrength):
-    """LRP-ε: see :func:`explainers.autograd.gradients.damped`."""
+    """Choice of LRP-ε: see :func:`explainers.autograd.gradients.damp`."""
 
     value = "epsilon"
     title = "ε"
     says = "Each output is divided by itself plus ε, which damps outputs near zero (LRP-ε)."
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """Damped by the output, then through the weights."""
+        """Damp the signal by the output of a linear map, then multiply it by the transposed weights."""
         y = linear.forward(linear.x, linear.weight)
-        return super().map(linear, gradients.damped(signal, y if linear.bias is None else y + linear.bias, self.strength.epsilon))
+        return super().map(linear, gradients.damp(signal, y if linear.bias is None else y + linear.bias, self.strength.epsilon))
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """Of two paths, damped by their sum."""
+        """Return the signals at two summed paths, damped by their sum."""
         if not total.both:
             return super().sum(total, signal)
-        signal = gradients.damped(signal, total.a + total.b, self.strength.epsilon_sum)
+        signal = gradients.damp(signal, total.a + total.b, self.strength.epsilon_sum)
         return signal, signal
 
     def linear_attention(self, attention: LinearAttentionOperand, signal: Tensor, weighs: bool) -> Triple:
-        """LRP-ε divides each weight Q K by itself: so here they are made."""
+        """Propagate a signal through Q (K V) by LRP-ε, which divides by each weight Q K; therefore the weights are computed here."""
         epsilon = self.strength.epsilon_sum / 2  # each product is taken twice, once for each factor
         weights = attention.query @ attention.key
         if not attention.normalised():
-            signal = gradients.damped(signal, attention.output, epsilon)
+            signal = gradients.damp(signal, attention.output, epsilon)
         of_value = weights.mT @ signal
         if not weighs:
             return None, None, of_value
-        at_weights = gradients.damped(signal @ attention.value.mT, weights, epsilon)
+        at_weights = gradients.damp(signal @ attention.value.mT, weights, epsilon)
         return at_weights @ attention.key.mT, attention.query.mT @ at_weights, of_value
 
     def matmul(self, product: MatrixProduct, signal: Tensor) -> Tensor:
-        """Damped by the product, which is taken twice: once for each factor that is a path."""
-        return gradients.damped(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
+        """Damp the signal by a matrix product, with a share of ε for each factor that is a path."""
+        return gradients.damp(signal, product.output, self.strength.epsilon_sum / sum(product.paths))
 
     def normaliser(self, quotient: NormaliserOperand, signal: Tensor) -> Tensor:
-        """Damped by the quotient."""
-        return gradients.damped(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
+        """Return the signal damped by the quotient."""
+        return gradients.damp(signal, quotient.a / quotient.b, self.strength.epsilon_sum / 2)
 
     def norm(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Of LayerNorm, damped by the output."""
+        """Return the signal before a normalisation; that of LayerNorm is damped by its output."""
         if norm.mean is not None:
-            signal = gradients.damped(signal, norm.output, self.strength.epsilon)
+            signal = gradients.damp(signal, norm.output, self.strength.epsilon)
         return super().norm(norm, signal)
 
 
 class _OfRelevance(LinearChoice):
-    """Relevance is split in proportion: :mod:`explainers.autograd.relevance`, with the estimate of rounding beside it.
+    """Base of choices that split relevance in proportion, with an estimate of rounding: :mod:`explainers.autograd.relevance`.
 
     ``inputs``: which inputs of a linear map share; ``keeps_total``: whether the operands of a sum are brought to its total.
     """
@@ -210,7 +212,7 @@ class _OfRelevance(LinearChoice):
     keeps_total: ClassVar[bool] = False
 
     def map(self, linear: LinearMapOperand, signal: Tensor) -> Tensor:
-        """By the z⁺ rule; of the pixels by z^B."""
+        """Split relevance over the input of a linear map by the z⁺ rule; over pixels by z^B."""
         forward, backward = linear.forward, linear.backward
         if linear.role() == "pixels":
             return rounding.split_image_linear(linear.x, linear.weight, signal, forward, backward)
@@ -224,26 +226,26 @@ class _OfRelevance(LinearChoice):
             return rounding.split_linear(x.to(dtype), weight, part.to(dtype), forward, backward, self.inputs, product).to(signal.dtype)
 
         known = [x] if product is None else [x, product]
-        return at_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
+        return backward_on_nonzero_rows(split, signal, *known) if linear.maps_rows else split(signal, *known)
 
     def sum(self, total: Sum, signal: Tensor) -> tuple[Tensor, Tensor]:
-        """In proportion. A constant takes no share, but for position embeddings added before x^1: theirs is lost, as in the published
-        code.
+        """Split relevance between two summands in proportion. A constant takes no share, but position embeddings added before x^1 do, and
+        lose it, as in the published code.
         """
         if not (total.both or total.constant_shares):
             return signal, signal
         return rounding.split_sum(total.a, total.b, signal, self.keeps_total, total.accumulated_rounding())
 
     def scale(self, factor: Tensor | float, signal: Tensor) -> Tensor:
-        """The relevance."""
+        """Return the relevance unchanged by a constant factor."""
         return signal
 
     def pool(self, pool: PoolOperand, signal: Tensor) -> Tensor:
-        """In proportion, between the terms of the sum's sign."""
+        """Split relevance over a pool in proportion, between the terms of the sum's sign."""
         return rounding.split_pool(pool.x, signal, pool.forward, pool.backward)
 
     def beside(self, constant: Tensor, signal: Tensor) -> Tensor:
-        """One: its share is accounted for as it is."""
+        """Return ones: a constant's share of relevance counts as it is."""
         return torch.ones_like(signal)
 
 
@@ -258,7 +260,7 @@ class ZPlus(_OfRelevance):
 
 
 class ZPlusPositive(_OfRelevance):
-    """Eq. 4 of Chefer et al. (2021)."""
+    """Choice of eq. 4 of Chefer et al. (2021). 4 of Chefer et al. (2021)."""
 
     value = "z_plus_positive"
     title = "z⁺, positive inputs"

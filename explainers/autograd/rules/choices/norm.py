@@ -18,21 +18,21 @@ class NormChoice(Choice):
 
     @abstractmethod
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Through LayerNorm or RMSNorm."""
+        """Return the signal at the input of LayerNorm or RMSNorm."""
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Through a / b, to both: b is a constant scale, unless a choice says more."""
+        """Propagate a signal through a / b, to both operands; b is a constant scale, unless a choice says otherwise."""
         return signal / quotient.b if quotient.paths[0] else None, None
 
     def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
-        """The linear form: what contributions ``x`` give, centred ``over`` these dimensions unless None. ``factor`` is scale times weight
-        of the values that they are contributions to.
+        """Apply the linear form to contributions ``x``, centred ``over`` these dimensions unless None. ``factor`` is scale times weight of
+        the values that they are contributions to.
         """
         raise ExplainerError(f"The choice norm={self.value} has no linear form.")
 
 
 class Derivative(NormChoice):
-    """Mean and scale are differentiated."""
+    """Choice in which mean and scale are differentiated."""
 
     value = "jacobian"
     title = "derivative"
@@ -40,13 +40,13 @@ class Derivative(NormChoice):
     is_ordinary = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """The Jacobian's transpose."""
+        """Return the signal times the transposed Jacobian of the normalisation."""
         signal = norm.before_weight(signal)
         out, unit = norm.before_centring(signal), norm.unit
         return (out - unit * (signal * unit).mean(norm.over, keepdim=True)) * norm.inverse
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """To a as if b were constant, and to b."""
+        """Return the signals at a, as if b were constant, and at b."""
         of_b = -signal * quotient.a / quotient.b.square() if quotient.paths[1] else None
         return super().divide(quotient, signal)[0], of_b
 
@@ -62,16 +62,16 @@ class ConstantScale(NormChoice):
     has_linear_form = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Through the weight, the centring and a constant scale."""
+        """Propagate a signal through the weight, the centring and a constant scale."""
         return norm.before_centring(norm.before_weight(signal)) * norm.inverse
 
     def forward(self, x: Tensor, over: tuple[int, ...] | None, factor: Tensor) -> Tensor:
-        """Centred, times the scale of the real values."""
+        """Centre contributions and multiply them by the scale of the real values."""
         return (x if over is None else x - x.mean(over, keepdim=True)) * factor
 
 
 class ConstantMean(NormChoice):
-    """Mean and scale are constants."""
+    """Choice in which mean and scale are constants."""
 
     value = "constant_mean"
     title = "constant scale and mean"
@@ -80,7 +80,7 @@ class ConstantMean(NormChoice):
     accounts = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """Through the weight and a constant scale; the constant that is taken off is a bias."""
+        """Propagate a signal through the weight and a constant scale; the subtracted mean counts as a constant bias."""
         signal = norm.before_weight(signal) * norm.inverse
         if norm.mean is not None:
             norm.account(signal, -norm.mean)
@@ -88,7 +88,7 @@ class ConstantMean(NormChoice):
 
 
 class Unchanged(NormChoice):
-    """As Chefer et al. (2021) have it."""
+    """Choice that passes the signal through a normalisation unchanged, as in Chefer et al. (2021)."""
 
     value = "identity"
     title = "unchanged"
@@ -96,11 +96,11 @@ class Unchanged(NormChoice):
     holds = True
 
     def normalise(self, norm: Normalisation, signal: Tensor) -> Tensor:
-        """The signal."""
+        """Return the signal unchanged, as if the normalisation were the identity."""
         return signal
 
     def divide(self, quotient: Quotient, signal: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """The signal, to a."""
+        """Return the signal for the dividend, and None for the divisor."""
         return signal if quotient.paths[0] else None, None
 
 

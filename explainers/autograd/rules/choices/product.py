@@ -20,14 +20,16 @@ class ProductChoice(Choice):
 
     @abstractmethod
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """To both factors, ``part`` of it each: that of the choice itself, or what attention or a scale have."""
+        """Return the signals at both factors of a product, each times ``part``: that of the choice, of attention or of a scale."""
 
     @abstractmethod
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """To a factor whose ``other`` is constant."""
+        """Return the signal at a factor whose ``other`` is constant."""
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
-        """The linear form: what contributions ``a`` and ``b`` give, ``real_a`` and ``real_b`` the values that they are contributions to."""
+        """Apply the linear form to contributions ``a`` and ``b``; ``real_a`` and ``real_b`` are the values that they are
+        contributions to.
+        """
         raise ExplainerError(f"The choice product={self.value} has no linear form.")
 
 
@@ -36,21 +38,21 @@ class _OfGradients(ProductChoice):
     has_linear_form = True
 
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """A part of the derivative each."""
+        """Return ``part`` of the derivative at both factors."""
         signal = signal if part == 1 else part * signal
         return signal * product.b, signal * product.a
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """The derivative."""
+        """Return the derivative: the signal times the constant factor."""
         return signal * other
 
     def forward(self, a: Tensor, b: Tensor, real_a: Tensor, real_b: Tensor) -> Tensor:
-        """Each weighed by the real value of the other."""
+        """Return ``part`` times the sum of both factors, each weighted by the real value of the other."""
         return self.part * (a * real_b + real_a * b)
 
 
 class Derivative(_OfGradients):
-    """The product rule of calculus."""
+    """Choice of the product rule of calculus."""
 
     value = "jacobian"
     title = "derivative"
@@ -60,7 +62,7 @@ class Derivative(_OfGradients):
 
 
 class Half(_OfGradients):
-    """Half each: LibraGrad, AttnLRP."""
+    """Choice in which each factor gets half: LibraGrad, AttnLRP."""
 
     value = "half"
     title = "half each"
@@ -88,12 +90,12 @@ class Split(ProductChoice):
     part = 0.5
 
     def both(self, product: Product, signal: Tensor, part: float) -> tuple[Tensor, Tensor]:
-        """Half of it each."""
+        """Return half of the signal for each factor."""
         half = signal / 2
         return half, half
 
     def alone(self, other: Tensor, signal: Tensor) -> Tensor:
-        """All of it."""
+        """Return all of the relevance."""
         return signal
 
 

@@ -1,4 +1,4 @@
-"""What every kind of block says of itself: how its tokens lie, in the one row (B, S, D) that everything else reads, and what follows."""
+"""The base of every kind of block: how its tokens lie, in the one row (B, S, D) that everything else reads, and what follows from that."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class BlockCall:
 
     @property
     def taken(self) -> list[Tensor]:
-        """The tensors of floating point among its arguments, in order."""
+        """The floating-point tensors among the block's arguments, in order."""
         return floating((self.args, self.kwargs))
 
     @property
     def given(self) -> list[Tensor]:
-        """Those of what it gave."""
+        """The floating-point tensors among the block's outputs, in order."""
         return floating(self.output)
 
 
 class BlockKind(ABC):
-    """A kind of block, a frozen dataclass: its fields say how the tokens of one model lie, the rest holds for all models of the kind.
+    """A kind of block, as a frozen dataclass: its fields say how the tokens of one model lie, the rest holds for all models of the kind.
 
     What is refused says why in a sentence with ``{name}`` for the name of the model; None: nothing is refused.
 
@@ -61,79 +61,83 @@ class BlockKind(ABC):
     @classmethod
     @abstractmethod
     def find(cls, call: BlockCall) -> Self | None:
-        """How the tokens of a block of this kind lie, as one call tells it; None where it is of another kind."""
+        """Return how the tokens of a block of this kind lie, as one call shows it; None where the block is of another kind."""
 
     @abstractmethod
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
-        """The tensors of tokens among the arguments of a block. Raises ExplainerError where they are not there."""
+        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError where there are none."""
 
     @abstractmethod
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there is none."""
 
     @abstractmethod
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """The arguments of a block with other tokens (B, S, D), of as many samples and patches as there are, or of others."""
+        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
+        patches.
+        """
 
     @abstractmethod
     def given(self, output: Any) -> Tensor:
-        """The row of tokens (B, S, D) that a block gives."""
+        """Return the row of tokens (B, S, D) in the output of a block."""
 
     @abstractmethod
     def with_given(self, output: Any, x: Tensor) -> Any:
-        """What a block gives with other tokens (B, S, D)."""
+        """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
 
     @abstractmethod
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """The width of a patch's token in the tensors that a block takes: of several sizes of patches that of the finest."""
+        """Return the width of a patch's token in the tensors that a block takes; with several sizes of patches, that of the finest."""
 
     # --- what else differs from one row of tokens; the usual ------------------------------------------------------------
 
     @property
     def is_row(self) -> bool:
-        """Whether blocks take and give the row itself."""
+        """True if blocks take and return the row of tokens (B, S, D) itself."""
         return False
 
     @property
     def is_map(self) -> bool:
-        """Whether tokens lie in a map, height and width apart."""
+        """True if tokens lie in a map, with axes of their own for height and width."""
         return False
 
     @property
     def tokens_first(self) -> bool:
-        """Whether tokens lie before samples: (S, B, D)."""
+        """True if the axis of tokens comes before that of samples: (S, B, D)."""
         return False
 
     @property
     def in_loop(self) -> bool:
-        """Whether a loop outside of the blocks adds their residual."""
+        """True if a loop outside the blocks adds their residual."""
         return False
 
     @property
     def before(self) -> int | None:
-        """How many tokens stand before the patches; None: those that are the same for every image."""
+        """The number of tokens before the patches; None where it is not known: they are then those that are the same for every image."""
         return None
 
     @property
     def patch_places(self) -> Sequence[slice]:
-        """Of a kind that knows them, where in a row the patches of each size lie, finest first; ``before`` is then known too."""
+        """The slices of a row that hold the patches of each size, finest first, for kinds that know them; else empty. ``before`` is then
+        known too.
+        """
         return ()
 
     @property
     def no_forward_decomposition(self) -> str | None:
-        """Why single tokens cannot be sent forward through its blocks, or None."""
+        """The reason why single tokens cannot be propagated forward through the blocks; None where they can."""
         return None
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """(height, width) of the map of tokens that a block is given; None where tokens lie in a row."""
+        """Return (height, width) of the map of tokens that a block takes; None where tokens lie in a row."""
         return None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """The shape of the one residual stream to which a block adds its attention; None where there are several."""
+        """Return the shape of the one residual stream to which a block adds its attention; None where there are several."""
         return None
 
     def row_of(self, x: Tensor) -> Tensor:
-        """The row (B, S, D) of tokens that lie as in the one stream of a block."""
+        """Return tokens that lie as in the block's one stream as a row (B, S, D)."""
         return x
 
     def check(self, x: Tensor) -> None:
@@ -141,16 +145,16 @@ class BlockKind(ABC):
         return
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
-        """Numbers of tokens (B, S) to be multiplied with a tensor ``y`` inside a block whose stream has the shape ``stream``; None where
-        ``y`` does not hold one row of values a token.
+        """Reshape numbers of tokens (B, S) so that they multiply a tensor ``y`` inside a block whose stream has the shape ``stream``; None
+        where ``y`` does not hold one row of values a token.
         """
         return by_token[:, :, None] if y.dim() == 3 and y.shape[:2] == by_token.shape else None
 
     # --- bias terms ---------------------------------------------------------------------------------------------------
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
-        """(B, S) from a bias term (B, ...) with an axis of ``tokens``, or with height and width of the map of patches; None where it has
-        neither.
+        """Sum a bias term (B, ...) over all axes but samples and tokens: (B, S); None where it has no axis of ``tokens``, nor height and
+        width of the map of patches.
         """
         batch, grid, around = term.shape[0], layout.grid, (layout.prefix, layout.after)
         patches = tokens - sum(around)
@@ -166,12 +170,12 @@ class BlockKind(ABC):
         return None if axis is None else term.movedim(axis, 1).reshape(batch, tokens, -1).sum(2)
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """(B, patches) from a term whose first axis counts the patches of all samples; None where no block has such a tensor."""
+        """Sum a term whose first axis counts the patches of all samples, by patch: (B, patches); None where no block has such a tensor."""
         return None
 
 
 def floating(value: Any) -> list[Tensor]:
-    """The tensors of floating point in arguments or in a result, in order."""
+    """Return the floating-point tensors in arguments or in a result, nested ones too, in order."""
     if isinstance(value, Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, Mapping):

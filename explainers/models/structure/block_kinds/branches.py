@@ -18,7 +18,7 @@ from explainers.models.structure.block_kinds.several_streams import StreamsInCol
 @add_block_kind
 @dataclass(frozen=True)
 class Branches(StreamsInColumns):
-    """Branches; ``sizes`` are for each how many tokens stand before its patches, and how many patches it has."""
+    """Blocks of several branches; ``sizes`` holds for each branch how many tokens stand before its patches, and how many patches it has."""
 
     name: ClassVar[str] = "branches"
     no_attention: ClassVar[str | None] = "each branch attends to its own"
@@ -37,7 +37,9 @@ class Branches(StreamsInColumns):
 
     @classmethod
     def find(cls, call: BlockCall) -> Branches | None:
-        """How the tokens of such a block lie; None where it is of another kind. Tokens before the patches are the same in all samples."""
+        """Return how the tokens of such a block lie, as one call shows it; None where the block is of another kind. Tokens before the
+        patches are the same in all samples.
+        """
         lists = [call.args[0] if call.args else None, call.output]
         if not all(isinstance(value, (tuple, list)) and len(value) > 1 for value in lists):
             return None
@@ -57,17 +59,17 @@ class Branches(StreamsInColumns):
 
     @property
     def before(self) -> int:
-        """How many tokens stand before the patches."""
+        """The number of tokens before the patches, over all branches."""
         return sum(count for count, _ in self.sizes)
 
     @property
     def _finest_first(self) -> list[int]:
-        """The branches in the order in which their patches stand in a row."""
+        """The indices of the branches in the order in which their patches stand in a row."""
         return sorted(range(len(self.sizes)), key=lambda number: -self.sizes[number][1])
 
     @property
     def places(self) -> Sequence[Sequence[slice]]:
-        """For each branch, where in a row the tokens before its patches stand, and where its patches."""
+        """For each branch, the slices of a row that hold the tokens before its patches, and its patches."""
         counts = [*(count for count, _ in self.sizes), *(self.sizes[number][1] for number in self._finest_first)]
         ends = [sum(counts[: i + 1]) for i in range(len(counts))]
         slices = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
@@ -76,5 +78,5 @@ class Branches(StreamsInColumns):
 
     @property
     def patch_places(self) -> Sequence[slice]:
-        """Where the patches of each branch lie, finest first."""
+        """The slices of a row that hold the patches of each branch, finest first."""
         return [self.places[number][1] for number in self._finest_first]

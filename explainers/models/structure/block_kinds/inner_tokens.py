@@ -26,7 +26,7 @@ MOST_BEFORE = 16  # tokens before the patches: a classification token, registers
 @add_block_kind
 @dataclass(frozen=True)
 class InnerTokens(SeveralStreams):
-    """Tokens inside patches; ``inner`` says which of the two tensors those are: 0 or 1."""
+    """Blocks with tokens inside patches; ``inner`` is the index, 0 or 1, of the tensor that holds those."""
 
     name: ClassVar[str] = "inner_tokens"
     no_residual: ClassVar[str | None] = (
@@ -44,7 +44,7 @@ class InnerTokens(SeveralStreams):
 
     @classmethod
     def find(cls, call: BlockCall) -> InnerTokens | None:
-        """How the tokens of such a block lie; None where it is of another kind."""
+        """Return how the tokens of such a block lie, as one call shows it; None where the block is of another kind."""
         shapes, batch = [tensor.shape for tensor in call.taken[:2]], call.batch
         if len(shapes) < 2 or shapes != [tensor.shape for tensor in call.given[:2]] or any(len(shape) != 3 for shape in shapes):
             return None
@@ -57,17 +57,19 @@ class InnerTokens(SeveralStreams):
 
     @property
     def count(self) -> int:
-        """How many streams there are."""
+        """The number of streams: 2, patches and the tokens inside them."""
         return 2
 
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """Rows (B, S, D + n d): tokens (B, S, D), and beside those of the N last the tokens (B N, n, d) inside them."""
+        """Join tokens (B, S, D) and the tokens (B N, n, d) inside the last N of them to rows (B, S, D + n d)."""
         outer, inner = streams[1 - self.inner], streams[self.inner]
         within = inner.reshape(len(outer), -1, inner.shape[1] * inner.shape[2])
         return cat([outer, pad(within, (0, 0, outer.shape[1] - within.shape[1], 0))], -1)
 
     def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The inverse."""
+        """Split a row (B, S, D + n d) back into the outer and the inner stream, in the order and shapes of ``streams``; the inverse of
+        :meth:`join`.
+        """
         outer, inner = streams[1 - self.inner], streams[self.inner]
         width, before = outer.shape[-1], outer.shape[1] - len(inner) // len(outer)
         # copies: a block may write into what it is given
@@ -75,10 +77,10 @@ class InnerTokens(SeveralStreams):
         return parts if self.inner == 1 else parts[::-1]
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """The width of a patch's token, what lies inside it left out."""
+        """Return the width of a patch's token, without the tokens inside it."""
         return streams[1 - self.inner].shape[2]
 
     def by_patch(self, term: Tensor, batch: int, layout: Layout) -> Tensor | None:
-        """(B, patches) from a term over the tokens inside all patches of all samples."""
+        """Sum a term over the tokens inside all patches of all samples by patch, (B, patches); None for a term with another first axis."""
         patches = math.prod(layout.grid or ())
         return term.reshape(batch, patches, -1).sum(2) if term.shape[0] == batch * patches else None

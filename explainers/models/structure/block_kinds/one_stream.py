@@ -1,4 +1,4 @@
-"""Blocks that take and give one tensor of tokens, in a row or in a map of them: nearly all there are."""
+"""Blocks that take and return one tensor of tokens, in a row or in a map of them: nearly all there are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explainers.models.tokens import as_given, as_tokens, map_size, tokens_in, w
 
 @dataclass(frozen=True)
 class OneStream(BlockKind):
-    """One stream of tokens.
+    """A kind of block with one stream of tokens.
 
     channels      the axis of the width: 2, or of a map of tokens 1 or 3
     tokens_first  whether the tokens of a row lie before the samples: (S, B, D), as torch's layers have it by default
@@ -29,12 +29,12 @@ class OneStream(BlockKind):
 
     @classmethod
     def find(cls, call: BlockCall) -> None:
-        """None: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
+        """Return None: a block that no other kind finds has one stream, and :meth:`of` tells how its tokens lie."""
 
     @classmethod
     def of(cls, block: nn.Module, tokens: Tensor, tokens_first: bool = False, in_loop: bool = False) -> OneStream:
-        """How ``tokens`` lie, samples first, that a block takes. The axis of the width is, of a map, the one as long as the block's vectors
-        (of normalisations, biases).
+        """Return how the ``tokens``, samples first, that a block takes lie. In a map, the axis of the width is the one as long as the
+        block's vectors (of normalisations, biases).
         """
         if tokens.dim() == 3:
             return cls(2, tokens_first, in_loop)
@@ -46,17 +46,17 @@ class OneStream(BlockKind):
 
     @property
     def is_row(self) -> bool:
-        """Whether blocks take and give the row itself."""
+        """True if blocks take and return the row of tokens (B, S, D) itself."""
         return self.channels == 2 and not self.tokens_first
 
     @property
     def is_map(self) -> bool:
-        """Whether tokens lie in a map, height and width apart."""
+        """True if tokens lie in a map, with axes of their own for height and width."""
         return self.channels != 2
 
     @property
     def no_forward_decomposition(self) -> str | None:
-        """Why single tokens cannot be sent forward through its blocks, or None."""
+        """The reason why single tokens cannot be propagated forward through the blocks; None where they can."""
         if self.in_loop:
             return (
                 "{name} adds the residual of its blocks in a loop outside of them, so that single tokens cannot be propagated through one"
@@ -64,45 +64,45 @@ class OneStream(BlockKind):
         return "{name} lays tokens before samples, so that single tokens cannot be propagated through it" if self.tokens_first else None
 
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
-        """The one tensor of tokens."""
+        """Return the one tensor of tokens among the arguments of a block, as a tuple."""
         return (tokens_in(args, kwargs),)
 
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there is none."""
         return self.row_of(tokens_in(args, kwargs))
 
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """The arguments of a block with other tokens (B, S, D)."""
+        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D)."""
         return with_tokens(args, kwargs, self._as_stream(x, tokens_in(args, kwargs).shape))
 
     def given(self, output: Any) -> Tensor:
-        """The row of tokens (B, S, D) that a block gives."""
+        """Return the row of tokens (B, S, D) in the output of a block."""
         return self.row_of(output if isinstance(output, Tensor) else output[0])
 
     def with_given(self, output: Any, x: Tensor) -> Any:
-        """What a block gives with other tokens (B, S, D)."""
+        """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
         first = output if isinstance(output, Tensor) else output[0]
         shown = self._as_stream(x, first.shape)
         return shown if isinstance(output, Tensor) else (shown, *output[1:])
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """The width of a token."""
+        """Return the width of a token."""
         return streams[0].shape[self.channels]
 
     def map_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-        """(height, width) of the map of tokens that a block is given; None where tokens lie in a row."""
+        """Return (height, width) of the map of tokens that a block takes; None where tokens lie in a row."""
         return map_size(tokens_in(args, kwargs).shape, self.channels) if self.is_map else None
 
     def stream_shape(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Size | None:
-        """The shape of the residual stream to which a block adds its attention."""
+        """Return the shape of the residual stream to which a block adds its attention."""
         return tokens_in(args, kwargs).shape
 
     def row_of(self, x: Tensor) -> Tensor:
-        """The row (B, S, D) of tokens that lie as in the stream."""
+        """Return tokens that lie as in the stream as a row (B, S, D)."""
         return as_tokens(x.transpose(0, 1) if self.tokens_first else x, self.channels)
 
     def _as_stream(self, x: Tensor, shape: Size) -> Tensor:
-        """The inverse: a row as tokens lie in a stream of ``shape``."""
+        """Return a row (B, S, D) laid out as tokens lie in a stream of ``shape``; the inverse of :meth:`row_of`."""
         return x.transpose(0, 1) if self.tokens_first else as_given(x, shape, self.channels)
 
     def check(self, x: Tensor) -> None:
@@ -111,7 +111,9 @@ class OneStream(BlockKind):
             raise ExplainerError("The model lays tokens before samples, and there are as many of both: explain one input less at a time.")
 
     def spread(self, by_token: Tensor, y: Tensor, stream: Size | None) -> Tensor | None:
-        """Numbers of tokens (B, S) to be multiplied with tokens in a row, or in a map of the stream's height and width."""
+        """Reshape numbers of tokens (B, S) so that they multiply tokens ``y`` in a row, or in a map of the stream's height and width; None
+        where ``y`` holds neither.
+        """
         is_map = y.dim() == 4 and self.is_map and len(y) == len(by_token) and stream is not None
         if is_map and stream is not None and map_size(y.shape, self.channels) == map_size(stream, self.channels):
             return as_given(by_token[:, :, None], y.shape, self.channels)

@@ -1,4 +1,4 @@
-"""The kinds of blocks by their names, and which of them a block is of."""
+"""The registry of the kinds of blocks by name, and the search for the kind of a block."""
 
 from __future__ import annotations
 
@@ -33,5 +33,7 @@ def add_block_kind(kind: _Kind) -> _Kind:
 
 
 def kind_of(call: BlockCall) -> BlockKind | None:
-    """How the tokens of a block lie, as the kind that it is of finds it; None where it is of none, and has one stream."""
+    """Return how the tokens of a block lie, as the first kind that knows it finds; None where no kind does: the block then has one
+    stream.
+    """
     return next((made for kind in BLOCK_KINDS.values() if (made := kind.find(call)) is not None), None)

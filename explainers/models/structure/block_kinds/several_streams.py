@@ -1,4 +1,4 @@
-"""Blocks that take and give several tensors of tokens, which one row is put together from."""
+"""Blocks that take and return several tensors of tokens, which are joined to one row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explainers.models.structure.block_kinds.base import BlockKind, floating
 
 
 class SeveralStreams(BlockKind):
-    """A kind of block whose streams are its first tensors of floating point: ``count`` of them, in arguments as in what it gives."""
+    """A kind of block whose streams are its first ``count`` floating-point tensors, in its arguments as in its output."""
 
     no_positions: ClassVar[str | None] = (
         "{name} adds positions to its patches and also to other tokens of the same places: which belong to a patch is not known."
@@ -25,35 +25,37 @@ class SeveralStreams(BlockKind):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many streams there are."""
+        """The number of streams that a block takes and returns."""
 
     @abstractmethod
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """The row (B, S, D) of the tokens of all streams."""
+        """Join the tokens of all streams to one row (B, S, D)."""
 
     @abstractmethod
     def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The inverse: a row in tensors, shaped and in the order of ``streams``."""
+        """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
 
     def streams(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Tensor]:
-        """The tensors of tokens among the arguments of a block. Raises ExplainerError where they are not there."""
+        """Return the tensors of tokens among the arguments of a block. Raises ExplainerError where there are too few."""
         return self._streams((args, kwargs))
 
     def taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-        """The row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where they are not there."""
+        """Return the row of tokens (B, S, D) among the arguments of a block. Raises ExplainerError where there are too few tensors."""
         return self.join(self._streams((args, kwargs)))
 
     def with_taken(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], x: Tensor) -> tuple[Any, Any]:
-        """The arguments of a block with other tokens (B, S, D), of as many samples and patches as there are, or of others."""
+        """Return the arguments of a block with its tokens replaced by ``x`` (B, S, D), which may have another number of samples and
+        patches.
+        """
         made: tuple[Any, Any] = _replaced((args, kwargs), iter(self.apart(x, self._streams((args, kwargs)))))
         return made
 
     def given(self, output: Any) -> Tensor:
-        """The row of tokens (B, S, D) that a block gives."""
+        """Return the row of tokens (B, S, D) in the output of a block."""
         return self.join(self._streams(output))
 
     def with_given(self, output: Any, x: Tensor) -> Any:
-        """What a block gives with other tokens (B, S, D)."""
+        """Return the output of a block with its tokens replaced by ``x`` (B, S, D)."""
         return _replaced(output, iter(self.apart(x, self._streams(output))))
 
     def _streams(self, given: Any) -> list[Tensor]:
@@ -71,15 +73,15 @@ class StreamsInColumns(SeveralStreams):
     @property
     @abstractmethod
     def places(self) -> Sequence[Sequence[slice]]:
-        """For each stream where in the row its tokens stand, in the order in which they lie in the stream."""
+        """For each stream, the slices of the row that hold its tokens, in the order in which they lie in the stream."""
 
     @property
     def count(self) -> int:
-        """How many streams there are."""
+        """The number of streams that a block takes and returns."""
         return len(self.places)
 
     def join(self, streams: Sequence[Tensor]) -> Tensor:
-        """The row (B, S, D) of the tokens of all streams."""
+        """Join the tokens of all streams to one row (B, S, D), each stream in columns of its own."""
         widths = [stream.shape[-1] for stream in streams]
         padded = [
             pad(stream, (sum(widths[:number]), sum(widths[number + 1 :]), 0, 0))  # in columns of its own
@@ -88,12 +90,12 @@ class StreamsInColumns(SeveralStreams):
         return cat([padded[number][:, inside] for _, number, inside in sorted(self._parts(), key=lambda part: part[0].start)], 1)
 
     def apart(self, x: Tensor, streams: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The inverse: a row in tensors, shaped and in the order of ``streams``."""
+        """Split a row (B, S, D) back into tensors, in the shapes and order of ``streams``; the inverse of :meth:`join`."""
         columns = x.split([stream.shape[-1] for stream in streams], -1)
         return tuple(cat([tokens[:, place] for place in places], 1) for tokens, places in zip(columns, self.places, strict=True))
 
     def _parts(self) -> Iterator[tuple[slice, int, slice]]:
-        """Each place in the row with the number of its stream, and where in that its tokens lie."""
+        """Yield each slice of the row with the number of its stream, and the slice of that stream that holds the same tokens."""
         for number, places in enumerate(self.places):
             first = 0
             for place in places:
@@ -102,11 +104,11 @@ class StreamsInColumns(SeveralStreams):
                 first += length
 
     def patch_width(self, streams: Sequence[Tensor]) -> int:
-        """The width of the stream of the finest patches."""
+        """Return the width of the stream with the finest patches."""
         return streams[next(number for number, places in enumerate(self.places) if self.patch_places[0] in places)].shape[2]
 
     def by_token(self, term: Tensor, tokens: int, layout: Layout) -> Tensor | None:
-        """(B, S) from a term over the tokens of one stream; None of another."""
+        """Sum a term over the tokens of one stream by token of the row, (B, S); None for a term of another shape."""
         if term.dim() != 3:
             return None
         lengths = [sum(place.stop - place.start for place in places) for places in self.places]
@@ -120,7 +122,7 @@ class StreamsInColumns(SeveralStreams):
 
 
 def _replaced(value: Any, tensors: Iterator[Tensor]) -> Any:
-    """``value`` with its first tensors of floating point replaced, as long as there are others."""
+    """Return ``value`` with its first floating-point tensors replaced by ``tensors``, as long as these last."""
     if isinstance(value, Tensor):
         return next(tensors, value) if value.is_floating_point() else value
     if isinstance(value, dict):

@@ -13,7 +13,10 @@ from torch import Tensor
 
 import explainers
 from explainers import Contrast, ExplainerError, HeadWords, Session, decompose_similarity, similarity_without_head
+from explainers.autograd.recording import Recording
+from explainers.methods.embedding_parts import EmbeddingParts
 from explainers.models.companion_files.head_words import HeadText, WordsOfHead
+from explainers.models.encoders import encoder
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 from tests.server.support.tiny_models import make_tiny
@@ -93,6 +96,44 @@ def test_words_are_those_of_these_weights(tmp_path: Path) -> None:
     own.head_words = HeadWords("other", "9 pictures", 1, heads)
     decomposition = decompose_similarity(session)
     assert decomposition.words is None
-    assert "of other weights" in decomposition.notes[0]
+    assert "belong to other weights" in decomposition.notes[0]
     decomposition.save(tmp_path / "parts.json")
     assert json.loads((tmp_path / "parts.json").read_text())["blocks"][0]["heads"][0]["words"] is None
+
+
+def _of_two_layers() -> explainers.Model:
+    """A CLIP whose projection is two linear maps with a curve between."""
+    made = make_tiny("clip", "cpu")
+    module: Any = made.module
+    torch.manual_seed(0)
+    width, embedded = module.visual_projection.in_features, module.visual_projection.out_features
+    module.visual_projection = torch.nn.Sequential(torch.nn.Linear(width, embedded), torch.nn.GELU(), torch.nn.Linear(embedded, embedded))
+    return explainers.wrap(module, tokenizer=wordpiece(), device="cpu")
+
+
+def _dual_encoder(embedded: int) -> explainers.Model:
+    """A ViT and a BERT as transformers joins them: the ViT's pooler ends in tanh."""
+    import transformers as hf
+
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+    vision = hf.ViTConfig(image_size=32, patch_size=8, **sizes)
+    words = hf.BertConfig(vocab_size=len(wordpiece()), max_position_embeddings=24, **sizes)
+    config = hf.VisionTextDualEncoderConfig.from_vision_text_configs(vision, words, projection_dim=embedded)
+    torch.manual_seed(0)
+    module = hf.VisionTextDualEncoderModel(config).eval()
+    with torch.no_grad():
+        for parameter in module.vision_model.pooler.parameters():
+            parameter.mul_(20)
+    return explainers.wrap(module, kind="clip", tokenizer=wordpiece(), device="cpu")
+
+
+@pytest.mark.parametrize("make", [_of_two_layers, lambda: _dual_encoder(32), lambda: _dual_encoder(16)])
+def test_a_head_that_is_no_single_linear_map_is_refused(make: Any) -> None:
+    other = make()
+    pixels = {"pixel_values": torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))}
+    with pytest.raises(ExplainerError, match="not made by one linear map"):
+        decompose_similarity(Session(other, pixels, PROMPTS[0], prompts=PROMPTS))
+    with pytest.raises(ExplainerError, match="not made by one linear map"):
+        explainers.explain(other, pixels, list(PROMPTS), ["clip_decomposition"])
+    with pytest.raises(ExplainerError, match="not made by one linear map"):
+        EmbeddingParts(Recording(encoder(other, "image"), pixels))

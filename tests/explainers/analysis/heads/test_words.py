@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from embedded.text_bank import texts
 from explainers import ExplainerError, head_words
 from explainers.analysis.heads.text_span import text_span
 from explainers.autograd.recording import Recording
+from explainers.embedded.text_bank import texts
 from explainers.methods.embedding_parts import EmbeddingParts, text_embeddings
 from explainers.models.catalogue import embedded_path
 from explainers.models.companion_files.head_words import HEAD_WORDS_FILE, read_head_words
@@ -39,6 +39,10 @@ def test_they_are_those_of_text_span_over_all_pictures(tmp_path: Path) -> None:
         for head, words in enumerate(row):
             span = text_span(heads[:, block, head], bank, 3)
             assert [text.text for text in words.texts] == [BANK[place] for place in span.texts]
+    of_few = head_words(model, iter(pictures), BANK, count=3, rank=2)
+    span = text_span(heads[:, 0, 0], bank, 3, 2)
+    assert [text.text for text in of_few.blocks[0][0].texts] == [BANK[place] for place in span.texts]
+    model.head_words = found
     found.save(tmp_path / HEAD_WORDS_FILE)
     assert read_head_words(tmp_path / HEAD_WORDS_FILE) == found
     assert found.pictures == "12 pictures"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -88,6 +88,30 @@ def test_terms_are_those_of_a_fit_to_every_coalition(variant: Any) -> None:
         assert found.constant + float(found.first_order[0].sum() + found.first_order[1].sum() + found.pairs.sum()) == pytest.approx(
             found.cosine - found.empty, abs=1e-4
         )
+
+
+def test_all_pairs_and_first_order_alone_are_those_of_their_fits() -> None:
+    whole = all_coalitions(WORDS + PARTS)
+    values, weights = game().cosines(whole), torch.full((len(whole),), 1 / len(whole), dtype=torch.float64)
+    values = values - float(game().cosines(torch.zeros(1, WORDS + PARTS, dtype=torch.bool)))
+    for order, fitted_pairs in ((2, list(combinations(range(WORDS + PARTS), 2))), (1, [])):
+        fit = fit_interactions(whole, weights, values, fitted_pairs)
+        found = fitted(order=order, pairs="all")
+        totals = fit.totals(0.5)
+        torch.testing.assert_close(found.maps[0].double(), totals[:WORDS], rtol=0, atol=1e-6)
+        if order == 1:
+            assert found.within is None
+            assert not bool(found.pairs.any())
+        else:
+            assert found.within is not None
+            torch.testing.assert_close(found.within[0].double(), fit.second[:WORDS, :WORDS], rtol=0, atol=1e-6)
+            torch.testing.assert_close(found.within[1].double(), fit.second[WORDS:, WORDS:], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", [{"order": 3}, {"pairs": "some"}])
+def test_orders_and_pairs_that_are_none_are_refused(how: dict[str, Any]) -> None:
+    with pytest.raises(ExplainerError):
+        fitted(**how)
 
 
 def test_it_can_be_printed_and_saved(tmp_path: Any) -> None:

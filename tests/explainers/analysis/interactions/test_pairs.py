@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import explainers
 from explainers.analysis.interactions.inputs import encode
-from explainers.analysis.interactions.pairs import _along, _check_settings, _products
+from explainers.analysis.interactions.pairs import _check_settings, _components_along, _products
 from explainers.models.encoders import encoder
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model
@@ -248,7 +248,7 @@ def test_units_pushed_forward_give_what_every_dimension_gives_going_back(clip: M
     way = _check_settings(rule, steps, "zero", "first", "gauss_legendre", lambda: None)
     by_unit = _products(side, way)
     with torch.enable_grad():
-        by_dimension = _along(side, torch.eye(width), way).T
+        by_dimension = _components_along(side, torch.eye(width), way).T
     assert by_unit.shape == by_dimension.shape == (units + 1, width)
     assert float((by_unit - by_dimension).abs().max() / by_dimension.abs().max()) < 1e-5
 

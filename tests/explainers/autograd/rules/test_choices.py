@@ -35,13 +35,8 @@ def guided(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rule]:
 class GuidedTwin(Twin):
     """Guided backpropagation a second time: a hook takes away what is negative where the signal arrives at a curve."""
 
-    def act(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    def curve(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         return guided_at(function(x))
-
-    gate = act
-
-    def gated(self, a: Tensor, g: Tensor) -> Tensor:
-        return self.mul(a, guided_at(g))
 
 
 def guided_at(y: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ LADDER = ("truth", "truth_doubled", "truth_half", "random", "truth_inverted")
 
 @pytest.fixture(scope="module")
 def model() -> explainers.Model:
-    return explainers.load(str(ROOT / "embedded/worlds/votes-vit"))
+    return explainers.load(str(ROOT / "explainers/embedded/worlds/votes-vit"))
 
 
 def plan_of(model: explainers.Model, controls: list[str], metrics: list[str] = METRICS) -> Plan:

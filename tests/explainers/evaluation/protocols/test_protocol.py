@@ -40,6 +40,11 @@ def test_a_protocol_names_what_there_is(name: str) -> None:
     for options in (protocol.options, *(measure.options for measure in protocol.measures), *(row.options for row in protocol.rows)):
         for option, value in options.items():
             assert value in ALLOWED[option]
+    assert all(split in DATASETS[dataset].splits for dataset, split in protocol.splits.items())
+    assert protocol.version in protocol.heading
+    assert all(text.endswith(".") for text in (*protocol.notes, *protocol.differences))
+    assert not set(protocol.notes) & set(protocol.differences)
+    assert protocol.differences, "no protocol is the paper itself"
     assert protocol.stand_ins
     assert set(protocol.stand_ins) <= set(protocol.datasets)
     assert not any(DATASETS[name].layout for name in protocol.stand_ins.values())
@@ -52,3 +57,34 @@ def test_a_protocol_names_what_there_is(name: str) -> None:
 def test_an_unknown_protocol_names_near_misses() -> None:
     with pytest.raises(ExplainerError, match=r"no protocol 'chefer-table4'. Did you mean chefer-table\d"):
         find_protocol("chefer-table4")
+
+
+def test_what_an_audit_of_the_papers_found() -> None:
+    """Settings of the papers and of their published code, each with where it was read."""
+    table3 = find_protocol("chefer-table3")
+    # ViT_LRP.py, method second_layer: blocks[1]; the paper counts block 1 at the output
+    assert [row.title for row in table3.rows if row.spec.endswith("second_block")] == [
+        "The second block from the input only (B-1 of the paper)"
+    ]
+    # ViT_LRP.py, default_cfgs: jx_vit_base_p16_224-80ecf9dd
+    for name in ("chefer-table1", "chefer-table2", "chefer-table3"):
+        assert [model.name for model in find_protocol(name).models] == ["timm/vit_base_patch16_224.orig_in21k_ft_in1k"]
+        assert find_protocol(name).decimals == 2
+    # run_sst.py, run_imdb.py: cl=y_true; bert_pipeline.py: index=target_idx
+    for name in ("ali-sst2", "ali-imdb", "ali-conservation", "chefer-figure4"):
+        assert find_protocol(name).options["target"] == "gold"
+    for name, rows in (("ali-sst2", "?row=mean"), ("ali-imdb", "")):
+        protocol = find_protocol(name)
+        assert [measure.metric for measure in protocol.measures] == ["auac_special", "au_mse_special"]
+        # run_imdb.py: R[0, 0:]; run_sst.py: the sum over all rows
+        assert {row.title: row.spec for row in protocol.rows}["Grad-Rollout"] == f"generic_attention{rows}"
+    imdb = " ".join(find_protocol("ali-imdb").differences)
+    assert all(words in imdb for words in ("256 tokens", "a fifth of all 50,000", "gamma 0.01"))
+    # coco_utils.py: dataType train2017, labels 340 and 386; compute_qual.py: softmax probability of an ImageNet model
+    zebra = find_protocol("libragrad-zebra-elephant")
+    assert (zebra.splits, zebra.options) == ({"coco-zebra-elephant": "train2017"}, {"target": "each", "explains": "probability"})
+    assert [model.name for model in zebra.models] == ["timm/vit_base_patch16_224.augreg2_in21k_ft_in1k"]
+    names = find_protocol("ali-names")
+    assert [(model.title, measure.dataset) for model, measure in zip(names.models, names.measures, strict=True)] == [
+        ("DistilBERT", "sst-2")
+    ]

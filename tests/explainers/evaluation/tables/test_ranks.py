@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare, studentized_range
 
-from explainers.evaluation.tables.ranks import compare_ranks, holm, ranks_of
+from explainers.evaluation.tables.ranks import compare_ranks, ranks_of
 
 DRAW = np.random.default_rng(3)
 
@@ -44,17 +44,3 @@ def test_two_blocks_are_tested_by_all_their_orders() -> None:
         assert p == pytest.approx(np.mean([np.ptp(drawn) >= distance - 1e-9 for drawn in sums]), abs=0.03)
     assert found.tied.all()
     assert not found.can_tell
-
-
-def test_holm_by_its_definition() -> None:
-    p_values = np.array([[0.01, 0.04], [np.nan, 0.03], [0.005, 0.9]])
-    found = holm(p_values)
-    tests = sorted(p for p in p_values.flat if np.isfinite(p))
-    for place in np.ndindex(p_values.shape):
-        if np.isnan(p_values[place]):
-            assert np.isnan(found[place])
-            continue
-        # the smallest level at which this test and all before it are rejected, the k-th at level / (tests left)
-        number = tests.index(p_values[place])
-        assert found[place] == pytest.approx(min(1, max(tests[k] * (len(tests) - k) for k in range(number + 1))))
-    assert found[0].tolist() == pytest.approx([0.04, 0.09])

@@ -103,6 +103,41 @@ def test_latex_escapes_text_and_joins_columns_under_their_heads() -> None:
     assert lines[-1] == r"\end{table}"
 
 
+@pytest.mark.parametrize(
+    ("columns", "environment", "size", "is_shrunk"),
+    [
+        (3, "table", "", False),
+        (5, "table", r"\small", False),
+        (8, "sidewaystable", r"\small", False),
+        (11, "sidewaystable", r"\footnotesize", True),
+    ],
+)
+def test_latex_of_a_wide_table_is_small_then_turned_then_shrunk(columns: int, environment: str, size: str, is_shrunk: bool) -> None:
+    heads = tuple(Column((f"ViT {number}", "ImageNet", "MIF"), "share", "higher") for number in range(columns))
+    cells = tuple(Cell(value=0.512, low=0.4, high=0.6) for _ in heads)
+    lines = to_latex(Table("wide", (), heads, (Row("Libra FullGrad+", "fullgrad_plus:libra", cells),))).splitlines()
+    assert rf"\begin{{{environment}}}" in lines
+    assert lines[-1] == rf"\end{{{environment}}}"
+    assert (r"\usepackage{rotating}" in lines[0]) == (environment == "sidewaystable")
+    assert [line for line in lines if line in (r"\small", r"\footnotesize")] == ([size] if size else [])
+    assert (r"\resizebox{\linewidth}{!}{%" in lines) == (r"\end{tabular}}" in lines) == is_shrunk
+    text = "\n".join(lines)
+    assert text.count("{") == text.count("}")
+
+
+def test_differences_stand_in_one_place_and_figures_have_the_digits_of_the_paper() -> None:
+    column = Column(("AUC",), "share", "higher", decimals=2)
+    number = Column(("AUAC",), "number", "higher", decimals=3)
+    row = Row("Rollout", "", (Cell(value=0.5, low=0.41234, high=0.6), Cell(value=0.9)))
+    table = Table("t", ("A note.",), (column, number), (row,), levels=("measure",), differences=("Other photos.", "Other & fewer."))
+    markdown = to_markdown(table)
+    assert r"| Rollout | 50.00 \[41.23, 60.00\] | 0.900 |" in markdown
+    assert markdown.endswith("- A note.\n- How it differs from the paper and its code:\n  - Other photos.\n  - Other & fewer.\n")
+    assert to_html(table).count("<li>") == 2
+    assert r"\par {\footnotesize Other \& fewer.}" in to_latex(table)
+    assert "differs" not in to_markdown(TABLE) + to_html(TABLE) + to_latex(TABLE)
+
+
 class Cells(HTMLParser):
     """The text of each cell of a page, row by row, and over how many columns heads stand."""
 

@@ -15,7 +15,7 @@ import explainers
 from explainers import ExplainerError
 from explainers.autograd.recording import Recording
 from explainers.methods.class_attention import ClassAttentionTrace
-from explainers.methods.implementations.decomposition import after_attention, after_class_attention
+from explainers.methods.contributions import after_attention, after_class_attention
 from explainers.methods.requirements import variants
 from explainers.models.inputs.images import Preprocessing
 from explainers.models.model import Model

@@ -11,8 +11,8 @@ import torch
 
 import explainers
 from explainers.autograd.forward_decomposition import ForwardDecomposition
-from explainers.methods.implementations import decomposition
-from explainers.methods.implementations.decomposition import after_attention
+from explainers.methods import contributions
+from explainers.methods.contributions import after_attention
 from explainers.records.session import Session
 from tests.explainers.support.garbage import without_collection
 from tests.explainers.support.pair import TARGET
@@ -83,7 +83,7 @@ def test_no_more_than_two_passes_of_copies_are_in_memory(name: str, monkeypatch:
         began(self, *given, **options)
 
     monkeypatch.setattr(ForwardDecomposition, "__init__", begin)
-    monkeypatch.setattr(decomposition, "INNER_BATCH", 4)
+    monkeypatch.setattr(contributions, "INNER_BATCH", 4)
     gc.collect()
     with without_collection():
         scores("vit", name)

@@ -42,6 +42,19 @@ def test_patches_in_no_mask_are_told() -> None:
     assert any("Some patches are in no mask" in note for note in found.notes)
 
 
+def test_tis_of_several_shares_is_the_mean_over_the_masks_of_each() -> None:
+    """Of shares a and b each centroid gives a mask: sums and counts of masks add up, so the map lies between those of a and b alone."""
+    specs = ["tis?masks=16&keep=0.5", "tis?masks=16&keep=0.25", "tis?masks=16&keep=0.5,0.25"]
+    a, b, both = (explainers.explain(image_model(), picture(), methods=[spec])[spec] for spec in specs)
+    low, high = torch.minimum(a.scores, b.scores), torch.maximum(a.scores, b.scores)
+    in_both = a.content & (a.scores != 0) & (b.scores != 0)
+    assert bool((both.scores >= low - 1e-6)[in_both].all())
+    assert bool((both.scores <= high + 1e-6)[in_both].all())
+    assert not torch.allclose(both.scores, a.scores)
+    with pytest.raises(ExplainerError, match="or several with commas"):
+        explainers.explain(image_model(), picture(), methods=["tis?keep=0.5,2"])
+
+
 def test_tis_asks_before_each_of_its_passes_whether_anybody_waits() -> None:
     asked = {"raw_attention": 0, "tis?masks=64&keep=0.5": 0}
     for spec in asked:

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 from tests.explainers.support.wrapped import inputs, wrapped
 
 SPECS = ("maskclip", "sclip", "clearclip", "naclip", "gem", "clip_surgery")
-PICTURE = ROOT / "embedded" / "samples"
+PICTURE = ROOT / "explainers" / "embedded" / "samples"
 
 
 @cache

@@ -100,5 +100,5 @@ def test_a_prompt_with_a_word_like_none_of_them_is_not_read(side: str) -> None:
     said = explain(asked, picture(), target=["movie plot"], methods="random", side=side).targets[0].abstention  # type: ignore[arg-type]
     assert said is not None
     assert said.kind == "unreadable_words"
-    assert said.detail.startswith("“movie plot” has “plot”, which is like no word that the model was given")
+    assert said.detail.startswith("“movie plot” has “plot”, which is like no word that the model knows")
     assert -1 <= said.score < 1

@@ -285,6 +285,13 @@ def test_images_that_cannot_be_read(tmp_path: Path) -> None:
             model.prepare(source)  # type: ignore[arg-type]
 
 
+def test_no_other_program_is_started_for_a_picture(tmp_path: Path) -> None:
+    """Pillow starts Ghostscript for what begins as EPS, whatever its name says."""
+    (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n%%EOF\n")
+    with pytest.raises(ExplainerError, match="not an image that can be read"):
+        read_image(tmp_path / "a.png")
+
+
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     picture(40, 40).save(tmp_path / "big.png")

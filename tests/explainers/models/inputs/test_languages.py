@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import explainers.models.libraries.torchvision_ops  # noqa: F401  (before transformers)
+import explainers.models.libraries.torchvision_ops
 
 # isort: split
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-import embedded
+import explainers.embedded
 from explainers.models.inputs.languages import ENGLISH, OTHERS, strange_words
 from explainers.models.inputs.texts import TextReader
 from explainers.models.inputs.types import TextInput, Token, Word
@@ -56,7 +56,7 @@ def test_no_word_speaks_for_both_sides() -> None:
 
 
 def test_as_the_reader_gives_it() -> None:
-    folder = Path(embedded.__file__).parent / "models" / "reviews-bert"
+    folder = Path(explainers.embedded.__file__).parent / "models" / "reviews-bert"
     reader = TextReader(AutoTokenizer.from_pretrained(folder, local_files_only=True), 512)
     texts = ["I don't think that it’s a well-made film, but the cast is good.", "Ich habe mich von Anfang bis Ende gelangweilt."]
     english, german = reader.read(texts, torch.device("cpu")).inputs

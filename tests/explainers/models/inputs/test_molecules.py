@@ -10,6 +10,7 @@ from rdkit import Chem
 from torch import Tensor
 
 from explainers import ExplainerError
+from explainers.errors import NotInstalledError
 from explainers.models.inputs import molecules
 from explainers.models.inputs.molecules import MOLECULE_READERS, add_molecule_reader, read_molecule, reader_named, record_of
 
@@ -60,7 +61,7 @@ def test_files_and_molecules_of_rdkit_are_read(tmp_path: Path) -> None:
     file = tmp_path / "two.sdf"
     file.write_text(f"{block}$$$$\n{block}$$$$\n", "utf-8")
     from_file = read_molecule(file)
-    assert from_file.notes == ("The file holds 2 molecules: the first is read.",)
+    assert from_file.notes == ("The file holds 2 molecules; only the first is read.",)
     assert {from_file.smiles, read_molecule(block).smiles, read_molecule(aniline).smiles, read_molecule(str(file)).smiles} == {"Nc1ccccc1"}
     with pytest.raises(ExplainerError, match=r"none\.mol cannot be read as a molecule"):
         read_molecule(tmp_path / "none.mol")
@@ -95,5 +96,5 @@ def test_a_reader_is_declared_once_under_its_name(monkeypatch: pytest.MonkeyPatc
 
 def test_without_rdkit_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(molecules, "find_spec", lambda name: None)
-    with pytest.raises(ExplainerError, match=r"pip install 'vitrine\[molecules\]'"):
+    with pytest.raises(NotInstalledError, match=r"pip install -e '\.\[molecules\]'"):
         read_molecule("CCO")

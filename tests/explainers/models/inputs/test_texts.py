@@ -160,7 +160,7 @@ def test_says_how_many_words_did_not_fit(max_tokens: int) -> None:
     assert bool(prepared.notes[0]) == (len(whole.tokens) > max_tokens)
     if prepared.notes[0]:
         assert left > 0
-        assert prepared.notes[0][0].startswith(f"The model takes {max_tokens} tokens: the last {left} word")
+        assert prepared.notes[0][0].startswith(f"The model takes {max_tokens} tokens, so the last {left} word")
         assert prepared.notes[0][0].endswith(f"left out of {len(whole.words)}.")
     assert prepared.notes[1] == ()
 
@@ -193,7 +193,7 @@ def test_a_model_that_reads_both_ends_gets_them(parts: list[str], most: int) -> 
         return
     assert places == every[:head] + every[len(every) - tail :]
     place = "middle" if head else "first"
-    assert prepared.notes[0][0].startswith(f"The model takes {most} tokens: the {place} {len(every) - len(places)} word")
+    assert prepared.notes[0][0].startswith(f"The model takes {most} tokens, so the {place} {len(every) - len(places)} word")
 
 
 def test_a_tokenizer_that_keeps_the_end_is_believed() -> None:
@@ -276,11 +276,11 @@ def test_ids_that_do_not_decode_to_themselves_are_tokens_without_words() -> None
     assert [token.text for token in record.tokens] == ["[CLS]", "f", "##i", "##l", "##m", "[SEP]"]
 
 
-def test_a_tokenizer_without_offsets_is_refused() -> None:
+def test_what_is_no_tokenizer_is_refused() -> None:
     class Slow:
         is_fast = False
 
-    with pytest.raises(ExplainerError, match="character offsets"):
+    with pytest.raises(ExplainerError, match="takes no Slow: pass a tokenizer of transformers"):
         wrap(FAMILIES["bert"].build(), tokenizer=Slow())
 
 

@@ -62,7 +62,7 @@ def test_without_a_network_it_says_so(cache: Path, name: str) -> None:
 
 
 def test_a_hub_that_never_answers_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PATIENCE", 0.2)
+    monkeypatch.setattr(hub, "PATIENCE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(ExplainerError, match="cannot be reached"):

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 import explainers
-from embedded.graph_transformer import NAME
 from explainers import ExplainerError
+from explainers.embedded.graph_transformer import NAME
 from explainers.models.companion_files.fingerprints import FINGERPRINTS_FILE, fingerprints_of
 from explainers.models.inputs.molecules import read_molecule
 from explainers.models.libraries import molecule_architectures
@@ -41,8 +41,8 @@ def test_a_model_says_of_a_molecule_unlike_its_training_that_it_does_not_know(tm
     assert unknown.abstention is not None
     assert unknown.abstention.kind == "unlike_training"
     assert unknown.abstention.detail == (
-        f"The model was trained on no molecule like this one: the likeness to the nearest molecule of the training is "
-        f"{unknown.abstention.score:.2f}, below the line of 0.50."
+        f"The model was trained on no molecule like this one (the likeness to the nearest molecule of the training is "
+        f"{unknown.abstention.score:.2f}, below the threshold of 0.50)."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explainers import ExplainerError
-from explainers.models.opening.class_names import class_names
+from explainers.models.opening.class_names import class_names, names_in
 
 NAMES = ["ant", "bee", "cat"]
 
@@ -62,3 +62,25 @@ def test_a_file_that_is_not_there_and_a_number_are_refused(tmp_path: Path) -> No
         class_names(tmp_path / "gone.txt")
     with pytest.raises(ExplainerError, match="labels=3: send a list"):
         class_names(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", f"name,index\nant,{'1' * 5000}\n", "whole numbers of at most 9 digits"),
+        ("b.csv", f"ant,{'1' * 5000}\n", "whole numbers of at most 9 digits"),
+        ("c.csv", "name,index\nant,²\n", "whole numbers of at most 9 digits"),
+        ("d.csv", "name\n" + "a" * 140_000, "cannot be read as a table"),
+        ("e.tsv", "name\tindex\n" + "a" * 140_000 + "\t0", "cannot be read as a table"),
+        ("a.json", "[" * 100_000, "nested too deep"),
+        ("b.json", '{"a":' * 100_000, "nested too deep"),
+        ("c.json", f'{{"ant": {"9" * 5000}}}', "a number of too many digits"),
+        ("d.json", f'{{"{"9" * 5000}": "ant"}}', "numbers of the classes must be 0 to 0"),
+        ("e.json", '{"ant": 1e999}', "numbers of the classes must be 0 to 0"),
+        ("f.json", '{"ant": 0.5}', "numbers of the classes must be 0 to 0"),
+        ("g.json", '["ant", "\\ud800"]', "name 1 holds half a character"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_plain_words(name: str, text: str, says: str) -> None:
+    with pytest.raises(ExplainerError, match=says):
+        names_in(text, name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import timm
 import torch
 
 from explainers.models.opening.guesses import suggest_architectures
-from tools.timm_shapes import fingerprint_of
+from tools.timm_shapes import row_of
 
 
 def shapes(name: str, **how: int) -> Mapping[str, tuple[int, ...]]:
@@ -29,7 +32,30 @@ def test_the_table_is_of_this_timm() -> None:
 
     table = _table()
     for name in ("test_vit3", "vit_small_patch16_224", "beit_base_patch16_224"):
-        assert name in table[fingerprint_of(name)]
+        fingerprint, *facts = row_of(name)
+        assert (name, *facts) in table[fingerprint]
+
+
+def test_a_file_is_looked_at_without_the_libraries_that_would_open_it(tmp_path: Path) -> None:
+    """timm imports torchvision, and that the compiler of torch: seconds of one core, in the process that answers everybody."""
+    torch.save({"state_dict": timm.create_model("test_vit", num_classes=5).state_dict()}, tmp_path / "best.pth")
+    code = f"""
+import sys
+from pathlib import Path
+from explainers.models.opening.look import look_at
+before = set(sys.modules)
+seen = look_at(Path({str(tmp_path / "best.pth")!r}))
+print(seen.architectures[0], *(name for name in ("timm", "transformers", "open_clip") if name in sys.modules))
+print(*sorted(name for name in set(sys.modules) - before if name.startswith(("torchvision", "torch._dynamo"))))
+"""
+    seen = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert seen.stdout.splitlines() == ["timm/test_vit", ""]
+
+
+def test_what_the_installed_timm_lacks_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = suggest_architectures(shapes("vit_tiny_patch16_224"))
+    monkeypatch.setattr(timm, "is_model", lambda name: name != known[0].removeprefix("timm/"))
+    assert suggest_architectures(shapes("vit_tiny_patch16_224"), installed=True) == known[1:]
 
 
 def test_the_size_of_pictures_tells_architectures_apart() -> None:

@@ -15,6 +15,7 @@ import torch
 import explainers
 from explainers import ExplainerError
 from explainers.models.opening import adapters
+from explainers.models.opening.weights import rename_weights
 from tests.support.own_models.case import ARCHITECTURE, CLASSES, save_text, text_model, vit
 
 
@@ -78,9 +79,9 @@ def _lost_base(folder: Path) -> Any:
         (
             _whole_module,
             {},
-            r"model.pth holds timm\.\S+.*, and not weights alone; .* torch.save\(ckpt.state_dict",
+            r"model.pth holds timm\.\S+.*, and not weights alone; .* torch.save\(model.state_dict",
         ),
-        (_own_object, {}, r"odd.pth holds _pytest.nodes.Item, and not weights alone.*torch.save\(ckpt\['state_dict'\]"),
+        (_own_object, {}, r"odd.pth holds _pytest.nodes.Item, and not weights alone.*torch.save\(model.state_dict"),
         (_scripted, {}, r"scripted.pt is a scripted or traced model .*torch.jit.load\(file\).state_dict"),
         (_text("lfs.safetensors", b"version https://git-lfs.github.com/spec/v1\n"), {}, "is a pointer of Git LFS.* git lfs pull"),
         (_text("net.onnx", b"\x08\x07"), {}, "net.onnx is a file of ONNX.* Send its weights as .safetensors or .pth"),
@@ -167,3 +168,51 @@ def test_a_failed_explanation_has_a_report_too() -> None:
     report = raised.value.report()
     assert "methods=['nothing']" in report
     assert "blocks: 6 in blocks, 64 wide" in report
+
+
+def _copies(*prefixes: str, but: int | None = None) -> dict[str, torch.Tensor]:
+    """A model of test weights under each prefix, each copy with other numbers; the one at ``but`` without its head."""
+    tensors = {}
+    for number, prefix in enumerate(prefixes):
+        for name, tensor in vit().state_dict().items():
+            if number != but or not name.startswith("head"):
+                tensors[prefix + name] = tensor + (0.01 * number if tensor.is_floating_point() else 0)
+    return tensors
+
+
+@pytest.mark.parametrize("architecture", [ARCHITECTURE, None])
+@pytest.mark.parametrize(
+    ("prefixes", "read"),
+    [
+        (("teacher.", "student."), "student."),
+        (("ema.", "student.backbone."), "student.backbone."),
+        (("module.teacher.", "module.student."), "module.student."),
+        (("ema_model.", "model."), "model."),
+    ],
+)
+def test_of_two_copies_in_a_file_one_is_read_the_other_named_and_weights_chooses(
+    prefixes: tuple[str, str], read: str, architecture: str | None
+) -> None:
+    tensors = _copies(*prefixes)
+    module: Any = explainers.open({"state_dict": tensors}, architecture=architecture, check="none")
+    other = next(prefix for prefix in prefixes if prefix != read)
+    assert torch.equal(module.module.state_dict()["head.bias"], tensors[f"{read}head.bias"])
+    assert [str(guess) for guess in module.report.guesses if guess.argument == "weights=" and f"'state_dict.{other[:-1]}'" in guess.why]
+    chosen: Any = explainers.open({"state_dict": tensors}, architecture=architecture, weights=f"state_dict.{other[:-1]}", check="none")
+    assert torch.equal(chosen.module.state_dict()["head.bias"], tensors[f"{other}head.bias"])
+    assert not [guess for guess in chosen.report.guesses if guess.argument == "weights="]
+    again: Any = explainers.open(tensors, architecture=architecture, weights=other[:-1], check="none")
+    assert torch.equal(again.module.state_dict()["head.bias"], tensors[f"{other}head.bias"])
+
+
+def test_of_unequal_copies_the_whole_one_is_read() -> None:
+    tensors = _copies("student.", "teacher.", but=0)
+    module: Any = explainers.open(tensors, architecture=ARCHITECTURE, check="none")
+    assert torch.equal(module.module.state_dict()["norm.bias"], tensors["teacher.norm.bias"])
+
+
+def test_towers_of_one_model_are_no_copies() -> None:
+    from torch import nn
+
+    towers = nn.ModuleDict({"student": nn.Linear(2, 2), "teacher": nn.Linear(2, 2)})
+    assert rename_weights(dict(towers.state_dict()), dict(towers.state_dict())).keys() == towers.state_dict().keys()

@@ -17,10 +17,10 @@ from explainers.errors import ExplainerError
 from explainers.methods.registry import METHODS
 from explainers.methods.requirements import missing_requirements, reason_against
 from explainers.models.inputs.types import ANSWER, PICTURE, PicturePromptInput
-from explainers.records.input_json import input_from_json, input_json
+from explainers.records.input_json import input_from_json
 from explainers.rendering.overlays import render_overlay
-from server.cli import main
 from tests.support.task_models import picture_writer
+from vitrine_server.cli import main
 
 PROMPT = "a good <image> film, not bad"
 PATCHES, WRITTEN = 16, 4
@@ -76,7 +76,7 @@ def test_maps_lie_on_the_patches_and_on_the_words(result: Any) -> None:
         assert on_picture.shape == (4, 4)
         assert bool(on_picture.abs().sum() > 0)
         assert attribution.content.tolist() == [not token.special for token in record.tokens]
-    read = input_from_json(input_json(record))
+    read = input_from_json(record.to_json())
     assert read == record
     whole, plain = result["fullgrad:libra"], render_overlay(result, result["fullgrad:libra"])
     assert plain.height > plain.width  # the picture above the words

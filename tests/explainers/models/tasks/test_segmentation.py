@@ -109,7 +109,7 @@ def test_the_classes_that_are_seen_are_offered_with_their_share(model: Model) ->
     assert (result.place.at, result.target.label) == (f"class:{usual}", usual)
     index = list(NAMES.values()).index(usual)
     torch.testing.assert_close(result.logits, logits[:, seen == index].mean(-1))
-    assert any("held as it is" in note for note in result.notes)
+    assert any("stays the same" in note for note in result.notes)
     whole = explainers.explain(model, picture(), methods="random", at="whole")
     torch.testing.assert_close(whole.logits, logits.mean((1, 2)))
 

@@ -65,7 +65,7 @@ def test_the_first_is_meant_and_a_note_says_so(model: Model) -> None:
     assert [place.at for place in result.places] == ["species", "age", "colour"]
     assert result.place.at == "species"
     assert result.places[0].says == result.target.label
-    assert "The model gives several outputs: this is species, beside age, colour." in result.notes
+    assert "The model has several outputs. This is species; the others are age, colour." in result.notes
 
 
 def test_of_a_tuple_by_its_index_and_head_still_chooses() -> None:

@@ -34,7 +34,7 @@ from tools.conditioning import (
     random_vit,
     read_off,
     scores,
-    tallied,
+    tally_cases,
 )
 
 SEEDS = range(1, 5)  # of random ViTs: python -m tools.conditioning holds 100 of them to the same
@@ -43,7 +43,7 @@ SEEDS = range(1, 5)  # of random ViTs: python -m tools.conditioning holds 100 of
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_maps_of_random_vits_are_those_of_float64_or_computed_in_it(shape: Shape) -> None:
-    found = tallied(random_case(seed, shape) for seed in SEEDS)
+    found = tally_cases(random_case(seed, shape) for seed in SEEDS)
     assert set(found) == set(SPECS)
     check(found)
     assert len(found["transformer_attribution"].kept) > len(found["lrp"].kept)
@@ -58,7 +58,7 @@ def test_maps_of_the_embedded_models_are_those_of_float64_or_computed_in_it(name
     else:
         tensors = {"pixel_values": random_image(0, model.details["input"][0]).clamp(-1, 1)}
         case = (model, tensors, "a zebra" if model.kind == "clip" else "zebra")
-    found = tallied([case])
+    found = tally_cases([case])
     assert "lrp" in found
     check(found)
 
@@ -200,6 +200,8 @@ def test_float64_is_recorded_only_where_it_is_needed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Recording, "__init__", counted)
     model, image = explainers.wrap(random_vit(101, 48, 32, 6)), {"pixel_values": random_image(101, 48)}
+    explainers.explain(model, image, target=0, methods=["rollout"])  # how attention is read is found once a model, in a pass of its own
+    made.clear()
     explainers.explain(model, image, target=0, methods=["transformer_attribution", "fullgrad_plus:libra", "partial_lrp"])
     assert made == [False]
     made.clear()
@@ -293,6 +295,15 @@ def test_relevance_of_a_bfloat16_model_is_computed_in_float64() -> None:
     want = scores(exact, {"pixel_values": image.bfloat16().double()}, "lrp")
     assert difference(found["lrp"].scores[None], want) < 1e-5
     assert found["lrp"].precision == explainers.MapPrecision("float64", "bfloat16 has too few digits for relevance.")
+    assert not any("type of the weights" in note for note in found["lrp"].notes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_a_map_of_short_weights_says_so(dtype: torch.dtype) -> None:
+    module = random_vit(0, 32, 16, 2).to(dtype)
+    found = explainers.explain(explainers.wrap(module), {"pixel_values": random_image(0, 32).to(dtype)}, 0, ["input_x_gradient", "rollout"])
+    for each in found.maps:
+        assert any("the type of the weights, which has" in note for note in each.notes) == (dtype != torch.float32)
 
 
 @pytest.mark.slow

@@ -74,3 +74,39 @@ def test_it_is_asked_for_everywhere() -> None:
 def test_a_model_of_one_class_is_refused() -> None:
     with pytest.raises(ExplainerError, match="this model has one class"):
         resolve(Finer(0), Classes(LABELS[:1]), torch.zeros(1, 1))
+
+
+@pytest.mark.parametrize("target", [Finer(3, 0.4, 2), FinerWeighted(3, 0.5, 5)])
+def test_how_much_and_how_many_can_be_others(target: Finer) -> None:
+    """Against the formulas, and written and read again."""
+    chosen = resolve(target, CLASSES, LOGITS)
+    for row, logits in enumerate(LOGITS):
+        near = sorted((i for i in range(8) if i != 3), key=lambda i: abs(float(logits[i] - logits[3])))[: target.references]
+        if isinstance(target, FinerWeighted):
+            p = logits.softmax(-1)[near]
+            expected = float((p * (logits[3] - target.gamma * logits[near])).sum() / (p.sum() + 1e-9))
+        else:
+            expected = float(logits[3] - target.gamma * logits[near].mean())
+        assert float(chosen.value(LOGITS)[row]) == pytest.approx(expected, abs=1e-12)
+    text = f"{target.kind}:{target.text(lambda name: f'kind {name}')}"
+    named = parse_target(text, CLASSES.labels)
+    assert named == type(target)("kind 3", target.gamma, target.references)
+    assert f"gamma={target.gamma}" in chosen.labels[0]
+    assert eval(python_code(target)[0], {"explainers": explainers}) == target
+
+
+@pytest.mark.parametrize("text", ["finer:dog?gamma=much", "finer:dog?references=0", "finer:dog?gamma=-1", "finer:dog?references=1.5"])
+def test_settings_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ExplainerError):
+        parse_target(text, ["cat", "dog"])
+
+
+def test_a_label_may_have_a_question_mark() -> None:
+    assert parse_target("finer:who?", ["who?", "cat"]) == Finer("who?")
+
+
+def test_kinds_of_targets_are_read_from_text_in_python() -> None:
+    model = image_model()
+    texts = explainers.explain(model, picture(), [f"finer:{LABELS[0]}?gamma=0.4", "over:0.0001"], ["input_x_gradient"])
+    same = explainers.explain(model, picture(), [Finer(LABELS[0], 0.4), explainers.Over(0.0001)], ["input_x_gradient"])
+    assert [each.label for each in texts.targets] == [each.label for each in same.targets]  # type: ignore[union-attr]

@@ -11,8 +11,8 @@ import explainers
 from explainers import Contrast, ExplainerError, Over
 from explainers.models.model import Model
 from explainers.records.targets import parse_target
-from server.cli import main
 from tests.support.vocabularies import wordpiece
+from vitrine_server.cli import main
 
 # isort: split
 from transformers import BertConfig, BertForSequenceClassification

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,15 +19,16 @@ from fastapi.testclient import TestClient
 import explainers
 from explainers import Contrast, ExplainerError, Probability, Target
 from explainers.autograd.rules import RULES
+from explainers.records import targets
 from explainers.records.targets import Classes, add_target, parse_target, resolve, target_from_json
-from server import cli
-from server.app import create_app
-from server.export.reproduce import python_lines
-from server.settings import load_settings
 from tests.conftest import ROOT
 from tests.explainers.support.explained import LABELS, clip_model, image_model, picture
 from tests.server.conftest import png
 from tests.support.example_package import installed_example
+from vitrine_server import cli
+from vitrine_server.app import create_app
+from vitrine_server.export.reproduce import python_lines
+from vitrine_server.settings import load_settings
 
 SPEC, RELEVANCE, WRITTEN = "input_x_gradient", "transformer_attribution", "mean:Zebra + fork"
 
@@ -59,7 +62,7 @@ def test_in_python(mean: Any) -> None:
     assert result.target.logit == pytest.approx(float(result.logits[[0, 3]].mean()))
     assert result.completeness("libra") < 1e-4
     test = explainers.deletion_test(model, result, draws=1)
-    assert (test.read, set(test.curves[0].values)) == ("logit", {"logit"})
+    assert (test.explains, set(test.curves[0].values)) == ("logit", {"logit"})
     assert test.curves[0].values["logit"][0] == pytest.approx(result.target.logit, rel=1e-4)
     prompts = explainers.explain(clip_model(), picture(), mean(("a film", "a movie")), SPEC)
     assert prompts.labels == ["a film", "a movie"]
@@ -125,7 +128,7 @@ def test_over_http_and_again_by_the_lines_that_the_server_gives(mean: Any, tmp_p
         path = f"/api/explanations/{document['id']}"
         deletion = client.post(f"{path}/deletion-test", json={}).json()
         assert (deletion["read"], deletion["target"]) == ("logit", info["label"])
-        mixed = client.post(f"{path}/mix", json={"readout": "input_x_gradient", "rule": {}}).json()
+        mixed = client.post(f"{path}/mix", json={"method": "input_x_gradient", "rule": {}}).json()
         assert mixed["map"]["scores"] == pytest.approx(document["maps"][0]["scores"], abs=1e-6)
         lines = client.get(f"{path}/code").json()["python"]
         (tmp_path / "tensors.safetensors").write_bytes(client.get(f"{path}/tensors.safetensors").content)
@@ -149,6 +152,41 @@ def test_on_the_command_line(mean: Any, tmp_path: Path, capsys: pytest.CaptureFi
     command[command.index(target)] = f"sglrp:{labels[0]}"
     assert cli.main(command) == 0
     assert json.loads(capsys.readouterr().out)["targets"][0]["label"] == f"{labels[0]} (SGLRP)"
+
+
+MARGIN = """
+from dataclasses import dataclass
+
+from explainers.records.targets import AnyOf, add_target
+
+
+@add_target
+@dataclass(frozen=True)
+class Margin(AnyOf):
+    kind = "margin"
+"""
+
+
+def test_a_kind_that_a_file_of_the_folder_adds_is_asked_for_and_written_as_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file: no other one imports or exports it."""
+    file = ModuleType("explainers.records.targets.margin")
+    monkeypatch.setitem(sys.modules, file.__name__, file)
+    try:
+        exec(MARGIN, vars(file))
+        code, modules = targets.python_code(parse_target("margin:Zebra", LABELS))
+        assert (code, modules) == ('explainers.Margin("zebra")', {"explainers"})
+        assert eval(code, {"explainers": explainers}) == file.Margin("zebra")
+    finally:
+        targets.TARGETS.pop("margin", None)
+    with pytest.raises(AttributeError, match="no attribute 'Margin'"):
+        _ = explainers.Margin
+
+
+@pytest.mark.parametrize("kind", sorted(targets.TARGETS))
+def test_every_kind_is_found_in_the_package(kind: str) -> None:
+    target = targets.TARGETS[kind]
+    if target.__module__.startswith("explainers."):
+        assert getattr(explainers, target.__name__) is target
 
 
 def test_no_other_file_knows_a_kind_of_target() -> None:

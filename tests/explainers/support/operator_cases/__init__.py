@@ -1,8 +1,17 @@
 """The table of operators: every torch function that has a handler, in some row, with its twin under every rule."""
 
-from tests.explainers.support.operator_cases import attention, elementwise, linear, moving, norms, pooling
+from tests.explainers.support.operator_cases import attention, contractions, elementwise, linear, moving, norms, pooling, rearranged
 from tests.explainers.support.operator_cases.case import Case
 
-CASES: list[Case] = [*linear.CASES, *attention.CASES, *norms.CASES, *elementwise.CASES, *pooling.CASES, *moving.CASES]
+CASES: list[Case] = [
+    *linear.CASES,
+    *attention.CASES,
+    *norms.CASES,
+    *elementwise.CASES,
+    *pooling.CASES,
+    *moving.CASES,
+    *contractions.CASES,
+    *rearranged.CASES,
+]
 
 __all__ = ["CASES", "Case"]

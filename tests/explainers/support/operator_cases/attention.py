@@ -31,6 +31,12 @@ def qkv(x: Tensor, heads: int = 2, kv_heads: int | None = None, t: Twin | None =
     return one(11, heads), one(12, kv_heads or heads), one(13, kv_heads or heads)
 
 
+def written_in_place(x: Tensor) -> Tensor:
+    """A softmax whose exponentials are written into what they are of."""
+    exponentials = (x - x.amax(-1, keepdim=True)).exp_()
+    return exponentials / exponentials.sum(-1, keepdim=True)
+
+
 def sdpa(name: str, mask: Tensor | None = None, twin_mask: Tensor | None = None, kv_heads: int = 2, **options: Any) -> Case:
     def function(x: Tensor) -> Tensor:
         q, k, v = qkv(x, 2, kv_heads)
@@ -233,5 +239,10 @@ CASES = [
     Case("softmax-method", lambda: lambda x: x.softmax(1), lambda t, x: t.softmax(x.mT).mT),
     Case("softmax-torch", lambda: lambda x: torch.softmax(x, -1), lambda t, x: t.softmax(x)),
     Case("softmax-dtype", lambda: lambda x: torch.softmax(x, -1, dtype=torch.float64), lambda t, x: t.softmax(x)),
+    Case("log-softmax-exp", lambda: lambda x: torch.exp(F.log_softmax(x, -1)), lambda t, x: t.softmax(x)),
+    Case("log-softmax-exp-torch", lambda: lambda x: torch.log_softmax(x, 1).exp(), lambda t, x: t.softmax(x.mT).mT),
+    Case("log-softmax-exp-method", lambda: lambda x: x.log_softmax(-1).exp(), lambda t, x: t.softmax(x)),
+    Case("softmax-written-out", lambda: lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True), lambda t, x: t.softmax(x)),
+    Case("softmax-written-in-place", lambda: written_in_place, lambda t, x: t.softmax(x)),
     Case("nn.Softmax", lambda: nn.Softmax(-1), lambda t, x: t.softmax(x)),
 ]

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 import explainers
-from server.http.problems import Problem
-from server.http.uploads import open_clip, pack_files
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import MAKES, GatedModels
 from tests.support.task_models import clip_classifier
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.uploads import open_clip, pack_files
+from vitrine_server.settings import load_settings
 
 FRAMES = [picture(seed) for seed in range(6)]
 

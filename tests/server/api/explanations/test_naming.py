@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from server.settings import load_settings
 from tests.server.conftest import Check, Site, Sites, png
+from vitrine_server.settings import load_settings
 
 
 def test_a_name_is_kept_and_goes_wherever_the_explanation_goes(sites: Sites) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from server.store.database import SqliteDatabase
-from server.store.store import Store
-from server.store.tables import SCHEMA_VERSION
 from tests.server.conftest import Check, Site, Sites, picture, png
 from tests.server.support.gated_models import Gate
+from vitrine_server.store.database import SqliteDatabase
+from vitrine_server.store.store import Store
+from vitrine_server.store.tables import SCHEMA_VERSION
 
 
 def jpeg(seed: int = 0, size: tuple[int, int] = (1400, 900)) -> bytes:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from server.app import create_app
-from server.settings import load_settings
 from tests.server.conftest import Site, png
 from tests.server.support.checked_client import CheckedClient
 from tests.server.support.turnstile import Gated, Turnstile
+from vitrine_server.app import create_app
+from vitrine_server.settings import load_settings
 
 METHODS = ["rollout", "fullgrad_plus:libra"]
 

@@ -1,0 +1,90 @@
+"""The trial pass that shows once for a model how its attention is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from explainers.autograd.structure.attention_plan import AttentionPlan
+from explainers.autograd.structure.model_structure import ModelStructure
+from explainers.models.model import Model
+
+#: How many word pieces a trial text has, where the model takes as many.
+_WORDS = 8
+Key = tuple[str | int, ...]
+Plans = dict[Key, AttentionPlan]
+_PLANS: WeakKeyDictionary[nn.Module, Plans] = WeakKeyDictionary()
+
+
+class Pass(Protocol):
+    """A recorded pass, as far as it is asked here."""
+
+    mask: Tensor
+    pixels: Tensor | None
+
+    @property
+    def structure(self) -> ModelStructure:
+        """The structure of the model, as the pass shows it."""
+
+
+P = TypeVar("P", bound=Pass)
+#: Records a pass of a model on tensors, with the options ``pixels`` and ``double`` of a recording.
+Record = Callable[..., P]
+
+
+def trial_tensors(model: Model) -> dict[str, Tensor]:
+    """Return made-up inputs for a model, such as random numbers for a picture, without its preprocessing, which may be missing."""
+    if model.kind == "molecule":
+        return model.prepare("CCO").tensors
+    if model.kind == "text":
+        words = min(_WORDS, model.details.get("max_tokens") or _WORDS)
+        ids = torch.tensor([[1, 2, 3]], device=model.device).repeat(1, words)[:, :words]
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    size = (1, model.details["channels"], *model.details["input"])
+    pixels = torch.randn(size, generator=torch.Generator().manual_seed(0))
+    tensors = {"pixel_values": pixels.to(device=model.device, dtype=model.dtype)}
+    return tensors if model.prompt_inputs is None else {**tensors, **model.prompt_inputs(["a"]).tensors}
+
+
+def trial(model: Model, record: Record[P]) -> P:
+    """Record a pass over :func:`trial_tensors`, from the pixels, in float64 if the weights are in half precision; return the recording. The
+    attention that it shows is cached for as long as the module exists.
+    """
+    with torch.no_grad():
+        recording = record(model, trial_tensors(model), pixels=True, double=_is_short(model))
+    plans, key = _plans_of(model)
+    if key not in plans:
+        plans[key] = recording.structure.found_plan()
+    return recording
+
+
+def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> AttentionPlan:
+    """Return how a model's attention is to be read, found once and then kept. ``recording`` itself is used where it is of one picture, from
+    its pixels on, and where the model takes no made-up input.
+    """
+    plans, key = _plans_of(model)
+    if key in plans:
+        return plans[key]
+    of_one_picture = not model.reads_text and len(recording.mask) == 1 and recording.pixels is not None and not _is_short(model)
+    if not of_one_picture:
+        try:
+            trial(model, record)
+        except Exception:  # whatever code of the model's own raises of an input that is made up
+            of_one_picture = True
+    if of_one_picture:
+        plans[key] = recording.structure.found_plan()
+    return plans[key]
+
+
+def _is_short(model: Model) -> bool:
+    """Return whether the model is in a 16-bit type, in which rounding destroys codes of tokens."""
+    return model.dtype in (torch.float16, torch.bfloat16)
+
+
+def _plans_of(model: Model) -> tuple[Plans, Key]:
+    """Return the attention plans known of a module, and the key for its explained blocks."""
+    return _PLANS.setdefault(model.module, {}), (model.side, model.name, *(id(block) for block in model.blocks))

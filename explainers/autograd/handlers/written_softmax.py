@@ -1,0 +1,97 @@
+"""A softmax written out: exponentials over their sum, with or without the largest number taken off first, in place or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from explainers.autograd import operators as op
+from explainers.autograd.nodes import Move, Node, Role
+from explainers.autograd.operators.arithmetic import constant_of
+from explainers.autograd.operators.pooling import Mean, Pick
+from explainers.autograd.recorder import Recorder
+
+#: How many units of the last place, at most so large a share, a quotient of exponentials may differ from the softmax that it is.
+_ROUNDING, _MAX_ROUNDING = 1e3, 0.1
+
+
+def keep_exponent(rec: Recorder, exponential: Tensor, exponent: Tensor) -> None:
+    """Note of which numbers a tensor holds the exponentials."""
+    node = rec.nodes.of(exponential)
+    if node is not None:
+        node.operands = (exponent,)
+
+
+def keep_unshifted(rec: Recorder, difference: Tensor, whole: Any, shift: Any) -> None:
+    """Note what ``difference`` was before one number a row was taken off, the largest of it or one outside of the gradient: a softmax is
+    the same with and without.
+    """
+    node = rec.nodes.of(difference)
+    if node is None or not (isinstance(whole, Tensor) and isinstance(shift, Tensor) and rec.active(whole)):
+        return
+    rows = [*whole.shape]
+    is_one_a_row = shift.dim() == len(rows) and sum(a != b for a, b in zip(shift.shape, rows, strict=True)) == 1 and 1 in shift.shape
+    if is_one_a_row and (not rec.active(shift) or _is(moved_from(rec.nodes.of(shift)), Pick)):
+        node.operands = (whole,)
+
+
+def written_softmax(rec: Recorder, over: Tensor, under: Tensor) -> Tensor | None:
+    """Return the softmax that a quotient of two paths is, or None. Where a constant is added to the sum it is the softmax with one more
+    number, the logarithm of that, which is left out of what it gives.
+    """
+    exponential, total, constant = moved_from(rec.nodes.of(over)), moved_from(rec.nodes.of(under)), 0.0
+    if total is not None and total.operator is op.Add and len(total.paths) == 1:
+        added = torch.as_tensor(constant_of(total))
+        constant = float(added) if added.numel() == 1 else math.nan
+        total = moved_from(total.paths[0])
+    if exponential is None or total is None or not _is_exponential(exponential) or not constant >= 0:
+        return None
+    if total.operator is not Mean or len(total.settings["dims"]) != 1 or not _is_exponential(moved_from(total.paths[0])):
+        return None
+    dim = total.settings["dims"][0] % over.dim()
+    with torch.no_grad():
+        value = over / under
+    for exponent in _exponents(rec, exponential):
+        if exponent.shape != over.shape or exponent.dtype != over.dtype:
+            continue
+        is_last, move = dim == over.dim() - 1, rec.nodes.move
+        rows = exponent if is_last else move(exponent.transpose(dim, -1), exponent, Role.SCORES)
+        wide = rows if not constant else move(F.pad(rows, (0, 1), value=math.log(constant)), rows, Role.SCORES)
+        with torch.no_grad():
+            expected = wide.softmax(-1)[..., : rows.shape[-1]].transpose(dim, -1)
+        numbers = torch.finfo(value.dtype)
+        if not torch.allclose(value, expected, rtol=min(_ROUNDING * numbers.eps, _MAX_ROUNDING), atol=numbers.tiny / numbers.eps):
+            continue
+        weights: Tensor = rec.run(op.Softmax, wide, -1, None, role=Role.WEIGHTS)
+        known = weights if not constant else move(weights[..., :-1], weights, Role.WEIGHTS)
+        return known if is_last else move(known.transpose(dim, -1), known, Role.WEIGHTS)
+    return None
+
+
+def moved_from(node: Node | None) -> Node | None:
+    """The node whose numbers were moved, perhaps several times, to become those of ``node``."""
+    while node is not None and node.operator is Move and node.paths:
+        node = node.paths[0]
+    return node
+
+
+def _exponents(rec: Recorder, exponential: Node) -> Iterator[Tensor]:
+    """The numbers that a softmax may be of: as they were before one number a row was taken off, and after it."""
+    (exponent,) = exponential.operands
+    difference = moved_from(rec.nodes.of(exponent))
+    if _is(difference, op.Add) and difference is not None:
+        yield from difference.operands
+    yield exponent
+
+
+def _is_exponential(node: Node | None) -> bool:
+    return node is not None and node.settings.get("function") == "exp" and len(node.operands) == 1
+
+
+def _is(node: Node | None, operator: Any) -> bool:
+    return node is not None and node.operator is operator

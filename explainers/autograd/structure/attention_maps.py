@@ -1,0 +1,429 @@
+"""The attention maps of one block, in the order of its tokens, however the block computes them.
+
+Each product of attention weights and values is asked to which token of what the block gives each of its queries belongs, and from which
+token of what the block takes each of its keys comes: see :mod:`explainers.autograd.structure.token_codes`. Products that are added to one
+residual stream are heads of one map, whether they are computed in chunks, in parallel branches or together; products of which one takes
+what the other gave to the stream are maps one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Size, Tensor
+
+from explainers.autograd.nodes import Block, Node, Nodes, Role, Unruled, ancestors
+from explainers.autograd.operators import Add, LinearAttention, MatMul, Softmax
+from explainers.autograd.structure.attention_kinds import OVER_CHANNELS
+from explainers.autograd.structure.token_codes import MIXED, NOTHING, ONE_TOKEN, Pull, tokens_of
+
+#: What a map is made of: the weights, or what a rule of gradients or of relevance brought back to them.
+What = Literal["weights", "gradient", "relevance"]
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class Unreadable(Exception):
+    """Error for attention of a block that cannot be read as maps over its tokens; its text is the end of a sentence that says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMap:
+    """One map (B, H, S, S): ``sources`` are the tensors of the recorded pass that its numbers are in, and ``arrange`` makes it of them, or
+    what came back to it of what came back to them.
+    """
+
+    sources: tuple[Tensor, ...]
+    arrange: Callable[[Sequence[Tensor], What], Tensor]
+    is_usual: bool = True  # whether it is a product's weights as they are
+    heads_apart: bool = False  # whether its heads are of several products
+
+    @property
+    def weights(self) -> Tensor:
+        """The attention weights of all heads, (B, H, queries, keys)."""
+        return self.arrange(self.sources, "weights")
+
+
+def as_recorded(weights: Tensor) -> AttentionMap:
+    """Make the attention map of a recorded tensor of weights (B, H, S, S)."""
+    return AttentionMap((weights,), lambda values, what: values[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """Attention weights that meet values: ``side`` is the operand that the weights are, the second where values come first."""
+
+    node: Node
+    side: int
+
+    @property
+    def weights(self) -> Tensor:
+        """The weights (..., queries, keys), transposed if the values are the first factor."""
+        return self.node.operands[self.side]
+
+    @property
+    def value(self) -> Tensor:
+        """The values (..., keys, d), transposed if they are the first factor."""
+        return self.node.operands[1 - self.side]
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether values come first in the product."""
+        return self.side == 1
+
+    @property
+    def softmaxes(self) -> list[Node]:
+        """The softmaxes that made the weights."""
+        return softmaxes_behind([self.node.inputs[self.side]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The part that one product adds to a map of ``tokens``.
+
+    leads    (B, H): the places of its heads among all matrices of weights, one of which may meet the values of several heads
+    firsts   (B, H): their places among all matrices of what the product gives, the first of several
+    rows     (B, H, Q), columns (B, K): the tokens of its queries and keys, ``tokens`` where there is none
+    others   products with the same values that are added to it, each so many times (B, H, 1, 1)
+    alike    those of the same weights with other values, such as other channels of them
+    """
+
+    product: Product
+    leads: Tensor
+    firsts: Tensor
+    rows: Tensor
+    columns: Tensor
+    tokens: int
+    others: tuple[tuple[_Part, Tensor], ...] = ()
+    alike: tuple[_Part, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Tensor, ...]:
+        """The tensors that hold the part's weights."""
+        of_alike = (source for part in self.alike for source in part.sources)
+        return (self.product.weights, *(other.product.weights for other, _ in self.others), *of_alike)
+
+    def arrange(self, values: Sequence[Tensor], what: What) -> Tensor:
+        """Arrange ``values``, at the sources or the signals there, as a map (B, H, S, S)."""
+        left = iter(values)
+        whole = self._placed(next(left))
+        for other, times in self.others:
+            value = next(left)
+            if what != "gradient":  # that at the others is a multiple of the one at the first
+                whole = whole + (times if what == "weights" else 1) * other._placed(value)
+        for part in self.alike:
+            of_alike = part.arrange([next(left) for _ in part.sources], what)
+            whole = whole if what == "weights" else whole + of_alike
+        return whole
+
+    def _placed(self, values: Tensor) -> Tensor:
+        turned = values.mT if self.product.is_turned else values
+        given = _matrices(turned)[self.leads]
+        batch, heads = self.leads.shape
+        whole = given.new_zeros(batch, heads, self.tokens + 1, self.tokens + 1)
+        samples = torch.arange(batch, device=given.device)[:, None, None, None]
+        places = torch.arange(heads, device=given.device)[None, :, None, None]
+        whole[samples, places, self.rows[..., None], self.columns[:, None, None, :]] = given
+        return whole[..., :-1, :-1]
+
+    @property
+    def is_usual(self) -> bool:
+        """Return whether queries and keys are the tokens in their order."""
+        in_order = torch.arange(self.tokens, device=self.rows.device)
+        shape = self.product.weights.shape
+        return (
+            not self.product.is_turned
+            and len(shape) == 4
+            and shape[-2:] == (self.tokens, self.tokens)
+            and bool((self.rows == in_order).all() and (self.columns == in_order).all())
+            and bool((self.leads.flatten() == torch.arange(self.leads.numel(), device=self.leads.device)).all())
+        )
+
+
+def _matrices(tensor: Tensor) -> Tensor:
+    """Flatten all leading dimensions of a tensor: (L, rows, columns)."""
+    return tensor.reshape(-1, *tensor.shape[-2:])
+
+
+def _met(given: Tensor, leads: Size) -> Tensor:
+    """Return the index (leads,) of the operand's matrix that is broadcast to each matrix of the product."""
+    places = torch.arange(given.shape[:-2].numel(), device=given.device)
+    return places.view(given.shape[:-2]).expand(leads).flatten()
+
+
+def softmaxes_behind(starts: Iterable[Node | None], block: Block | None = None) -> list[Node]:
+    """List the softmaxes among the ancestors of ``starts``, up to the next matrix product of two paths; with ``block`` only those in the
+    block.
+    """
+    ends = [] if block is None else [block.start]
+    reached = ancestors(starts, ends, until=lambda each: each.operator is Softmax or _is_product(each))
+    return [each for each in reached if each.operator is Softmax]
+
+
+def _is_product(node: Node) -> bool:
+    return isinstance(node.operator, type) and issubclass(node.operator, MatMul | LinearAttention)
+
+
+def products_behind(starts: Iterable[Node | None], block: Block) -> list[Node]:
+    """List the nearest matrix products of two paths inside a block among the ancestors of ``starts``."""
+    return [node for node in ancestors(starts, [block.start], _is_product) if _is_product(node) and node.place >= block.first]
+
+
+def products_of(nodes: Nodes, block: Block) -> list[Product]:
+    """Return the products of attention weights and values that combine tokens in a block, in the order in which they ran.
+
+    Raises Unreadable where a product of two paths is no such product, where what one gives goes to another alone, and where no residual
+    goes round them.
+    """
+    products = []
+    if block.start is not None and block.start not in ancestors([block.made_by], until=_is_product) and not _is_added_outside(nodes, block):
+        raise Unreadable("no residual goes round their attention")
+    reached = products_behind([block.made_by], block)
+    for node in sorted(reached, key=lambda each: each.place):
+        by_role = [side for side, path in enumerate(node.inputs) if path is not None and path.role == Role.WEIGHTS]
+        sides = by_role or [side for side in (0, 1) if softmaxes_behind([node.inputs[side]], block)]
+        if len(node.operands) != 2 or node.output is None or len(sides) != 1 or not softmaxes_behind([node.inputs[sides[0]]], block):
+            raise Unreadable(_why_no_attention(node, block))
+        products.append(Product(node, sides[0]))
+    known = {id(node) for node in reached}
+    if any(id(node) not in known for each in products for node in products_behind([each.node.inputs[1 - each.side]], block)):
+        raise Unreadable("what one of their attentions gives goes into another without a residual beside it")
+    if any(node.operator is MatMul and node.role == Role.CONTEXT and id(node) not in known for node in nodes.inside(block)):
+        raise Unreadable("it is not seen where one of their attentions goes")
+    return products
+
+
+def _why_no_attention(product: Node, block: Block) -> str:
+    """Return the reason why a product of two paths is not read as weights that meet values, as the end of a sentence."""
+    of_weights = [path for path in product.inputs if path is not None and path.role in (Role.WEIGHTS, Role.CONTEXT)]
+    behind = [each for path in of_weights for each in products_behind([path], block)]
+    if product.operator is LinearAttention and not softmaxes_behind(product.inputs, block):
+        return "their attention is linear: keys meet values before queries do, so that no weights between tokens are made"
+    if len(of_weights) > 1 or any(each.role == Role.CONTEXT and softmaxes_behind(each.inputs, block) for each in behind):
+        return "attention weights are multiplied with others before they meet values, or again with what these gave"
+    return "they bring tokens together by a product of two paths that is no attention of a softmax"
+
+
+def _is_added_outside(nodes: Nodes, block: Block) -> bool:
+    """Return whether a block's output is added to its input outside of the block, as where a block is attention alone (XLM)."""
+    later = nodes.ran[block.end :] if block.end is not None else []
+    sums = (node.paths for node in later if node.operator is Add and len(node.paths) == 2)
+    return any(
+        block.made_by in ancestors([given], [block.start]) and block.start in ancestors([taken], [block.made_by], _is_product)
+        for first, second in sums
+        for given, taken in ((first, second), (second, first))
+    )
+
+
+def maps_in(nodes: Nodes, block: Block, pull: Pull) -> list[AttentionMap]:
+    """List the attention maps of a block, one after the other; ``pull`` propagates back with attention cut. Raises Unreadable if they
+    cannot be determined.
+    """
+    products = products_of(nodes, block)
+    known = {id(softmax) for product in products for softmax in product.softmaxes}
+    inside = nodes.inside(block)
+    is_known = all(node.operator is not Unruled and (node.operator is not Softmax or id(node) in known) for node in inside)
+    parts = [part for part in (_part_of(nodes, product, block, pull, is_known) for product in products) if part is not None]
+    stages: list[list[_Part]] = []
+    for part in parts:
+        before = {id(node) for node in ancestors(part.product.node.inputs, [block.start])}
+        level = max((1 + i for i, stage in enumerate(stages) for other in stage if id(other.product.node) in before), default=0)
+        stages += [[] for _ in range(level + 1 - len(stages))]
+        stages[level].append(part)
+    return [_map_of(_sums_of(stage, block, pull)) for stage in stages]
+
+
+def _part_of(nodes: Nodes, product: Product, block: Block, pull: Pull, is_known: bool) -> _Part | None:
+    """Return the part that a product adds to the block's map; None if it combines no tokens of the block. ``is_known``: whether all that
+    may bring tokens together in the block are its products and linear maps, such as convolutions behind its attention, before which tokens
+    can then be followed.
+    """
+    batch, tokens = block.input.shape[:2]
+    assert block.output is not None
+    assert product.node.output is not None
+    context, value, turned = product.node.output, product.value, product.is_turned
+    dims = context.dim() - 1
+    of_context = -dims if turned else dims
+    rows, stream = None, None
+    for stream_after in (block.output, _sum_after(nodes, product, block) if is_known else None):
+        if stream_after is None:
+            continue
+        labels = torch.arange(batch * tokens, device=value.device).view(batch, tokens, *[1] * (stream_after.dim() - 2))
+        rows, stream = tokens_of(pull, stream_after, labels, batch * tokens, [context, block.input], [of_context, 2])
+        if rows is not None and stream is not None and not bool((rows == MIXED).any()) and not bool((stream == MIXED).any()):
+            break
+    if rows is None or not bool((rows != NOTHING).any()):
+        raise Unreadable("it is not seen where one of their attentions goes")
+    if bool((rows == MIXED).any()) and _is_over_channels(pull, block.output, labels, context, of_context):
+        raise Unreadable(OVER_CHANNELS.no_map or "")
+    if bool((rows == MIXED).any()) or (stream is not None and bool((stream == MIXED).any())):
+        raise Unreadable("tokens come together in them on other ways than attention, so that whose queries they are is not known")
+    if stream is not None and bool((stream != labels.view(batch, tokens)).logical_and(stream != NOTHING).any()):
+        raise Unreadable("tokens change places inside them")
+    matrices = rows.flatten(0, -2)
+    if _is_inside_tokens(matrices, product, block, pull, tokens):
+        return None
+    axis = value.shape[-1] if turned else value.shape[-2]
+    of_keys = torch.arange(axis, device=value.device).view([1] * (value.dim() - 2) + ([1, axis] if turned else [axis, 1]))
+    (keys,) = tokens_of(pull, value, of_keys, axis, [block.input], [2])
+    if keys is None or bool((keys == NOTHING).all()):
+        return None  # its values come from elsewhere
+    if bool((keys == MIXED).any()):
+        raise Unreadable(
+            "the values that their attention weighs are made of several tokens each, or their order is not the same in all heads"
+        )
+    columns = torch.full((batch, axis + 1), tokens, device=value.device)
+    counts = torch.zeros(batch, axis + 1, dtype=torch.long, device=value.device)
+    places = torch.where(keys == NOTHING, axis, keys)
+    columns.scatter_(1, places, torch.arange(tokens, device=value.device).expand_as(places))
+    counts.scatter_add_(1, places, torch.ones_like(places))
+    if bool((counts[:, :-1] > 1).any()):
+        raise Unreadable("their keys are not the same tokens for all queries, as in attention inside windows")
+    met = _met(product.weights, context.shape[:-2])
+    shared = torch.full((int(met.max()) + 1, matrices.shape[1]), NOTHING, device=matrices.device)
+    shared.scatter_reduce_(0, met[:, None].expand_as(matrices), matrices, "amax")
+    if bool(((shared[met] != matrices) & (matrices != NOTHING)).any()):
+        raise Unreadable("the same weights of theirs are those of different tokens")
+    first = torch.full((len(shared),), len(met), device=met.device).scatter_reduce_(
+        0, met, torch.arange(len(met), device=met.device), "amin"
+    )
+    places, rows = _heads_of(shared, batch, tokens)
+    return _Part(product, places, first[places], rows, columns[:, :-1], tokens)
+
+
+def _is_over_channels(pull: Pull, output: Tensor, labels: Tensor, context: Tensor, dims: int) -> bool:
+    """Return whether tokens lie along the other dimension of a product's output, so that its weights are between channels."""
+    (columns,) = tokens_of(pull, output, labels, labels.numel(), [context], [-dims])
+    return columns is not None and bool((columns != MIXED).all()) and bool((columns != NOTHING).any())
+
+
+def _sum_after(nodes: Nodes, product: Product, block: Block) -> Tensor | None:
+    """Return the residual stream after the first sum of two paths that uses the output of a product; None if there is none."""
+    for node in nodes.inside(block):
+        is_sum = node.operator is Add and len(node.paths) == 2 and node.shape == block.stream == block.input.shape
+        if is_sum and any(each is product.node for each in ancestors([node], [block.start], _is_product)):
+            return node.output
+    return None
+
+
+def _is_inside_tokens(matrices: Tensor, product: Product, block: Block, pull: Pull, tokens: int) -> bool:
+    """Return whether each matrix of weights is within one token, such as between positions inside a patch; ``matrices`` (L, Q) name the
+    tokens of the queries.
+    """
+    owners = matrices.amax(1)
+    if bool((matrices != owners[:, None]).logical_and(matrices != NOTHING).any()):
+        return False
+    value, context, batch = product.value, product.node.output, len(block.input)
+    assert context is not None
+    of_values = torch.zeros(value.shape[:-2].numel(), dtype=owners.dtype, device=owners.device)
+    of_values[_met(value, context.shape[:-2])] = owners.clamp(min=0)
+    labels = of_values.view(*value.shape[:-2], 1, 1)
+    (keys,) = tokens_of(pull, value, labels, batch * tokens, [block.input], [2])
+    whose = torch.arange(batch * tokens, device=value.device).view(batch, tokens)
+    return keys is not None and bool(((keys == whose) | (keys == NOTHING)).all())
+
+
+def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor]:
+    """Return the matrices of weights of each sample (B, H), and the tokens of their queries (B, H, Q), from the tokens (L, Q) of all
+    samples.
+    """
+    known = matrices != NOTHING
+    samples = torch.where(known, matrices // tokens, -1).amax(1)
+    lowest = torch.where(known, matrices // tokens, batch).amin(1)
+    if bool((samples != lowest).any()) or len(set(samples.bincount(minlength=batch).tolist())) > 1:
+        raise Unreadable("their attention does not keep samples apart")
+    leads = torch.stack([(samples == sample).nonzero()[:, 0] for sample in range(batch)])
+    rows = torch.where(known, matrices % tokens, tokens)[leads]
+    return leads, rows
+
+
+def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
+    """Merge the products of a stage that weigh the same values and are added or subtracted, and return the shorter list.
+
+    An example is a difference of two attentions, whose weights do not meet before the values.
+    """
+    if len(stage) < 2 or block.output is None:
+        return stage
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.randn(block.output.shape, generator=generator, dtype=torch.float64).to(block.output)
+    contexts = [part.product.node.output for part in stage]
+    signals = pull([block.output], [context for context in contexts if context is not None], [direction])
+    left: list[tuple[_Part, Tensor]] = []
+    for part, signal in zip(stage, signals, strict=True):
+        if signal is None:
+            raise Unreadable("it is not seen where one of their attentions goes")
+        for number, (first, reference) in enumerate(left):
+            times = _multiple(first, reference, part, signal)
+            if times is not None:
+                left[number] = (replace(first, others=(*first.others, (part, times))), reference)
+                break
+        else:
+            left.append((part, signal))
+    return _joined_with_alike([part for part, _ in left])
+
+
+def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
+    """Merge parts with equal weights into one, and return the shorter list."""
+    joined: list[_Part] = []
+    for part in parts:
+        weights = part.arrange(part.sources, "weights")
+        for number, first in enumerate(joined):
+            known = first.arrange(first.sources, "weights")
+            if known.shape == weights.shape and torch.allclose(known, weights):
+                is_same = all(ours is theirs for ours, theirs in zip(first.sources, part.sources, strict=False))
+                joined[number] = first if is_same else replace(first, alike=(*first.alike, part))
+                break
+        else:
+            joined.append(part)
+    return joined
+
+
+def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
+    """Return how many times one product's output is added to that of another with the same values, for each head (B, H, 1, 1).
+
+    None where they weigh other values or are added in another way.
+    """
+    contexts = [each.shape[:-2] for each in (reference, signal)]
+    values = [_matrices(each.product.value)[_met(each.product.value, leads)] for each, leads in zip((first, part), contexts, strict=True)]
+    given = [_matrices(each.double()).flatten(1) for each in (reference, signal)]
+    if contexts[0] != contexts[1] or values[0].shape != values[1].shape or given[0].shape != given[1].shape:
+        return None
+    if not torch.equal(first.firsts, part.firsts) or not torch.equal(first.rows, part.rows) or not torch.allclose(values[0], values[1]):
+        return None
+    times = (given[0] * given[1]).sum(-1, keepdim=True) / given[0].square().sum(-1, keepdim=True).clamp_min(_TINY)
+    rest = (given[1] - times * given[0]).norm(dim=-1)
+    by_head = times[part.firsts[..., None]]  # (B, H, 1, 1)
+    met = _met(part.product.weights, contexts[1])
+    whole = torch.zeros(int(met.max()) + 1, 1, dtype=times.dtype, device=times.device)
+    whole[part.leads.flatten()] = by_head.flatten(0, 1).flatten(1)
+    is_multiple = bool((rest <= ONE_TOKEN * given[1].norm(dim=-1)).all()) and bool(
+        ((times - whole[met]).abs() <= ONE_TOKEN * whole[met].abs()).all()
+    )
+    return by_head.to(part.product.weights.dtype) if is_multiple else None
+
+
+def _map_of(stage: list[_Part]) -> AttentionMap:
+    """Join the products that are added to one residual stream into one map."""
+    counts = [_times_covered(part) for part in stage]
+    parts = tuple(stage)
+    sources = tuple(source for part in parts for source in part.sources)
+
+    def arranged(values: Sequence[Tensor], what: What) -> list[Tensor]:
+        left = iter(values)
+        return [part.arrange([next(left) for _ in part.sources], what) for part in parts]
+
+    if all(bool((count == 1).all()) for count in counts):
+        is_usual = len(sources) == 1 and parts[0].is_usual
+        return AttentionMap(sources, lambda values, what: torch.cat(arranged(values, what), 1), is_usual, len(parts) > 1)
+    if len({part.leads.shape for part in stage}) > 1 or not bool((sum(counts, torch.zeros_like(counts[0])) == 1).all()):
+        raise Unreadable("some of their attention is over a part of the tokens alone")
+    return AttentionMap(sources, lambda values, what: torch.stack(arranged(values, what)).sum(0), False)
+
+
+def _times_covered(part: _Part) -> Tensor:
+    """Count for each token and head how many queries it has: (B, H, S)."""
+    counts = torch.zeros(*part.leads.shape, part.tokens + 1, dtype=torch.long, device=part.rows.device)
+    counts.scatter_add_(2, part.rows, torch.ones_like(part.rows))
+    return counts[..., :-1]

@@ -1,0 +1,258 @@
+"""The result of a trial pass on a model's attention: the blocks in which it is one map over the tokens in their order, and the
+exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from explainers.autograd.nodes import Block, Nodes, ancestors
+from explainers.autograd.operators import Softmax
+from explainers.autograd.structure.attention import Attention, Users, meeting
+from explainers.autograd.structure.attention_maps import Product, Unreadable, maps_in, products_of
+from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
+
+_NO_SOFTMAX = (
+    "no softmax runs in them whose weights could be read: they bring tokens together in another way or not at all, such as by "
+    "convolutions, by a sigmoid, by exponentials whose sum divides what they gave, by weights that are constants or made in an earlier "
+    "block, or in code that cannot be looked into (attention with keys of its own, torch.jit)"
+)
+_NO_VALUES = (
+    "no softmax in them, as far as it depends on the input and is not detached, weighs their tokens by a matrix product with values made "
+    "of these tokens"
+)
+_TINY = torch.finfo(torch.float64).tiny
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """The way in which the attention of one block is read.
+
+    is_usual   whether it is the one map over the tokens in their order that has the shape of one, in every pass of as many softmaxes
+    softmaxes  how many ran in it
+    maps       how many maps it has one after the other; 0 where it has none, or none that can be read
+    reason     why its attention cannot be read, the end of a sentence; None where it can, or where it has none over its tokens
+    """
+
+    is_usual: bool
+    softmaxes: int
+    maps: int
+    reason: str | None = None
+    heads_apart: bool = False  # whether the heads of a map are of several products
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first. ``outside``: where there is
+    attention that no block and no known head has: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether attention in
+    some block weighs values that an earlier block made, alone or mixed with its own. ``has_shortcuts``: whether what a block took or
+    gave goes on to the head or to a later block by another way than through the blocks between.
+    """
+
+    blocks: tuple[BlockPlan, ...]
+    keeps_order: bool
+    outside: tuple[str, ...] = ()
+    has_earlier_values: bool = False
+    has_shortcuts: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """The reason why attention cannot be read in some block; None where it can in all."""
+        return next((block.reason for block in self.blocks if block.reason is not None), None)
+
+    @property
+    def has_several(self) -> bool:
+        """Return whether a block attends several times, one after the other."""
+        return any(block.maps > 1 for block in self.blocks)
+
+    @property
+    def has_parallel(self) -> bool:
+        """Return whether the heads of a block's map are of several products."""
+        return any(block.heads_apart for block in self.blocks)
+
+
+def softmaxes_in(nodes: Nodes, block: Block) -> int:
+    """Return the number of softmaxes that ran in a block."""
+    return sum(node.operator is Softmax for node in nodes.inside(block))
+
+
+def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> tuple[str, ...]:
+    """Return the places outside of the blocks where a softmax weighs several values that depend on the input; those that are ``read`` are
+    left out.
+    """
+    known = {id(attention.softmax) for attention in read}
+    if not nodes.blocks:
+        return ()
+    inside = [(block.first, len(nodes.ran) if block.end is None else block.end) for block in nodes.blocks]
+    places = set[str]()
+    for node in nodes.ran:
+        if node.operator is not Softmax or id(node) in known or any(first <= node.place < end for first, end in inside):
+            continue
+        product = meeting(node, users)
+        if product is None or product.inputs[1] is None or product.operands[0].shape[-1] < 2:
+            continue
+        is_before, is_behind = node.place < inside[0][0], node.place >= inside[-1][1]
+        places.add("before" if is_before else "behind" if is_behind else "between")
+    return tuple(place for place in ("before", "between", "behind") if place in places)
+
+
+def has_shortcuts(nodes: Nodes) -> bool:
+    """Return whether a later block, or what runs behind the last one, takes what an earlier block took or gave by another way than through
+    the blocks between. Ways through attention weights do not count.
+    """
+    blocks = nodes.blocks
+    first, last = blocks[0].start, blocks[-1]
+    behind = [node for node in nodes.ran[last.end :] if last.end is not None]
+    steps = [(block.made_by, block.start, block.first) for block in blocks[1:]]
+    steps += [(block.start, before.passed_on_by, block.first) for before, block in pairwise(blocks)]
+    steps += [(node, last.passed_on_by, len(nodes.ran)) for node in behind[-1:]]
+    for taker, known, until in steps:
+        if taker is None or known is None:
+            continue
+        reached = ancestors([taker], [known], lambda node: node.operator is Softmax and node.place >= blocks[0].first)
+        inside = [(block.first, until if block.end is None else block.end) for block in blocks if block.first < until]
+        if any(node is first or any(low <= node.place < min(high, known.place) for low, high in inside) for node in reached):
+            return True
+    return False
+
+
+def plan_of(
+    nodes: Nodes, candidates: Sequence[Attention | None], behind: Sequence[Attention], pull: Pull, known: str | None = None
+) -> AttentionPlan:
+    """Return the attention plan that one pass shows.
+
+    ``candidates`` are, per block, the softmaxes that have the shape of a map over its tokens, ``behind`` the attention behind the blocks
+    that is read. ``pull`` goes back with attention cut. ``known`` is the reason why blocks without a candidate have no map, where it is
+    known.
+    """
+    in_order_behind = all(_has_keys_in_order(attention, nodes.blocks[-1], pull) for attention in behind)
+    usual = [None if each is None else _usual_product(nodes, each, block) for each, block in zip(candidates, nodes.blocks, strict=True)]
+    products = [each for each in usual if each is not None]
+    pairs = zip(usual, nodes.blocks, strict=True)
+    earlier = any(each is not None and _has_values_of_earlier_block(nodes, each, block) for each, block in pairs)
+    clear, strange = _follow(nodes, products, pull)
+    if clear and len(products) == sum(each is not None for each in candidates):
+        plans = [
+            BlockPlan(True, softmaxes_in(nodes, block), 1) if each is not None else _plan_of_block(nodes, block, each, pull, known)
+            for each, block in zip(candidates, nodes.blocks, strict=True)
+        ]
+        return AttentionPlan(tuple(plans), in_order_behind, has_earlier_values=earlier)
+    plans = [_plan_of_block(nodes, block, each, pull, known) for each, block in zip(candidates, nodes.blocks, strict=True)]
+    moved = strange and not products
+    in_order = in_order_behind and not moved and _keeps_order(nodes, candidates, pull)
+    return AttentionPlan(tuple(plans), in_order, has_earlier_values=earlier)
+
+
+def _usual_product(nodes: Nodes, candidate: Attention, block: Block) -> Product | None:
+    """Return the only product that mixes the tokens of a block, if its weights are those of the candidate; else None."""
+    try:
+        products = products_of(nodes, block)
+    except Unreadable:
+        return None
+    if len(products) != 1 or products[0].node is not candidate.product or products[0].is_turned:
+        return None
+    return products[0] if _has_weights_of(products[0], candidate) else None
+
+
+def _has_values_of_earlier_block(nodes: Nodes, product: Product, block: Block) -> bool:
+    """Return whether the values that a product weighs are computed from what an earlier block computed, on another way than through the
+    tokens that its own block takes; also where they are mixed with its own values (value residual learning).
+    """
+    if block.start is None:
+        return False
+    reached = ancestors([product.node.inputs[1 - product.side]], [block.start])
+    earlier = [(each.first, block.first if each.end is None else each.end) for each in nodes.blocks if each.first < block.first]
+    return any(first <= node.place < end for node in reached for first, end in earlier)
+
+
+def _has_weights_of(product: Product, candidate: Attention) -> bool:
+    """Return whether the weights of a product are those of the candidate, perhaps in another shape."""
+    met, read = product.weights, candidate.weights
+    return met is read or (met.numel() == read.numel() and met.shape[-2:] == read.shape[-2:] and torch.equal(met.reshape(read.shape), read))
+
+
+def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool, bool]:
+    """Return two booleans: whether each token of each block, and each query, has the code of its own place; and whether some token has that
+    of another.
+
+    A signal is sent back from the last block and from all values, without a code and with one.
+    """
+    last = nodes.blocks[-1].output
+    assert last is not None
+    tokens = last.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    code = (1 + torch.rand(tokens, 1, generator=generator, dtype=torch.float64)).to(last)
+    outputs = [last, *(product.value for product in products)]
+    inputs = [block.input for block in nodes.blocks]
+    contexts = [product.node.output for product in products if product.node.output is not None]
+    if any(tensor.shape[-2] != tokens for tensor in (*outputs, *inputs, *contexts)):
+        return False, False
+    directions = [
+        torch.randn(output.shape[-1], generator=generator, dtype=torch.float64).to(output).expand(output.shape) for output in outputs
+    ]
+    plain = pull(outputs, [*inputs, *contexts], directions)
+    coded = pull(outputs, [*inputs, *contexts], [direction * code for direction in directions])
+    clear, strange, code = True, False, code.double()
+    for number, signals in enumerate(zip(plain, coded, strict=True)):
+        if any(signal is None for signal in signals):
+            clear = False
+            continue
+        without, with_code = (signal.double() for signal in signals if signal is not None)
+        size = (without * code).norm()
+        clear &= bool((with_code - without * code).norm() < ONE_TOKEN * size) if bool(size) else number >= len(inputs)
+        if number < len(inputs):
+            length = without.square().sum(-1, keepdim=True)
+            ratio = (without * with_code).sum(-1, keepdim=True) / length.clamp_min(_TINY)
+            rest = (with_code - ratio * without).square().sum(-1, keepdim=True).sqrt()
+            is_of_one = (rest < ONE_TOKEN * length.sqrt()) & (length > NO_SIGNAL**2 * length.max())
+            strange |= bool((is_of_one & ((ratio - code).abs() > ONE_TOKEN)).any())
+    return clear, strange
+
+
+def _plan_of_block(nodes: Nodes, block: Block, candidate: Attention | None, pull: Pull, known: str | None) -> BlockPlan:
+    softmaxes = softmaxes_in(nodes, block)
+    if candidate is None and known is not None:
+        return BlockPlan(False, softmaxes, 0, known)
+    if not softmaxes:
+        return BlockPlan(False, softmaxes, 0, _NO_SOFTMAX)
+    try:
+        maps = maps_in(nodes, block, pull)
+    except Unreadable as problem:
+        return BlockPlan(False, softmaxes, 0, str(problem))
+    if not maps:
+        return BlockPlan(False, softmaxes, 0, _NO_VALUES)
+    is_usual = len(maps) == len(maps[0].sources) == 1 and maps[0].is_usual
+    is_usual = is_usual and candidate is not None and maps[0].sources[0] is candidate.weights
+    return BlockPlan(is_usual, softmaxes, len(maps), heads_apart=any(each.heads_apart for each in maps))
+
+
+def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
+    """Return whether the keys of attention behind the blocks are the last block's output tokens, perhaps after a class token."""
+    value, given = attention.value, last.passed_on
+    if value is None or given is None or not value.requires_grad:
+        return True
+    keys, tokens = value.shape[-2], given.shape[1]
+    labels = torch.arange(keys, device=value.device).view(*[1] * (value.dim() - 2), keys, 1)
+    (whose,) = tokens_of(pull, value, labels, keys, [given], [2])
+    expected = torch.arange(keys - tokens, keys, device=value.device)
+    return whose is None or not bool(((whose != expected) & (whose != NOTHING) & (whose != MIXED)).any())
+
+
+def _keeps_order(nodes: Nodes, candidates: Sequence[Attention | None], pull: Pull) -> bool:
+    """Return whether tokens keep their places from block to block, and in blocks that have attention over them."""
+    for block, after, candidate in zip(nodes.blocks, [*nodes.blocks[1:], None], candidates, strict=True):
+        pairs = []
+        if candidate is not None and block.output is not None:
+            pairs.append((block.output, block.input))
+        if after is not None and block.passed_on is not None:
+            pairs.append((after.input, block.passed_on))
+        for later, earlier in pairs:
+            batch, tokens = later.shape[:2]
+            labels = torch.arange(batch * tokens, device=later.device).view(batch, tokens, 1)
+            (whose,) = tokens_of(pull, later, labels, batch * tokens, [earlier], [2])
+            if whose is not None and bool(((whose != labels[..., 0]) & (whose != NOTHING) & (whose != MIXED)).any()):
+                return False
+    return True

@@ -1,0 +1,89 @@
+"""Token codes: a signal with different numbers for each token shows, where it arrives, which token it came from.
+
+Gradients are linear, so that the signal at a row that depends on one token alone is that token's code times the signal without a code. A
+row that depends on several tokens has a signal that is no multiple of it: it is mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+#: How far from a multiple a signal may be, relative to its length, to belong to one token: codes are further apart than that.
+ONE_TOKEN = 0.01
+#: A row whose signal is shorter than this, relative to the longest, has none.
+NO_SIGNAL = 1e-6
+#: How many tokens one digit of a code tells apart.
+DIGIT = 16
+#: What a row belongs to where it has no signal, and where it depends on several tokens.
+NOTHING, MIXED = -1, -2
+
+#: What comes back to tensors, in their order; None where nothing does.
+Tensors = Sequence[Tensor | None]
+#: What comes back of signals at tensors, the first, to others, the second.
+Pull = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], Tensors]
+
+
+def digits_of(count: int) -> int:
+    """Return the number of digits of a code for ``count`` tokens."""
+    digits = 1
+    while DIGIT**digits < count:
+        digits += 1
+    return digits
+
+
+def codes(count: int, like: Tensor) -> Tensor:
+    """Return (digits, count): factors from 1 to 2 by which the signals of tokens are multiplied, one for each digit of the
+    token's number.
+    """
+    numbers = torch.arange(count, device=like.device)
+    digits = [numbers // DIGIT**place % DIGIT for place in range(digits_of(count))]
+    return 1 + torch.stack(digits).to(like.dtype) / DIGIT
+
+
+def decode(plain: Tensor, coded: Sequence[Tensor], count: int) -> Tensor:
+    """Return the token (R,) that each row belongs to, from signals (R, F) without a code and with each digit; else NOTHING or MIXED."""
+    plain = plain.double()
+    size = plain.square().sum(-1)
+    has_signal = size > NO_SIGNAL**2 * size.max().clamp_min(torch.finfo(plain.dtype).tiny)
+    token, clear = torch.zeros(len(plain), dtype=torch.long, device=plain.device), torch.ones_like(has_signal)
+    for place, signal in enumerate(each.double() for each in coded):
+        ratio = (plain * signal).sum(-1) / size.clamp_min(torch.finfo(plain.dtype).tiny)
+        rest = (signal - ratio[:, None] * plain).square().sum(-1).sqrt() / size.sqrt().clamp_min(torch.finfo(plain.dtype).tiny)
+        digit = ((ratio - 1) * DIGIT).round().long()
+        clear &= (rest < ONE_TOKEN) & (((ratio - 1) * DIGIT - digit).abs() < ONE_TOKEN * DIGIT) & (digit >= 0) & (digit < DIGIT)
+        token += digit * DIGIT**place
+    token = torch.where(clear & (token < count), token, MIXED)
+    return torch.where(has_signal, token, NOTHING)
+
+
+def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequence[Tensor], rows: Sequence[int]) -> list[Tensor | None]:
+    """Return, for each tensor of ``at``, the label of ``output`` that each of its rows belongs to; None where no signal reaches it.
+
+    ``labels`` are whole numbers below ``count``, to be broadcast with ``output``: rows of the same label belong together. ``rows`` says how
+    many of the first dimensions of each tensor count rows; negative: how many of the first and then the last one. The results have these
+    dimensions.
+    """
+    seeds = [torch.ones_like(labels, dtype=output.dtype), *codes(count, output)[:, labels]]
+    direction = _direction(output, labels)
+    arrived = [pull([output], at, [(direction * seed).expand_as(output).contiguous()]) for seed in seeds]
+    whose: list[Tensor | None] = []
+    for place, dims in enumerate(rows):
+        signals = [each[place] for each in arrived]
+        if any(signal is None for signal in signals):
+            whose.append(None)
+            continue
+        plain, *coded = [signal.mT if dims < 0 else signal for signal in signals if signal is not None]
+        shape = plain.shape[: abs(dims)]
+        flat = [signal.flatten(0, abs(dims) - 1).flatten(1) for signal in (plain, *coded)]
+        whose.append(decode(flat[0], flat[1:], count).view(shape))
+    return whose
+
+
+def _direction(output: Tensor, labels: Tensor) -> Tensor:
+    """Return random numbers in the shape of ``output``, the same along the dimensions in which labels differ."""
+    shape = [side if labels.shape[place] == 1 and place else 1 for place, side in enumerate(output.shape)]
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(output)

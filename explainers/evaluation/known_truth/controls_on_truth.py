@@ -1,0 +1,157 @@
+"""Does a metric put controls where they belong: the truth itself above every method that is less true, its inverse below?
+
+A method is less true than a control, or truer, where the interval of the difference of their truths leaves out 0. Equal values count
+against a metric: one that says the same of every map puts nothing right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explainers.evaluation.controls import KNOWN_ORDER
+from explainers.evaluation.statistics import LEVEL, Numbers
+
+__all__ = ["Side", "WorldControls", "side_of", "sum_of_worlds"]
+
+RANDOM = "random"  # the method
+TRUTH, INVERTED = "truth", "truth_inverted"
+Side = Literal["above", "below", "alike"]
+#: A function from weights (draws, inputs), how often each input is drawn, to the values (draws, M + K) of methods followed by controls,
+#: the larger the better.
+Values = Callable[[Numbers], Numbers]
+
+
+def side_of(difference: Numbers) -> Side | None:
+    """Return whether the interval of a difference, given by its draws (draws,), lies above 0, below it, or contains it; None without a
+    number.
+    """
+    if not np.isfinite(difference).any():
+        return None
+    low, high = np.nanquantile(difference, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return "above" if low > 0 else "below" if high < 0 else "alike"
+
+
+class WorldControls:
+    """The controls of one world of known truth, compared with the methods there.
+
+    names       of methods, followed by those of the controls
+    has_map     bool (inputs, K): the inputs with a truth that have the map of each control; the others count for nothing
+    weights     (draws, inputs), how often each input is drawn
+    truth       function from weights to the values by truth
+    """
+
+    def __init__(
+        self, methods: Sequence[str], controls: Sequence[str], has_map: NDArray[np.bool_], weights: Numbers, truth: Values
+    ) -> None:
+        self.methods, self.names = list(methods), [*methods, *controls]
+        self.controls = [name for name, inputs in zip(controls, has_map.T, strict=True) if inputs.any()]
+        self._has_map = {name: has_map[:, i] for i, name in enumerate(controls)}
+        self._weights, self._truth = weights, truth
+
+    @cached_property
+    def _sides(self) -> dict[str, list[Side | None]]:
+        """For each control and method: whether the control is truer, less true or not distinguishable."""
+        sides = {}
+        for name in self.controls:
+            draws = self._truth(self._weights * self._has_maps((name,)))
+            sides[name] = [side_of(draws[:, self.names.index(name)] - draws[:, i]) for i in range(len(self.methods))]
+        return sides
+
+    def by_truth(self) -> list[dict[str, Any]]:
+        """Return each control's truth with its interval, and its rank among the methods by truth, the first of equal ones."""
+        figures = []
+        for name in self.controls:
+            once, i = self._once((name,), self._truth), self.names.index(name)
+            draws = self._truth(self._weights * self._has_maps((name,)))
+            low, high = np.nanquantile(draws[:, i], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+            place = 1 + int((once[: len(self.methods)] > once[i]).sum())
+            figures.append({"name": name, "value": float(once[i]), "low": float(low), "high": float(high), "place": place})
+        return figures
+
+    def by_metric(self, values: Values) -> dict[str, Any] | None:
+        """Return where a metric ranks the controls, as plain data; None where it has no value for the truth itself.
+
+        places      for each control with a value: ``of``, the number of methods that are measurably truer or less true, ``right``, how many
+        of
+                    them it orders correctly, and the control's ``place`` among them
+        random, inverted  side of random numbers, and of its inverse, on which it puts the truth; None where one has no value
+        pairs       number of pairs of controls with a known order; ``pairs_right`` how many it orders correctly
+        """
+        places = {}
+        for name in self.controls:
+            once = self._once((name,), values)
+            control_value = float(once[self.names.index(name)])
+            pairs = zip(self._sides[name], once[: len(self.methods)], strict=True)
+            compared = [(side, float(value)) for side, value in pairs if side in ("above", "below") and np.isfinite(value)]
+            if np.isfinite(control_value) and compared:
+                is_below = [(value < control_value) if side == "above" else (value <= control_value) for side, value in compared]
+                right = sum(below == (side == "above") for below, (side, _) in zip(is_below, compared, strict=True))
+                places[name] = {"right": right, "of": len(compared), "place": 1 + is_below.count(False)}
+        if TRUTH not in places:
+            return None
+        orders = [order for pair in KNOWN_ORDER if (order := self._order_of(pair, values)) is not None]
+        return {
+            "places": places,
+            "random": self._side_of_truth(RANDOM, values),
+            "inverted": self._side_of_truth(INVERTED, values),
+            "pairs": len(orders),
+            "pairs_right": sum(orders),
+        }
+
+    def _has_maps(self, names: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which inputs have the maps of all these controls, bool (inputs,)."""
+        has_maps: NDArray[np.bool_] = np.all([self._has_map[name] for name in names if name in self._has_map], 0)
+        return has_maps
+
+    def _once(self, names: Sequence[str], values: Values) -> Numbers:
+        """Return the values (M + K,) on the inputs that have the maps of all these controls, each counted once."""
+        once: Numbers = values(self._has_maps(names)[None].astype(np.float64))[0]
+        return once
+
+    def _order_of(self, pair: tuple[str, str], values: Values) -> bool | None:
+        """Return whether the first of a pair has the larger value; None where one of them has none."""
+        if any(name not in self.controls and name not in self.methods for name in pair):
+            return None
+        once = self._once(pair, values)
+        first, second = (once[self.names.index(name)] for name in pair)
+        return bool(first > second) if np.isfinite(first) and np.isfinite(second) else None
+
+    def _side_of_truth(self, other: str, values: Values) -> Side | None:
+        if other not in self.controls and other not in self.methods:
+            return None
+        draws = values(self._weights * self._has_maps((TRUTH, other)))
+        return side_of(draws[:, self.names.index(TRUTH)] - draws[:, self.names.index(other)])
+
+
+def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None], marks_alone: Collection[str]) -> dict[str, Any] | None:
+    """Combine the results of a metric on controls over several worlds; None where it has no value in any of them.
+
+    controls        ``right`` ``of`` how many comparisons with methods, by control, over the worlds ``marks_alone``, where answers come from
+                    what is marked and from nothing else: elsewhere a method may know better than the marks
+    first           whether it ranks the truth first and its inverse last in each of them; None where there is none
+    below_random, like_random  the worlds in which it puts the truth measurably below random numbers, or cannot distinguish them
+    below_inverted, like_inverted  the worlds in which it does so with the inverse of the truth
+    """
+    known = {name: about for name, about in places_of_worlds.items() if about is not None}
+    if not known:
+        return None
+    places = [about["places"] for name, about in known.items() if name in marks_alone]
+    names = dict.fromkeys(name for of_world in places for name in of_world)
+    of_control = {name: [of_world[name] for of_world in places if name in of_world] for name in names}
+    is_right = [place["right"] == place["of"] for name in (TRUTH, INVERTED) for place in of_control.get(name, ())]
+    return {
+        "controls": {name: {key: sum(place[key] for place in places) for key in ("right", "of")} for name, places in of_control.items()},
+        "first": all(is_right) if is_right else None,
+        "below_random": [name for name, about in known.items() if about["random"] == "below"],
+        "like_random": [name for name, about in known.items() if about["random"] == "alike"],
+        "below_inverted": [name for name, about in known.items() if about["inverted"] == "below"],
+        "like_inverted": [name for name, about in known.items() if about["inverted"] == "alike"],
+        "pairs": sum(about["pairs"] for about in known.values()),
+        "pairs_right": sum(about["pairs_right"] for about in known.values()),
+        "worlds": len(known),
+    }

@@ -1,0 +1,186 @@
+"""Records: dataclasses that say of each field what it is in JSON. The document of an answer and its schema are made of the same line.
+
+A dataclass that derives from :class:`Record` has its fields in JSON, under their names::
+
+    @dataclass(frozen=True)
+    class OutlierPatches(Record):
+        block: Annotated[int, describe("Counted from 0.")]
+
+:func:`describe` describes a field and :func:`optional` one that is left out where it is empty; :data:`HIDDEN` keeps a field out, and
+:data:`INLINE` puts the fields of a record among those of the record that holds it. A property whose type is annotated so is a field too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JsonField:
+    """The form of a record's field in JSON.
+
+    text   its description in the schema
+    key    its name; empty: as in Python
+    kind   its type, where another than in Python
+    write  makes plain data of the value; None: as :func:`plain` does
+    tag    of a field that may hold one of several records: the key that tells which it is
+    is_required  False: it is written, and documents of earlier versions lack it
+    """
+
+    text: str = ""
+    key: str = ""
+    kind: Any = None
+    write: Callable[[Any], Any] | None = None
+    tag: str = ""
+    is_required: bool = True
+    is_optional: bool = False
+    is_hidden: bool = False
+    is_inline: bool = False
+
+
+HIDDEN = JsonField(is_hidden=True)
+INLINE = JsonField(is_inline=True)
+_AS_IT_IS = JsonField()
+_SCALARS = frozenset((str, int, float, bool, NoneType))
+_COLLECTIONS = (tuple, list, dict)
+
+
+def describe(
+    text: str = "",
+    *,
+    key: str = "",
+    kind: Any = None,
+    write: Callable[[Any], Any] | None = None,
+    tag: str = "",
+    is_required: bool = True,
+) -> JsonField:
+    """Describe a field that is always there; see :class:`JsonField`."""
+    return JsonField(text=text, key=key, kind=kind, write=write, tag=tag, is_required=is_required)
+
+
+def optional(text: str = "", *, key: str = "", kind: Any = None, write: Callable[[Any], Any] | None = None) -> JsonField:
+    """Describe a field that is left out where it is None or an empty collection: it is then not there, and not null."""
+    return JsonField(text=text, key=key, kind=kind, write=write, is_optional=True)
+
+
+class Record:
+    """Base of dataclasses that are written as JSON; pydantic takes their types for those of JSON objects with these fields and no others.
+
+    ``class TargetInfo(Record, name="Target")`` names the schema, else it is called as the class. Its description is the first sentence of
+    the docstring.
+    """
+
+    schema_name: str = ""
+
+    def __init_subclass__(cls, name: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.schema_name = name or cls.__name__
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        document: dict[str, Any] = {}
+        kind: Any = type(self)
+        for attribute, key, mark in written_fields(kind):
+            value = getattr(self, attribute)
+            if mark.is_optional and (value is None or (isinstance(value, _COLLECTIONS) and not value)):
+                continue
+            if mark.write is not None:
+                document[key] = mark.write(value)
+            elif mark.is_inline:
+                document |= value.to_json()
+            else:
+                document[key] = value if type(value) in _SCALARS else plain(value)
+        return document
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        record: Any = cls
+        return handler(schema_of(record))
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """Return None for infinities and NaN, which JSON does not have, any other value as it is."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def as_it_is(value: Any) -> Any:
+    """Return plain data as it is, without conversion of its parts."""
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Convert records, tensors, arrays and collections to plain data; anything else is returned as it is."""
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, Record):
+        return value.to_json()
+    if isinstance(value, (tuple, list)):
+        return [part if type(part) in _SCALARS else plain(part) for part in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return {name: plain(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+
+
+@cache
+def written_fields(record: Any) -> tuple[tuple[str, str, JsonField], ...]:
+    """Return attribute, key and mark of each field that is in JSON: first the fields as they are declared, then properties."""
+    hints = _hints(record)
+    marks = {name: _mark(hint) for name, hint in hints.items()}
+    return tuple((name, mark.key or name, mark) for name, mark in marks.items() if not mark.is_hidden)
+
+
+def _hints(record: Any) -> dict[str, Any]:
+    """Return the annotated type of each field and of each property that is a field in JSON, by name."""
+    declared = get_type_hints(record, include_extras=True)
+    hints = {field.name: declared[field.name] for field in fields(record)}
+    for base in reversed(record.__mro__):
+        for name, member in vars(base).items():
+            if isinstance(member, property) and "Annotated" in str(member.fget.__annotations__.get("return", "")):
+                hints[name] = get_type_hints(member.fget, include_extras=True)["return"]
+    return hints
+
+
+def _mark(hint: Any) -> JsonField:
+    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, JsonField)), _AS_IT_IS)
+
+
+def _json_type(hint: Any, mark: JsonField) -> Any:
+    """Return the type of a field in JSON."""
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    kind = kind if mark.kind is None else mark.kind
+    if mark.is_optional and get_origin(kind) in (Union, UnionType):  # where it is None it is not there
+        return Union[tuple(part for part in get_args(kind) if part is not NoneType)]  # noqa: UP007  (of parts that are not known before)
+    return kind
+
+
+@cache
+def schema_of(record: Any, name: str = "", base: Any = None, without: tuple[str, ...] = (), partial: bool = False) -> Any:
+    """Return the pydantic model of the JSON that a record is written as.
+
+    name     of the model; empty: that of the record
+    base     a model whose fields come first, and stay as they are where the record has them too
+    without  keys that are left out
+    partial  whether a document may lack any of the record's own fields, as while it is made
+    """
+    from pydantic import ConfigDict, Field, create_model  # the command line and the library write JSON without it
+
+    members: dict[str, Any] = {}
+    hints = _hints(record)
+    for attribute, key, mark in written_fields(record):
+        hint = hints[attribute]
+        if mark.is_inline:
+            members |= {part: (info.annotation, info) for part, info in schema_of(_json_type(hint, mark)).model_fields.items()}
+            continue
+        default: dict[str, Any] = {"default_factory": lambda: None} if partial or mark.is_optional or not mark.is_required else {}
+        members[key] = (_json_type(hint, mark), Field(description=mark.text or None, discriminator=mark.tag or None, **default))
+    there = () if base is None else base.model_fields
+    kept = {key: member for key, member in members.items() if key not in without and key not in there}
+    described = " ".join((record.__doc__ or "").split("\n\n")[0].split()).partition(". ")[0].removesuffix(".") + "."
+    made_of: Any = {"__config__": ConfigDict(extra="forbid")} if base is None else {"__base__": base}
+    return create_model(name or record.schema_name, __doc__=described, __module__=record.__module__, **made_of, **kept)

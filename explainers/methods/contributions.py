@@ -1,0 +1,151 @@
+"""The contribution of each source token behind a block, or to the answer: every token is propagated through the model on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from explainers.autograd.forward_decomposition import ForwardDecomposition
+from explainers.autograd.rules import RULES
+from explainers.errors import ExplainerError
+from explainers.methods.class_attention import ClassAttentionTrace, add_class_token
+from explainers.records.trace import Trace
+
+T = TypeVar("T")
+INNER_BATCH = 33  # copies in one forward pass: bounds memory
+
+
+def propagate(
+    trace: Trace,
+    block: int | None,
+    read: Callable[[ForwardDecomposition, int], T],
+    class_attention_stage: bool = False,
+    shares_biases: bool = False,
+) -> list[T]:
+    """Propagate all source tokens forward, some in each pass, and return what ``read`` gives for each pass and its number of sources.
+
+    ``block`` is the last block to run; None goes on to the logits. Only one pass is in memory at a time. With ``shares_biases``, biases are
+    shared among the sources, so that all go through one pass.
+    """
+    parts = []
+    rule, x = trace.rule or RULES["libra"], trace.recording.block_inputs[0]
+    tokens = x.shape[1] + class_attention_stage
+    # of one block every contribution is kept, joined to one tensor and measured
+    apart = 0 if block is None else 4 * x.numel() * tokens * x.element_size()
+    least = 1 + tokens if shares_biases else 2
+    inner = trace.repeats_at_once(max(INNER_BATCH, least * len(x)), least, propagated=True, apart=apart) - 1
+    for first in range(0, tokens, inner):
+        sources = torch.arange(first, min(first + inner, tokens))
+        how = {
+            "sources": sources,
+            "rule": rule,
+            "block": block,
+            "class_attention_stage": class_attention_stage,
+            "attention_kind": trace.recording.structure.attention_kind,
+            "shares_biases": shares_biases,
+        }
+        propagation = trace.rerun(1 + len(sources), kind=ForwardDecomposition, **how)
+        assert isinstance(propagation, ForwardDecomposition)
+        for name in sorted(propagation.unruled):
+            trace.note(f"This model uses {name}, which is not linear: what tokens contribute there does not add up.")
+        parts.append(read(propagation, len(sources)))
+        del propagation
+    return parts
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The contributions of a block's input tokens to what its attention sub-layer, residual included, gives at each token.
+
+    vectors  (B, S to, S from, D): contribution of every token, constants that attention does not carry left out
+    whole    (B, S, D): what the sub-layer really gives on
+    """
+
+    vectors: Tensor
+    whole: Tensor
+
+
+def after_attention(trace: Trace, block: int, norms: int) -> Shares:
+    """Return the contributions of a block's input tokens after its attention and residual; in a post-norm block the first ``norms`` of its
+    two LayerNorms act on them, the feed-forward layer between the two left out.
+    """
+    place = _last_mixing_sum(trace, block)
+
+    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
+        middle = propagation.structure.sums[block][place]
+        vectors = middle
+        output = propagation.block_outputs[-1]
+        if any(normed is output for _, normed, _ in propagation.norms):  # post-norm: the block's output is itself normalised
+            for x, normed, _ in propagation.norms:
+                vectors = normed if x is middle else vectors
+            if norms == 2:
+                factor = next(factor for _, normed, factor in propagation.norms if normed is output)
+                vectors = (vectors - vectors.mean(-1, keepdim=True)) * factor
+        groups = vectors.detach().unflatten(0, (-1, 1 + count))
+        return groups[:, 1:], groups[:, 0].clone()  # a view would keep all copies
+
+    return _shares(propagate(trace, block, read))
+
+
+def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
+    """Join passes, each with the contributions of some sources (B, sources, S to, D) and the whole output (B, S, D), to one
+    :class:`Shares`.
+    """
+    return Shares(torch.cat([vectors for vectors, _ in parts], 1).transpose(1, 2), parts[0][1])
+
+
+def _last_mixing_sum(trace: Trace, block: int) -> int:
+    """Return the index of the sum in a block that last brings tokens together: the first, of attention over tokens, unless attention is
+    over channels (XCiT's), and convolutions after it reach further.
+    """
+    recording = trace.recording
+    if not recording.structure.sums[block]:
+        raise ExplainerError("This model's blocks do not add attention to a residual stream.")
+    if recording.attentions[block] is not None:
+        return 0
+    x, token_counts = recording.block_inputs[block], []
+    for total in recording.structure.sums[block]:
+        start_signal = torch.zeros_like(total)
+        start_signal[:, total.shape[1] // 2] = torch.linspace(1, 2, total.shape[-1], dtype=x.dtype, device=x.device)
+        signal = recording.pull(RULES["libra"], total, x, start_signal)
+        assert signal is not None
+        token_counts.append(int((signal != 0).any(-1).sum()))
+    return token_counts.index(max(token_counts))
+
+
+def after_class_attention(trace: Trace, block: int) -> Shares:
+    """Return the contributions after the attention of a class attention block and its residual, where S counts the classification token
+    too; where the block gives that token alone, they are (B, 1, S from, D).
+    """
+
+    def read(propagation: ForwardDecomposition, count: int) -> tuple[Tensor, Tensor]:
+        middle = propagation.structure.class_attention.blocks[block].mid_residual
+        assert middle is not None
+        groups = middle.detach().unflatten(0, (-1, 1 + count))
+        return groups[:, 1:], groups[:, 0].clone()
+
+    return _shares(propagate(trace, block, read, class_attention_stage=True))
+
+
+def measure_blocks(trace: Trace, norms: int, measure: Callable[[Shares], Tensor]) -> list[Tensor]:
+    """Return for each block the matrix (B, S to, S from) that ``measure`` makes of its contributions after attention.
+
+    Where the classification token joins behind the blocks, S counts it, and it has a row of its own before it has joined. ``norms`` is as
+    in :func:`after_attention`.
+    """
+    blocks = [measure(after_attention(trace, block, norms)) for block in range(len(trace.recording.block_inputs))]
+    if not isinstance(trace, ClassAttentionTrace):
+        return blocks
+    squares = [add_class_token(matrix, 1.0) for matrix in blocks]
+    for i, block in enumerate(trace.class_blocks):
+        matrix = measure(after_class_attention(trace, i))
+        if matrix.shape[1] == 1:  # each of the others gives itself
+            others = block.input.detach()[:, 1:]
+            itself = measure(Shares(others[:, :, None], others))[..., 0]
+            matrix = torch.cat([matrix, torch.nn.functional.pad(torch.diag_embed(itself), (1, 0))], 1)
+        squares.append(matrix)
+    return squares

@@ -1,0 +1,117 @@
+"""The places in the picture that tokens come from, found by adding noise to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from explainers.models.outputs import Forward
+from explainers.models.structure.blocks import Structure
+from explainers.models.structure.watching import embedded
+
+#: How strong the noise is by which patches are told apart: as weak as rounding lets it be, as layers that are not linear bend it.
+_NOISE = 0.002
+#: What may lie elsewhere of what a token is made of, for its place to be known exactly: rounding alone, where patches do not overlap.
+_ROUNDING = 1e-3
+#: Beyond how much of it nothing is known of the place of a token.
+_NO_PLACE = 0.5
+#: How far apart tokens may seem, relative to where they are drawn, for anything to be known of their places: at least and at most.
+_APART = 0.3, 1.25
+#: How far tokens may lie from where they are drawn (squared, in deviations of all of them), and how many times better another order is.
+_FAR, _BETTER = 0.25, 10
+#: Beyond this, tokens lie nearly as far as those of an order by chance do (2), which says enough where most of each is of one place.
+_AS_BY_CHANCE, _LOCAL = 1, 0.35
+#: How strongly the places that two noises give must correlate, mean of rows and columns, for tokens to be called out of order.
+_SEEN_AGAIN = 0.9
+#: How many patches at least single tokens lie from where they are drawn, to be out of order, and how much of them may lie elsewhere.
+_ONE_PATCH, _CLEAR = 0.9, 0.03
+
+
+def patch_places(
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int], seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Find where in the picture the patches at ``place`` of the embedded tokens x^1 come from: (N, 2), row and column in the ``grid``; and
+    (N,), how much of what they are made of lies elsewhere: 0 where each is made of one patch of the picture alone.
+
+    Noise is laid over the picture, equally strong everywhere, then the stronger the lower, then the further right: what a token changes by
+    says how strong the noise was where it comes from.
+    """
+    pixels = tensors["pixel_values"][:1]
+    height, width = pixels.shape[-2:]
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(pixels.shape, generator=generator).to(pixels) * _NOISE * (100 if pixels.dtype.itemsize < 4 else 1)
+    down, across = (
+        1 + (torch.arange(side, device=pixels.device) * count // side).to(pixels) / count
+        for side, count in zip((height, width), grid, strict=True)
+    )
+    images = torch.cat([pixels, pixels + noise, pixels + noise * down[:, None], pixels + noise * across])
+    x = embedded(module, structure, run, {**tensors, "pixel_values": images})[:, place].double()
+    plain, *coded = x[1:] - x[0]
+    tiny = torch.finfo(torch.float64).tiny
+    size = plain.square().sum(-1).clamp_min(tiny)
+    strength = torch.stack([(plain * each).sum(-1) / size for each in coded], -1)
+    rest = torch.stack([(each - strength[:, i : i + 1] * plain).square().sum(-1) for i, each in enumerate(coded)], -1)
+    rest = (rest.amax(-1) / size).sqrt().where(plain.square().sum(-1) > 0, torch.inf)
+    return (strength - 1) * torch.tensor(grid, device=x.device), rest
+
+
+def are_in_order(places: Tensor, rest: Tensor, grid: tuple[int, int]) -> bool:
+    """Return whether patches lie row by row in the order of the picture, from their ``places`` (N, 2) and the ``rest`` (N,) that
+    :func:`patch_places` returns.
+
+    Where layers before x^1 bring patches together, places are seen blurred: tokens are out of order if another order fits far better,
+    of all tokens or of those that it moves. Where next to nothing is seen, as behind many layers with random weights, they are taken to be
+    in order.
+    """
+    rows, columns = grid
+    expected = torch.stack([torch.arange(rows).repeat_interleave(columns), torch.arange(columns).repeat(rows)], -1).double()
+    if not bool(torch.isfinite(places).all()) or len(places) != len(expected) or len(expected) < 2:
+        return True
+    known = rest < _NO_PLACE  # a class token among them has no place, nor has a patch that the model does not read
+    if bool((rest[known] < _ROUNDING).all()):
+        return bool(((places - expected)[known].abs() < 0.5).all())
+    axes = [axis for axis, count in enumerate(grid) if count > 1]
+    if bool(known.double().mean() < 0.5):
+        return True
+    places, expected, rest = places[known], expected[known], rest[known]
+    apart = places[:, axes].std(0) / expected[:, axes].std(0)
+    if bool(((apart < _APART[0]) | (apart > _APART[1])).any()):
+        return True
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    seen, drawn = ((each[:, axes] - each[:, axes].mean(0)) / each[:, axes].std(0) for each in (places, expected))
+    distances = torch.cdist(seen, drawn).square()
+    order = torch.from_numpy(linear_sum_assignment(distances.numpy())[1])
+    to_own_place, to_another = distances.diagonal(), distances.gather(1, order[:, None])[:, 0]
+    moved = order != torch.arange(len(order))
+    is_better = bool(to_another.mean() * _BETTER < to_own_place.mean()) or bool((rest < _CLEAR).all())
+    if bool(to_own_place.mean() > _FAR) and (is_better or bool(to_own_place.mean() > _AS_BY_CHANCE and rest.median() < _LOCAL)):
+        return False
+    moved &= rest < _CLEAR
+    is_far = ((places - expected)[:, axes].abs().amax(1) > _ONE_PATCH) & moved
+    return not (bool(is_far.any()) and bool(to_another[moved].mean() * _BETTER < to_own_place[moved].mean()))
+
+
+def is_in_order(
+    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], place: slice, grid: tuple[int, int]
+) -> bool:
+    """Return whether the patches at ``place`` of the embedded tokens x^1 lie row by row in the order of the picture; see
+    :func:`are_in_order`.
+
+    Tokens are out of order only if another noise puts them at the same places, which it does not after many layers of random weights.
+    """
+
+    def look(seed: int) -> tuple[Tensor, Tensor]:
+        places, rest = patch_places(module, structure, run, tensors, place, grid, seed)
+        return places.cpu(), rest.cpu()
+
+    first = look(0)
+    if are_in_order(*first, grid):
+        return True
+    second = look(1)
+    known = (first[1] < _NO_PLACE) & (second[1] < _NO_PLACE)
+    axes = [axis for axis, count in enumerate(grid) if count > 1]
+    seen_again = torch.stack([torch.corrcoef(torch.stack([first[0][known, axis], second[0][known, axis]]))[0, 1] for axis in axes])
+    return not bool(seen_again.mean() >= _SEEN_AGAIN) or are_in_order(*second, grid)

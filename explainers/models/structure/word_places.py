@@ -1,0 +1,56 @@
+"""The place of each token of a text among the embedded tokens, found by changing one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.outputs import Forward
+from explainers.models.structure.blocks import Structure
+from explainers.models.structure.watching import embedded
+
+#: How many tokens of a text are changed at most.
+_MOST = 16
+#: How much a token must change, relative to the one that changes most, to be the one that was changed.
+_OWN = 0.5
+_PADDED = 2
+
+
+def check_word_order(module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor]) -> None:
+    """Raise ExplainerError where token i of a text is not token i of the embedded tokens x^1, with or without padding. ``tensors`` holds
+    one text.
+    """
+    for given, last in _texts(tensors):
+        ids = given["input_ids"]
+        places = sorted({round(i * (last - 1) / (_MOST - 1)) for i in range(_MOST)}) if last > _MOST else list(range(last))
+        changed = ids.repeat(1 + len(places), 1)
+        for row, place in enumerate(places, 1):
+            others = [int(token) for token in ids[0, :last] if token != ids[0, place]]
+            changed[row, place] = others[place % len(others)] if others else ids[0, place]
+        batch = {name: tensor.expand(len(changed), *tensor.shape[1:]) if len(tensor) == 1 else tensor for name, tensor in given.items()}
+        x = embedded(module, structure, run, {**batch, "input_ids": changed})
+        if len(x) != len(changed):
+            return  # texts do not lie apart there: nothing is seen
+        moved = (x[1:].double() - x[:1].double()).norm(dim=-1)
+        for place, by in zip(places, moved, strict=True):
+            token = int(by.argmax())
+            change = by[place] if place < len(by) else by.new_zeros(())
+            if bool(change < _OWN * by[token]):
+                padded = "" if last == ids.shape[1] else " of a padded text"
+                raise ExplainerError(
+                    f"token {place + 1}{padded} is token {token + 1} of what the blocks of this model take, so that which word a score "
+                    "belongs to is not known: have the model keep the order of its tokens, and what it adds of its own behind them"
+                )
+
+
+def _texts(tensors: Mapping[str, Tensor]) -> Iterator[tuple[dict[str, Tensor], int]]:
+    """Yield the text as it is and, where the model takes a mask, with padding at its end; each with how many of its tokens are words."""
+    length = tensors["input_ids"].shape[1]
+    yield dict(tensors), length
+    mask = tensors.get("attention_mask")
+    if mask is not None and mask.shape == tensors["input_ids"].shape and length > _PADDED + 1:
+        padded = mask.clone()
+        padded[:, -_PADDED:] = 0
+        yield {**tensors, "attention_mask": padded}, length - _PADDED

@@ -1,1 +1,0 @@
-"""What surrounds every answer: errors as problem+json, uploads, limits, headers and the log, counters."""

@@ -1,1 +1,0 @@
-"""What is asked of a finished explanation, on exactly its input: tokens taken away, words put in, layers, mixed rules."""

@@ -1,0 +1,101 @@
+"""Routes for the results of runs of ``vitrine evaluate``, and the examples behind a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from explainers.evaluation.examples import draw_example, unpack_scores
+from vitrine_server.http.answers import DocumentResponse
+from vitrine_server.http.bodies import BodyRoute
+from vitrine_server.http.openapi import file_of
+from vitrine_server.http.problems import Problem, suggestion
+from vitrine_server.http.visitors import Visitor, Who
+from vitrine_server.lookup import read_runs, run_reports
+from vitrine_server.method_ranking import REFERENCE_MODELS, ranking_for
+from vitrine_server.metric_truth import metric_truth, truth_of
+from vitrine_server.run_reports import RunReport
+from vitrine_server.schemas.leaderboard import Examples, Leaderboard
+from vitrine_server.services import Services, Use
+from vitrine_server.verdicts import verdict_in_words
+
+router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
+
+
+def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunReport:
+    """Return the run with this id among those that the visitor may see. Raises Problem 404 if there is none."""
+    runs, _ = run_reports(visitor, services)
+    for run in runs:
+        if run.id == run_id:
+            return run
+    known = [run.id for run in runs]
+    raise Problem(
+        404, "no-such-run", f"There is no run {run_id!r}.", send=f"{suggestion(run_id, known)}GET /api/leaderboard lists the runs."
+    )
+
+
+@router.get("", response_model=Leaderboard)
+async def leaderboard(request: Request, services: Use, visitor: Who) -> Response:
+    """Return every run: what it measured, and for each method and metric the value, its standard error, its interval, and whether it ties
+    with the best. The runs by which the pages rank methods come first. ``rankings`` sums up their results in words, by kind of input;
+    ``truth`` says which metrics agree with known truth; ``problems`` lists the folders that cannot be read.
+    """
+    runs, problems = await read_runs(visitor, services)
+    key = ("leaderboard", tuple((run.id, run.shows_inputs) for run in runs), tuple(problems))
+    return await services.kept.answer(request, key, lambda: _document(runs, problems), versions=[run.version for run in runs])
+
+
+def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
+    """Return the answer of the leaderboard as JSON: the runs, the rankings, the truth and the problems."""
+    references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
+    ranking = [reference.run.id for reference in references.values()]
+    runs = sorted(runs, key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
+    rankings = {kind: verdict_in_words(reference) for kind, reference in references.items()}
+    truth = metric_truth()
+
+    def with_truth(run: dict[str, Any]) -> dict[str, Any]:
+        return {**run, "metrics": [{**metric, **truth_of(truth, metric["name"], run["kind"])} for metric in run["metrics"]]}
+
+    documents = [with_truth(run.to_json()) for run in runs]
+    return {"runs": documents, "truth": truth, "rankings": rankings, "problems": problems}
+
+
+@router.get("/{id}/examples", response_model=Examples)
+def examples(id: str, metric: str, method: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002  (the name in the address)
+    """Return the inputs on which a method did best and worst by a metric: name, explained class, value, and its map as a picture
+    (``image``), or the words of the text with their scores from -1 to 1.
+    """
+    run = find_run_report(id, services, visitor)
+    stored = run.examples()
+    ends = stored["chosen"].get(metric, {}).get(method)
+    if ends is None:
+        raise Problem(
+            404, "no-such-figure", f"The run {id} has no {metric} of {method}.", send=f"GET /api/leaderboard lists what {id} has."
+        )
+
+    def case(place: int, value: float) -> dict[str, Any]:
+        shown = stored["inputs"][str(place)]
+        about = {"place": place, "name": shown["name"], "target": shown["target"], "value": value}
+        if "words" not in shown:
+            image = f"/api/leaderboard/{id}/map.png?method={quote(method, safe='')}&place={place}"
+            return {**about, "image": services.settings.address(image)}
+        scores = unpack_scores(stored["maps"][method][str(place)]).tolist()
+        return {**about, "words": [{"text": text, "score": score} for text, score in zip(shown["words"], scores, strict=True)]}
+
+    return DocumentResponse({"metric": metric, "method": method, **{end: [case(*pair) for pair in cases] for end, cases in ends.items()}})
+
+
+@router.get("/{id}/map.png", response_class=Response, responses=file_of("image/png"))
+def picture(id: str, method: str, place: int, services: Use, visitor: Who) -> Response:  # noqa: A002  (the name in the address)
+    """Return the map of a method on one of a run's examples, as a PNG."""
+    run = find_run_report(id, services, visitor)
+    signed = {row["spec"]: row["signed"] for row in run.report["methods"]}
+    try:
+        return Response(draw_example(run.examples(), method, place, signed[method]), media_type="image/png")
+    except KeyError:
+        raise Problem(
+            404, "no-such-example", f"The run {id} has no picture of {method} at {place}.", send="GET its examples first."
+        ) from None

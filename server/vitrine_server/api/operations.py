@@ -1,0 +1,68 @@
+"""Routes for the operator of the server: is it alive, is it ready, what is it doing."""
+
+from __future__ import annotations
+
+import psutil
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse, Response
+
+from vitrine_server.http.answers import DocumentResponse
+from vitrine_server.http.bodies import BodyRoute
+from vitrine_server.http.limits import limits
+from vitrine_server.http.metrics import MEDIA_TYPE
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.queue.worker_interface import WorkerInterface
+from vitrine_server.schemas.operations import Health, Limits, Readiness
+from vitrine_server.services import Use
+
+router = APIRouter(tags=["operations"], route_class=BodyRoute)
+
+
+@router.get("/healthz", response_model=Health)
+async def healthz(request: Request) -> Response:
+    """Return ok if the server answers and its worker makes progress; 503 if a model hangs that nothing can end, so that the server must be
+    restarted.
+    """
+    worker: WorkerInterface = request.app.state.services.worker  # no thread is asked for it, as all may be busy
+    if not worker.healthy:
+        return Problem(503, "stuck", "A model hangs, and nothing can end it.", headers={"Retry-After": "30"}).response()
+    return DocumentResponse({"status": "ok"})
+
+
+@router.get("/readyz", response_model=Readiness)
+def readyz(services: Use) -> Response:
+    """Return ready once an embedded model is loaded and none has failed, the worker makes progress, and results can be stored; 503 until
+    then. The other embedded models load meanwhile, requested ones first. Hub models do not count, nor models whose optional package is not
+    installed.
+    """
+    states = {entry.name: entry.state for entry in services.registry.all() if entry.embedded}
+    is_one_there = not states or "loaded" in states.values()
+    waiting = [f"{name} is {state}" for name, state in states.items() if state == "failed" or not is_one_there]
+    if not services.worker.healthy:
+        waiting.append("a model hangs, and nothing can end it")
+    if (fault := services.store.check()) is not None:
+        waiting.append(fault)
+    if waiting:
+        return Problem(503, "not-ready", f"Not ready: {', '.join(waiting)}.", headers={"Retry-After": "2"}).response()
+    return DocumentResponse({"status": "ready", "models": states})
+
+
+@router.get("/api/limits", response_model=Limits)
+def what_is_taken(services: Use) -> DocumentResponse:
+    """Return the limits of one request: ``most`` of each quantity, and the refusal of more ({count} of {what})."""
+    return DocumentResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+def metrics(services: Use) -> PlainTextResponse:
+    """Return the counters of the server in the text format of Prometheus."""
+    loaded = sum(entry.state == "loaded" for entry in services.registry.all())
+    gauges = {
+        "queue_depth": ("Explanations that wait.", float(services.worker.depth)),
+        "models_loaded": ("Models in memory.", float(loaded)),
+        "worker_up": ("Whether work moves.", float(services.worker.healthy)),
+        "worker_memory_bytes": ("Memory of the processes of models.", float(services.worker.memory)),
+        "server_memory_bytes": ("Memory of this process.", float(psutil.Process().memory_info().rss)),
+        "store_writable": ("Whether explanations can be stored, as far as the last try tells.", float(services.store.fault is None)),
+    }
+    return PlainTextResponse(services.metrics.text(gauges), media_type=MEDIA_TYPE)

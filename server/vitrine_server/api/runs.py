@@ -1,0 +1,130 @@
+"""Measure methods on a data set from the page: see what can be measured, send a data set, begin a run, watch it, stop it, go on with it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+
+from vitrine_server import registries
+from vitrine_server.api.explanations import stream
+from vitrine_server.http.answers import DocumentResponse
+from vitrine_server.http.bodies import BodyRoute
+from vitrine_server.http.hosts import is_reached_by_others
+from vitrine_server.http.openapi import events_of
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import Who
+from vitrine_server.lookup import run_reports
+from vitrine_server.schemas.runs import MeasurableDataset, Run, RunChoices, RunEvent, RunRequest, Runs
+from vitrine_server.services import Services, Use
+from vitrine_server.settings import environment_name
+
+router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=BodyRoute)
+
+
+def _may_run(services: Services) -> bool:
+    settings = services.settings
+    return settings.engine == "local" and (settings.allow_runs or not is_reached_by_others(settings)) and not settings.read_only
+
+
+def _check_may_run(services: Services) -> None:
+    """Raise Problem 403 if visitors may not begin and stop runs."""
+    if not _may_run(services):
+        detail = f"This server measures nothing for others; {environment_name('allow_runs')} allows it."
+        if services.settings.engine != "local":
+            detail = "A cluster measures nothing from the page."
+        raise Problem(403, "runs-not-allowed", detail, send="Measure with vitrine evaluate on a machine of your own.")
+
+
+@router.get("", response_model=Runs)
+def runs(services: Use, visitor: Who) -> DocumentResponse:
+    """Return the models and data sets that can be measured here, and the ``runs`` that the visitor began.
+
+    ``models`` are the loaded models (none if runs are not allowed), each with every data set and the reason if it does not suit; ``sets``
+    are sets of methods; ``most`` is the maximum number of inputs, ``most_mb`` the maximum megabytes of a data set that is sent.
+    """
+    return DocumentResponse(
+        {
+            "models": services.runs.measurable.models(visitor) if _may_run(services) else [],
+            "sets": registries.choosing(None, None, [])["presets"],
+            "most": services.settings.max_run_inputs,
+            "most_mb": services.settings.max_data_mb,
+            "runs": [run.to_json() for run in services.runs.all(visitor)],
+        }
+    )
+
+
+@router.get("/choices", response_model=RunChoices)
+def choices(
+    model: Annotated[str, Query(max_length=1000)], dataset: Annotated[str, Query(max_length=100)], services: Use, visitor: Who
+) -> DocumentResponse:
+    """Return the options of a run of a model on a data set: ``metrics`` with what each needs, the values of each option, and ``protocols``
+    of papers.
+
+    ``reason`` says why something cannot be chosen.
+    """
+    return DocumentResponse(services.runs.measurable.choices(model, dataset, visitor))
+
+
+@router.post("/data", status_code=201, response_model=MeasurableDataset)
+async def receive(name: Annotated[str, Query(max_length=1000)], request: Request, services: Use) -> DocumentResponse:
+    """Receive a data set as the body; ``name`` is the name of its file: a .zip of pictures in a folder for each class, with ``masks/`` if
+    there are any, or a .csv or .jsonl of texts. It is kept until a run on it is done or deleted; without a run for an hour.
+    """
+    _check_may_run(services)
+    source = await services.sent_data.receive(name, request.stream())
+    return DocumentResponse(await run_in_threadpool(services.runs.measurable.about_data, source), 201)
+
+
+@router.post("", status_code=202, response_model=Run)
+async def begin(wanted: RunRequest, services: Use, visitor: Who) -> DocumentResponse:
+    """Begin a run; all questions of visitors go before it. A run that was stopped continues after its last input. Its results appear on the
+    leaderboard under the returned id.
+    """
+    _check_may_run(services)
+    run = await run_in_threadpool(services.runs.begin, wanted, visitor)
+    return DocumentResponse(run.to_json(), 202)
+
+
+@router.get("/{id}", response_model=Run)
+def find(id: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002  (the name in the address)
+    """Return the state of a run: waiting, running, done, stopped or failed; ``done`` of ``total`` inputs; ``seconds_left`` is
+    an estimate.
+    """
+    return DocumentResponse(services.runs.find(id, visitor).to_json())
+
+
+@router.get("/{id}/events", response_class=EventSourceResponse, responses=events_of(RunEvent))
+async def events(id: str, services: Use, visitor: Who) -> EventSourceResponse:  # noqa: A002
+    """Send the events of a run as server-sent events since it was last begun: ``progress``, then ``ended``, each with the data of GET
+    /api/runs/{id}.
+    """
+    return stream(services.runs.find(id, visitor).feed, None)
+
+
+@router.post("/{id}/stop", status_code=204)
+def stop(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
+    """Stop a run. What it measured is kept."""
+    _check_may_run(services)
+    services.runs.stop(id, visitor)
+    return Response(status_code=204)
+
+
+@router.post("/{id}/again", status_code=202, response_model=Run)
+async def go_on(id: str, services: Use, visitor: Who) -> DocumentResponse:  # noqa: A002
+    """Continue a run that was stopped or has failed after its last input; also after a restart of the server."""
+    _check_may_run(services)
+    run = await run_in_threadpool(services.runs.go_on, id, visitor)
+    return DocumentResponse(run.to_json(), 202)
+
+
+@router.delete("/{id}", status_code=204)
+def delete(id: str, services: Use, visitor: Who) -> Response:  # noqa: A002
+    """Delete a run with its results, and the data set that was sent for it; a running one is stopped first."""
+    _check_may_run(services)
+    services.runs.remove(id, visitor)
+    run_reports(visitor, services)  # which drops what was kept of it
+    return Response(status_code=204)

@@ -1,0 +1,251 @@
+"""The worker of a cluster, as web processes use it: it stores questions, sends their ids to the replicas, and reads the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
+
+from vitrine_server.http.limits import limits
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs import explanation_events
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.failures import interrupted
+from vitrine_server.jobs.feed import Event, event
+from vitrine_server.jobs.host.work import Work
+from vitrine_server.jobs.queue.job import Job
+from vitrine_server.jobs.queue.study import Study
+from vitrine_server.settings import Settings
+from vitrine_server.store.shared_store import SharedStore
+from vitrine_server.store.tables import FINAL
+
+log = logging.getLogger(__name__)
+BEAT_SECONDS = 2.0  # seconds between two looks for what is abandoned
+_POLL_SECONDS = 0.25  # seconds between two looks of a follower at the store
+_TIDY_SECONDS = 60.0
+_STUCK_SECONDS = 60.0
+_RETRY_AFTER = {"Retry-After": "5"}
+
+
+class Replicas(Protocol):
+    """The processes that have the models; each call is answered by one that has its model, or has room for it. Each raises Problem, and
+    other errors if its process has ended.
+    """
+
+    async def explain(self, model: str, explanation_id: str) -> None:
+        """Make an explanation in a process of the model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.explain`."""
+
+    async def facts(self, model: str) -> ModelFacts:
+        """Return the facts about a model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.facts`."""
+
+    def answer(self, model: str, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+        """Run a study and yield its events, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.answer`."""
+
+
+class RayWorker:
+    """The worker on a cluster of Ray: it stores explanations, sends them to replicas, and reads their events from the store. See
+    :class:`vitrine_server.jobs.queue.worker_interface.WorkerInterface`.
+    """
+
+    def __init__(self, replicas: Replicas, registry: ModelRegistry, store: SharedStore, settings: Settings) -> None:
+        self.stopping = False
+        self._replicas, self._registry, self._store, self._settings = replicas, registry, store, settings
+        self._sent: set[str] = set()  # explanations that wait here for a replica, or that one makes
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beaten = self._tidied = time.monotonic()
+
+    def start(self) -> None:
+        """Start to look for abandoned explanations, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._begin(self._look_after)
+
+    def stop(self) -> None:
+        """Stop looking for abandoned explanations; other processes continue."""
+        self.stopping = True
+        for task in list(self._tasks):
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    def _begin(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        """Start a task outside of the context of its request, since Ray Serve would cancel it with the request."""
+
+        def begin() -> None:
+            task = self._loop.create_task(work(*arguments))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        self._loop.call_soon_threadsafe(begin, context=contextvars.Context())
+
+    # --- explanations ------------------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Store an explanation and send it to a replica. Raises Problem 429 if too many wait in the whole cluster."""
+        if self.stopping:
+            raise interrupted()
+        self._check_room(job.visitor)
+        self._store.add(job.document(), job.images, job.question.image, job.visitor.owner)
+        self._begin(self._send, job.id, job.entry.name)
+
+    def _check_room(self, visitor: Visitor) -> None:
+        share = limits(self._settings)["queue_share"]
+        refusal = None
+        if (count := self._store.waiting()) >= self._settings.queue_size:
+            refusal = Problem(429, "queue-full", f"{count} explanations are waiting already.", send=share.send)
+        elif (mine := self._store.waiting(visitor.owner)) >= share.most:
+            refusal = share.problem(mine, "explanations")
+        if refusal is not None:
+            refusal.headers.update(_RETRY_AFTER)
+            raise refusal
+
+    async def _send(self, explanation_id: str, model: str) -> None:
+        if explanation_id in self._sent:
+            return
+        self._sent.add(explanation_id)
+        try:
+            await self._replicas.explain(model, explanation_id)
+        except Exception as error:  # it is in the store, and is sent again once nobody has it
+            log.warning("explanation %s is sent again: %s", explanation_id, str(error).partition("\n")[0])
+        finally:
+            self._sent.discard(explanation_id)
+
+    async def _look_after(self) -> None:
+        """Until the process ends, renew the hold on explanations that it has sent, and send those again whose replica is gone."""
+        while not self.stopping:
+            try:
+                await asyncio.to_thread(self._store.hold, list(self._sent))
+                for explanation_id, document in await asyncio.to_thread(self._store.abandoned):
+                    if "model" in document:
+                        self._begin(self._send, explanation_id, document["model"])
+                    else:
+                        await asyncio.to_thread(self._store.end_waiting, explanation_id, "failed", interrupted().to_json())
+                if time.monotonic() - self._tidied > _TIDY_SECONDS:
+                    self._tidied = time.monotonic()
+                    await asyncio.to_thread(self._store.forget_old)
+            except Exception as error:  # a store that is away: the next look tries again
+                log.error("what is abandoned could not be looked for", exc_info=error)
+            self._beaten = time.monotonic()
+            await asyncio.sleep(BEAT_SECONDS)
+
+    def cancel(self, explanation_id: str) -> bool:
+        """Cancel an explanation; return whether there was one to cancel."""
+        return self._store.end_waiting(explanation_id, "cancelled") or self._store.ask(explanation_id, end="cancel")
+
+    def stop_early(self, explanation_id: str) -> None:
+        """End an explanation with its finished maps, or cancel it if there are none."""
+        if not self._store.end_waiting(explanation_id, "cancelled"):
+            self._store.ask(explanation_id, end="stop")
+
+    def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
+        """Make the maps of these specs before the others of an explanation."""
+        self._store.ask(explanation_id, order=list(specs))
+
+    async def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event]:
+        """Yield the events of an explanation with an id above ``after``, to its end, by polling the store."""
+        seen, position = None, None
+        while True:
+            stamp = await asyncio.to_thread(self._store.stamp, explanation_id)
+            if stamp is None:
+                return
+            if after < 0 and (stamp[0] == "queued" or position is None):
+                before = await asyncio.to_thread(self._store.before, explanation_id) if stamp[0] == "queued" else 0
+                if before != position:
+                    position = before
+                    yield event(0, "queued", {"position": before})
+            if stamp != seen:
+                seen = stamp
+                document = await asyncio.to_thread(self._store.document, explanation_id)
+                if document is None:
+                    return
+                for entry in explanation_events.events_so_far(document):
+                    if entry.id > max(after, 0):
+                        after = entry.id
+                        yield entry
+                if document["state"] in FINAL:
+                    return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def find(self, explanation_id: str) -> Job | None:
+        """Return None: explanations of a cluster are in the store only."""
+        return None
+
+    def asked_about(self, explanation_id: str) -> None:
+        """Do nothing: an explanation that nobody follows is made in any case."""
+
+    def forget(self, explanation_id: str) -> bool:
+        """Return False: this process keeps no explanations."""
+        return False
+
+    # --- models and studies ------------------------------------------------------------------------------------------------
+
+    def load(self, entry: ModelEntry) -> None:
+        """Start to load a model."""
+        self._begin(self._load, entry)
+
+    async def _load(self, entry: ModelEntry) -> None:
+        self._registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        try:
+            facts = await self._replicas.facts(entry.name)
+        except Problem as problem:
+            self._registry.failed(entry, problem)
+        except Exception as error:
+            log.error("%s could not be loaded", entry.name, exc_info=error)
+            ended = Problem(503, "worker-ended", f"The replica that loaded {entry.name} has ended.", send="Try again.")
+            self._registry.failed(entry, ended)
+        else:
+            self._registry.loaded(entry, facts)
+
+    def study(self, study: Study) -> None:
+        """Run a study in a replica; if too many wait, the study gets that problem as its result."""
+        if self.stopping:
+            raise interrupted()
+        self._begin(self._answer, study)
+
+    async def _answer(self, study: Study) -> None:
+        if not study.future.set_running_or_notify_cancel():
+            return
+        asking = asyncio.ensure_future(self._ask(study))
+        while not asking.done():
+            await asyncio.wait((asking,), timeout=_POLL_SECONDS)
+            if study.cancelled.is_set():
+                asking.cancel()
+        with suppress(asyncio.CancelledError):
+            outcome = asking.exception()
+            if outcome is None and not study.future.done():
+                outcome = interrupted()
+            if outcome is not None and not study.future.done():
+                study.future.set_exception(outcome)
+            return
+        study.future.set_exception(Problem(409, "cancelled", "Nobody wants this any more.", send="Ask again."))
+
+    async def _ask(self, study: Study) -> None:
+        answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor.owner)
+        async with aclosing(answers) as events:  # type: ignore[type-var]
+            async for name, data in events:
+                if name == "progress":
+                    study.tell(data["asked"], data["total"])
+                elif name == "expected":
+                    study.expect(data["seconds"])
+                elif name == "done":
+                    study.future.set_result(data)
+                else:
+                    study.future.set_exception(data)
+
+    @property
+    def healthy(self) -> bool:
+        """True if the search for abandoned explanations ran lately."""
+        return time.monotonic() - self._beaten < _STUCK_SECONDS
+
+    @property
+    def depth(self) -> int:
+        """The number of explanations that wait in the whole cluster."""
+        return self._store.waiting()
+
+    @property
+    def memory(self) -> int:
+        """Always 0: the memory of the replicas is counted by Ray."""
+        return 0

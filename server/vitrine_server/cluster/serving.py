@@ -1,0 +1,231 @@
+"""``vitrine serve --engine ray``: the application as an ingress of Ray Serve, the models as a deployment with several replicas.
+
+Nothing else of the server imports Ray.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from fastapi import FastAPI
+
+from explainers.errors import ExplainerError
+from explainers.ray_library import cluster_address, load_ray
+from vitrine_server.app import create_app, host_maker, own_model_host
+from vitrine_server.cluster.model_replica import ModelReplica
+from vitrine_server.cluster.ray_worker import RayWorker
+from vitrine_server.http.hosts import are_apart
+from vitrine_server.http.limits import limits
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import VisitorSecrets
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
+from vitrine_server.jobs.catalogue.model_source import ModelSource
+from vitrine_server.jobs.host.model_host import ModelHost
+from vitrine_server.jobs.host.work import Work
+from vitrine_server.log import set_up_log
+from vitrine_server.settings import Settings
+from vitrine_server.store.database import open_database
+from vitrine_server.store.shared_store import SharedStore, open_shared_store
+
+log = logging.getLogger(__name__)
+APPLICATION, MODELS, WEB = "vitrine", "models", "web"
+_AT_ONCE = 8  # explanations and studies that one replica has: they take turns there
+_REQUESTS_AT_ONCE = 1000  # of one process that answers: event streams stay open
+_OBJECT_STORE = 256 * 2**20  # bytes, of a cluster that is begun for this server: little goes through it
+_STOP_SECONDS = 20.0
+
+MakeModelHost = Callable[[Settings], ModelHost]
+
+
+def serve(settings: Settings, say: Callable[[str], None], make_model_host: MakeModelHost = own_model_host) -> None:
+    """Serve on the Ray cluster of the settings until interrupted; ``say`` is called with the address. Raises ExplainerError if Ray is not
+    installed or no cluster is found, and StoreError if the store cannot be used.
+
+    ``make_model_host`` (picklable) makes the host of the models in each replica.
+    """
+    ray = _ray()
+    settings = settings.model_copy(update={"own_models": "off"})
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if are_apart(settings) or settings.token:
+        VisitorSecrets(settings.home)  # before several processes make the key at once
+    open_database(settings, is_shared=True).close()  # what is wrong with it is said here
+    ended = threading.Event()
+    with _cluster(ray, settings):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        options = ray.serve.config.HTTPOptions(host=settings.host, port=settings.port, location="HeadOnly")
+        ray.serve.start(http_options=options)
+        ray.serve.run(application(settings, make_model_host), name=APPLICATION, route_prefix="/")
+        say(f"http://{settings.host}:{settings.port}")
+        ended.wait()
+        ray.serve.delete(APPLICATION)
+
+
+def application(settings: Settings, make_model_host: MakeModelHost = own_model_host) -> Any:
+    """Return the application that Ray Serve runs: the web processes, connected to the replicas of the models."""
+    serve = _ray().serve
+
+    class Models(ModelReplica):
+        """A :class:`ModelReplica` whose models Ray Serve loads and drops."""
+
+        def __init__(self) -> None:
+            store = open_shared_store(settings, _process_name("models"))
+            source = ModelSource()
+            set_up_log(settings.log_level, settings.log_format)
+            super().__init__(settings, store, source, host_maker(settings, source, make_model_host))
+
+        @serve.multiplexed(max_num_models_per_replica=settings.replica_models)  # type: ignore[untyped-decorator]
+        async def model(self, name: str) -> _Loaded:
+            """Load a model; if there are too many, Ray Serve drops the one that was unused for longest."""
+            await self.bring(name)
+            return _Loaded(self, name)
+
+        async def explain(self, explanation_id: str) -> None:
+            with suppress(Problem):  # of a model that cannot be loaded: the explanation has it, too
+                await self.model(serve.get_multiplexed_model_id())
+            await super().explain(explanation_id)
+
+        async def facts_of_model(self) -> ModelFacts:
+            """Return the facts about the model to which the call is addressed."""
+            name = serve.get_multiplexed_model_id()
+            await self.model(name)
+            return await self.facts(name)
+
+        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+            """Run a study on the model to which the call is addressed, see :meth:`ModelReplica.answer`."""
+            name = serve.get_multiplexed_model_id()
+            await self.model(name)
+            async for event in self.answer(name, work, is_long, weight, kind, owner):
+                yield event
+
+        def check_health(self) -> None:
+            """Raise RuntimeError if the work of the replica hangs: Ray Serve then starts another replica."""
+            if not self.healthy:
+                raise RuntimeError("work does not move")
+
+        def __del__(self) -> None:
+            with suppress(AttributeError):  # it was never begun
+                self.stop()
+
+    threads, share = settings.replica_threads, limits(settings)["queue_share"]
+    models = serve.deployment(Models, name=MODELS).options(
+        ray_actor_options={
+            "num_cpus": threads,
+            "num_gpus": settings.replica_gpus,
+            "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(threads)}},
+        },
+        autoscaling_config={
+            "min_replicas": settings.min_replicas,
+            "initial_replicas": settings.min_replicas,
+            "max_replicas": settings.max_replicas,
+            "target_ongoing_requests": 2,
+        },
+        max_ongoing_requests=_AT_ONCE,
+        max_queued_requests=settings.queue_size + share.most,
+        health_check_period_s=5,
+        graceful_shutdown_timeout_s=_STOP_SECONDS,
+    )
+    web = serve.deployment(serve.ingress(lambda: _web(settings))(), name=WEB).options(
+        num_replicas=settings.web_replicas, max_ongoing_requests=_REQUESTS_AT_ONCE, ray_actor_options={"num_cpus": 0}
+    )
+    return web.bind(models.bind())
+
+
+class _Loaded:
+    """A reference to a model in a replica; Ray Serve releases the model through ``__del__``, possibly more than once."""
+
+    def __init__(self, replica: ModelReplica, name: str) -> None:
+        self._replica, self._name = replica, name
+
+    def __del__(self) -> None:
+        self._replica.drop(self._name)
+
+
+class _Handle:
+    """An implementation of :class:`vitrine_server.cluster.ray_worker.Replicas` that sends calls through a handle of Ray Serve to a replica
+    with the model.
+    """
+
+    def __init__(self, serve: Any) -> None:
+        self._serve, self._handle = serve, serve.get_deployment_handle(MODELS, app_name=APPLICATION)
+
+    async def explain(self, model: str, explanation_id: str) -> None:
+        """Make an explanation in a replica of the model."""
+        with self._problems():
+            await self._handle.options(multiplexed_model_id=model).explain.remote(explanation_id)
+
+    async def facts(self, model: str) -> ModelFacts:
+        """Return the facts about a model from its replica."""
+        with self._problems():
+            facts: ModelFacts = await self._handle.options(multiplexed_model_id=model).facts_of_model.remote()
+        return facts
+
+    async def answer(self, model: str, *arguments: Any) -> AsyncIterator[tuple[str, Any]]:
+        """Run a study in a replica of the model and yield its events."""
+        with self._problems():
+            answers = self._handle.options(multiplexed_model_id=model, stream=True).answer_study.remote(*arguments)
+            try:
+                async for event in answers:
+                    yield event
+            finally:
+                answers.cancel()
+
+    @contextmanager
+    def _problems(self) -> Iterator[None]:
+        """Convert errors of calls inside this context: a replica's Problem is raised as such, a full queue as Problem 429."""
+        try:
+            yield
+        except self._serve.exceptions.BackPressureError:
+            send = "Wait until some are done."
+            raise Problem(429, "queue-full", "Too many questions are waiting already.", send=send, headers={"Retry-After": "5"}) from None
+        except Exception as error:
+            if isinstance(cause := getattr(error, "cause", None), Problem):
+                raise cause from None
+            raise
+
+
+def _web(settings: Settings) -> FastAPI:
+    """Make the application of a process that answers requests."""
+    serve = _ray().serve
+
+    def open_work(registry: ModelRegistry) -> tuple[SharedStore, RayWorker]:
+        store = open_shared_store(settings, _process_name("web"))
+        return store, RayWorker(_Handle(serve), registry, store, settings)
+
+    return create_app(settings, open_work=open_work)
+
+
+def _process_name(kind: str) -> str:
+    """Return a unique name under which a process claims explanations and by which an operator finds it."""
+    return f"{kind} {os.getpid()} {socket.gethostname()} {uuid.uuid4().hex[:8]}"
+
+
+def _ray() -> Any:
+    return load_ray("ray.serve", "ray.serve.config", "ray.serve.exceptions", need="The engine ray needs Ray Serve", extras="ray,postgresql")
+
+
+@contextmanager
+def _cluster(ray: Any, settings: Settings) -> Iterator[None]:
+    """Connect to the cluster of the settings, or to a new one on this machine, inside this context."""
+    address = cluster_address(settings.ray_address)
+    options = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address == "local" else {}
+    try:
+        ray.init(address=address, logging_level="warning", **options)
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        raise ExplainerError(f"No cluster of Ray can be used at {address}: {problem}") from problem
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # of a cluster that is gone already
+            if not ray.serve.status().applications:  # another one's
+                ray.serve.shutdown()
+        ray.shutdown()

@@ -1,0 +1,56 @@
+"""The subcommands of ``vitrine``. Each module holds one; ``listing`` holds ``models`` and ``methods``, ``progress`` their bars."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, NoReturn, TypeAlias
+
+#: What ``ArgumentParser.add_subparsers`` returns; argparse has no public name for it.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class Help(argparse.HelpFormatter):
+    """A help formatter that keeps the line breaks of descriptions and examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = [(line, " " * (len(line) - len(line.lstrip()))) for line in text.splitlines()]
+        return "\n".join(super(Help, self)._fill_text(line, width, indent + lead) for line, lead in lines)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that prints errors in one line. A word that begins with a minus and a digit is a value, such as a crop, not an
+    option.
+    """
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **{"formatter_class": Help, **how})
+        self._negative_number_matcher = re.compile(r"^-\d")
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with code 2."""
+        self.exit(2, f"vitrine: {message} ({self.prog} --help says more)\n")
+
+
+class Listed(argparse.Action):
+    """An argparse action for a list of names, separated by spaces or commas."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Store the single names of the argument."""
+        texts = [values] if isinstance(values, str) else values
+        setattr(namespace, self.dest, [name.strip() for value in texts for name in value.split(",") if name.strip()])
+
+
+class CommandError(Exception):
+    """Raised when the command line asks for something that cannot be done; the message says what to type instead."""
+
+
+class PartialFailure(Exception):
+    """Raised at the end of a command that failed for some of its inputs; the message says what could not be done."""
+
+
+def count_of(count: int, thing: str) -> str:
+    """Format a number of things in words, such as "1 file" or "2 files"."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"

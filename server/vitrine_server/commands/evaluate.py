@@ -1,0 +1,293 @@
+"""``vitrine evaluate``: which methods can be trusted, measured on a data set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tqdm import tqdm
+
+from vitrine_server.commands import CommandError, Commands, Listed
+from vitrine_server.commands.experiment import Experiment
+from vitrine_server.commands.listing import text_table
+from vitrine_server.commands.model import add_model, open_model, open_options_of
+
+if TYPE_CHECKING:
+    from explainers.evaluation.run_engines import RunEngine
+
+
+MOST_FILES_NAMED = 5  # files that are not read, at most; the others are counted
+#: The options that say how is measured.
+PROTOCOL = ("target", "explains", "resize", "how", "right", "steps")
+#: What counts where neither the command line nor an experiment says otherwise.
+DEFAULTS: dict[str, Any] = {
+    "methods": ["default"],
+    "metrics": ["mif", "lif", "srg"],
+    "target": "predicted",
+    "explains": "logit",
+    "right": "any",
+    "steps": 10,
+    "seed": 0,
+    "engine": "local",
+    "no_examples": False,
+    "skip_broken": False,
+}
+
+
+def add(commands: Commands) -> None:
+    """Add the command ``vitrine evaluate``."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="measure attribution methods on a data set: faithfulness, localisation, sanity",
+        description="Measure attribution methods on a data set. A run that was stopped goes on where it was when it is typed again.",
+        epilog="Example:  vitrine evaluate --model scenes-vit --dataset scenes --metrics mif,lif,srg,ap --limit 20 --out runs/scenes",
+    )
+    parser.add_argument(
+        "--experiment",
+        metavar="FILE",
+        type=Path,
+        action=Experiment,
+        help="options from a TOML file, by their long names, such as experiments/scenes-vit-on-scenes.toml; what is typed counts more",
+    )
+    add_model(parser, "whose answers are explained: a model as `vitrine explain` takes it")
+    parser.add_argument("--dataset", metavar="NAME", help="the inputs; --list shows the data sets")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder (or file) of the data set, as its publisher lays it out")
+    parser.add_argument(
+        "--split", metavar="NAME", help="the part of a data set that has several, as val2017 of coco (default: the first there)"
+    )
+    parser.add_argument(
+        "--methods",
+        metavar="SPEC",
+        nargs="+",
+        action=Listed,
+        help="specs or sets: default, quick, all, ... (default: default)",
+    )
+    parser.add_argument("--metrics", metavar="NAME", nargs="+", action=Listed, help="names, or all (default: mif lif srg)")
+    parser.add_argument(
+        "--controls",
+        metavar="NAME",
+        nargs="+",
+        action=Listed,
+        help="maps whose place is known, measured beside the methods where the data set marks what answers come from: names, or all "
+        "(default: none)",
+    )
+    parser.add_argument("--limit", metavar="N", type=int, help="measure N inputs, drawn with --seed (default: all)")
+    add_protocol(parser)
+    parser.add_argument(
+        "--long-texts",
+        choices=("windows", "cut"),
+        help="texts longer than the model takes: read in windows, or cut, as metrics that take words away need (default: as they need)",
+    )
+    parser.add_argument("--seed", metavar="N", type=int, help="of the draw of the inputs (default: 0)")
+    parser.add_argument("--device", metavar="DEVICE", help="where the model runs: cpu, cuda, ... (default: CUDA where there is one)")
+    parser.add_argument("--engine", choices=("local", "ray"), help="measure in this process, or on a cluster with Ray (default: local)")
+    parser.add_argument("--workers", metavar="N", type=int, help="with --engine ray: processes at most (default: as many as have room)")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS", help="with --engine ray: the cluster (default: RAY_ADDRESS, else one begun on this machine)"
+    )
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the run: rows.parquet, report.json, report.html")
+    parser.add_argument(
+        "--no-examples",
+        action="store_true",
+        default=None,
+        help="leave the best and worst inputs out of the reports, where the data may not be passed on",
+    )
+    parser.add_argument(
+        "--skip-broken",
+        action="store_true",
+        default=None,
+        help="leave out inputs that cannot be read, and name them in run.json and the reports (default: stop at the first)",
+    )
+    parser.add_argument("--list", action="store_true", help="list the data sets and the metrics, and do nothing else")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=run)
+
+
+def add_protocol(parser: argparse._ActionsContainer) -> None:
+    """Add the options that determine how to measure, such as ``--target`` and ``--how``."""
+    parser.add_argument(
+        "--target",
+        choices=("predicted", "second", "gold", "each", "together", "contrast"),
+        help="which class is explained (default: predicted)",
+    )
+    parser.add_argument("--explains", choices=("logit", "probability"), help="which number of it is explained (default: logit)")
+    parser.add_argument(
+        "--resize",
+        choices=("squashed", "cropped"),
+        help="pictures squashed whole into the model's size, or cropped to it around the centre (default: as the model was trained)",
+    )
+    parser.add_argument(
+        "--how",
+        metavar="WAY",
+        help="removed, zeroed, painted or black; of texts removed, masked or unknown (default: as suits the model; the report says which)",
+    )
+    parser.add_argument("--right", choices=("any", "first"), help="which labels of an input count as right (default: any)")
+    parser.add_argument("--steps", metavar="N", type=int, help="tokens are taken away in so many equal steps (default: 10)")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command: measure methods on a data set, write the reports, and print the table."""
+    args = apply_experiment(args)
+    if args.list:
+        print(json.dumps(listed(), indent=1, ensure_ascii=False) if args.json else listing())
+        return
+    if lacking := [f"--{name}" for name in ("model", "dataset", "out") if getattr(args, name) is None]:
+        raise CommandError(f"say {', '.join(lacking)} (or --list)")
+    if args.engine != "ray" and (args.workers is not None or args.ray_address is not None):
+        raise CommandError("--workers and --ray-address go with --engine ray")
+    from explainers.datasets import open_dataset
+    from explainers.evaluation.measuring import EvaluationSetup
+    from explainers.evaluation.plan import make_plan
+    from explainers.evaluation.reporting import write_reports
+    from explainers.evaluation.running import run as measure
+
+    engine = _engine(args)
+    data = open_dataset(args.dataset, args.data, args.split)
+    if data.unread:
+        print(unread_in_words(data.unread), file=sys.stderr)
+    if args.engine != "local" and (given := open_options_of(args)):
+        raise CommandError(f"--engine {args.engine} opens the model by its name alone: save it as a folder, without --{', --'.join(given)}")
+    model = open_model(args, args.model, args.device if args.engine == "local" else "cpu")  # elsewhere workers have the device
+    plan = make_plan(
+        model,
+        data,
+        args.methods,
+        args.metrics,
+        limit=args.limit,
+        target=args.target,
+        explains=args.explains,
+        resize=args.resize,
+        how=args.how,
+        right=args.right,
+        steps=args.steps,
+        seed=args.seed,
+        long_texts=args.long_texts,
+        controls=args.controls or (),
+    )
+    fresh = not (args.out / "run.json").is_file()
+    started = time.monotonic()
+    with tqdm(desc=f"{plan.model} on {plan.dataset}", unit="input", leave=False, disable=None) as bar:
+
+        def progress(done: int, total: int) -> None:
+            if not bar.disable and bar.total is None:
+                bar.reset(total)
+                bar.initial = done
+            bar.n = done
+            bar.refresh()
+
+        finished = measure(model, data, plan, args.out, engine=engine, progress=progress, skip_broken=args.skip_broken)
+    assert finished is not None
+    seconds = time.monotonic() - started if fresh else None
+    report = write_reports(
+        finished, EvaluationSetup(model, data, plan), command=command(args), seconds=seconds, with_examples=not args.no_examples
+    )
+    print(json.dumps(report, indent=1, ensure_ascii=False) if args.json else table(report))
+    print(f"{args.out / 'report.html'} shows intervals, curves and examples", file=sys.stderr)
+
+
+def apply_experiment(args: argparse.Namespace) -> argparse.Namespace:
+    """Return the arguments completed by those of ``--experiment``, then by the defaults; options on the command line have priority."""
+    given = vars(args)
+    for level in (vars(args.experiment or argparse.Namespace()), DEFAULTS):
+        given = {**level, **{name: value for name, value in given.items() if value is not None}}
+    return argparse.Namespace(**vars(args) | given)
+
+
+def _engine(args: argparse.Namespace) -> RunEngine:
+    """Return the engine that measures inputs, as ``--engine`` says."""
+    if args.engine == "local":
+        from explainers.evaluation.run_engines import local
+
+        return local
+    from explainers.evaluation.distributed import Sources, ray_engine
+
+    sources = Sources.named(args.model, args.dataset, args.data, args.split)
+    return ray_engine(sources, workers=args.workers, address=args.ray_address, device=args.device)
+
+
+def unread_in_words(paths: tuple[str, ...]) -> str:
+    """Return a sentence about the files in the folder of a data set that were not read, naming the first of them."""
+    shown = ", ".join(paths[:MOST_FILES_NAMED]) + (", ..." if len(paths) > MOST_FILES_NAMED else "")
+    return f"{len(paths)} file{'' if len(paths) == 1 else 's'} in the folder of the data set not read: {shown}"
+
+
+def command(args: argparse.Namespace) -> str:
+    """Return the command that repeats the run, without the folders of this machine."""
+    words = ["vitrine", "evaluate"]
+    for name in ("model", "dataset", "split", "methods", "metrics", "controls", "limit", *PROTOCOL, "seed", "long_texts"):
+        value = getattr(args, name)
+        value = ",".join(value) if isinstance(value, list) else value
+        if value is not None and (name, value) not in DEFAULTS.items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    data = ["--data DIR"] if args.data else []
+    flags = [f"--{name.replace('_', '-')}" for name in ("no_examples", "skip_broken") if getattr(args, name)]
+    return " ".join([shlex.join(words), *data, *flags, "--out DIR"])
+
+
+def table(report: dict[str, Any]) -> str:
+    """Format a report as a table of mean values with standard errors; a star marks values that cannot be told from the best."""
+    from explainers.evaluation.html import (
+        FEWER_INPUTS,
+        NO_VALUE,
+        count_in_words,
+        format_value,
+        has_counts,
+        inputs_in_words,
+        lacks_values,
+    )
+    from explainers.evaluation.statistics import rank_methods
+
+    metrics = report["metrics"]
+    first = rank_methods(report, metrics[0])
+    rows = []
+    for spec in [*first, *(method["spec"] for method in report["methods"] if method["spec"] not in first)]:
+        cells = []
+        for metric in metrics:
+            value = report["results"][metric["name"]][spec]
+            text = format_value(value["value"], metric["unit"])
+            of = f" ({counts})" if (counts := count_in_words(report, metric, spec)) else ""
+            error = f" ±{format_value(value['error'], metric['unit'])}{'*' if value['tied'] else ''}" if value["value"] is not None else ""
+            cells.append(f"{text}{error}{of}")
+        rows.append((spec, *cells))
+    arrows = {"higher": " up", "lower": " down", None: ""}
+    heads = ("method", *(f"{m['name']}{' %' if m['unit'] == 'share' else ''}{arrows[m['direction']]}" for m in metrics))
+    dashes = f"\n{NO_VALUE}" if lacks_values(report) else ""
+    dashes += f"\n{FEWER_INPUTS}" if has_counts(report) else ""
+    return f"{text_table(heads, rows)}\n\n{inputs_in_words(report)}; * cannot be told from the best (paired bootstrap, Holm, 5 %){dashes}"
+
+
+def listed() -> dict[str, Any]:
+    """List the data sets and the metrics as JSON."""
+    from explainers.datasets import DATASETS
+    from explainers.metrics import METRICS
+
+    plain = [
+        {key: value for key, value in asdict(entry).items() if key != "opener"}
+        | {"gives": list(entry.gives), "source": entry.source and entry.source.about()}
+        for entry in DATASETS.values()
+    ]
+    return {"datasets": plain, "metrics": [metric.about() for metric in METRICS.values()]}
+
+
+def listing() -> str:
+    """Format the data sets and the metrics as two text tables."""
+    from explainers.datasets import DATASETS
+    from explainers.metrics import METRICS
+
+    sets = [
+        (dataset.name, dataset.kind, ", ".join(dataset.gives), "" if dataset.layout else "rendered on the spot", dataset.title)
+        for dataset in DATASETS.values()
+    ]
+    figures = [(metric.name, metric.family, metric.direction or "", ", ".join(metric.kinds), metric.title) for metric in METRICS.values()]
+    return "\n\n".join(
+        (
+            text_table(("data set", "kind", "gives", "", "title"), sets),
+            text_table(("metric", "family", "better", "for", "title"), figures),
+        )
+    )

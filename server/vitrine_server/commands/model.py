@@ -1,0 +1,57 @@
+"""Options of commands that name a model and say how to open it, and the model opened by them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from vitrine_server.commands.progress import Loading
+
+if TYPE_CHECKING:
+    from explainers.models.model import Model
+
+#: Options for opening files and folders, each under the name of its argument of ``explainers.open``.
+OPEN_OPTIONS = {
+    "architecture": ("NAME", "of a file of weights: timm/<name>, hf/<organisation>/<name>, openclip/<model>, torchvision/<name>, a folder"),
+    "labels": ("FILE", "names of the classes, in the order of the logits: a .txt with a name a line, a .csv or a .json"),
+    "base": ("NAME", "of a folder with an adapter, its base model, where what it names is not found"),
+    "tokenizer": ("NAME", "where the model's own folder has none, a folder or hf/<organisation>/<name> that has"),
+    "preprocess": ("NAME", "likewise, of how pictures are prepared"),
+}
+
+
+def add_model(parser: argparse.ArgumentParser, about: str, default: str | None = None) -> None:
+    """Add the option ``--model`` and those of :data:`OPEN_OPTIONS`."""
+    parser.add_argument("--model", metavar="NAME", default=default, help=f"{about}; also a folder, or a file of weights")
+    add_open_options(parser)
+
+
+def add_open_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of :data:`OPEN_OPTIONS`, which determine how a model is opened."""
+    options = parser.add_argument_group("a model of your own")
+    for name, (metavar, text) in OPEN_OPTIONS.items():
+        options.add_argument(f"--{name}", metavar=metavar, help=text)
+
+
+def open_options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of :data:`OPEN_OPTIONS` that were given, as arguments of ``explainers.open``."""
+    return {name: value for name in OPEN_OPTIONS if (value := getattr(args, name, None)) is not None}
+
+
+def open_model(args: argparse.Namespace, name: str | list[str], device: str | None = None, check: str | None = None, **how: Any) -> Model:
+    """Open the model ``name`` with a progress bar, and choose the number of threads of this process for it. A model that does not ship is
+    checked, at the level ``check`` if given; failed checks are noted in the report and with its maps.
+    """
+    import explainers
+    from explainers.models.catalogue import embedded_names
+    from explainers.self_check.opening import check_model
+
+    threads = explainers.Threads()
+    with Loading() as loading:
+        model = explainers.open(name, device=device, progress=loading, check="none", **open_options_of(args), **how)
+        threads.fit(model)  # before it is checked: beside busy neighbours that takes a tenth of the time
+        level = check or ("none" if name in embedded_names() else "quick")
+        if level != "none":
+            loading(f"checking {model.name}", None)
+            model = check_model(model, every=level == "all")
+    return model

@@ -1,0 +1,63 @@
+"""``vitrine probe``: what swapping one word of a sentence does."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vitrine_server.commands import CommandError, Commands
+from vitrine_server.commands.files import check_out_file, print_and_save
+from vitrine_server.commands.model import add_model, open_model
+from vitrine_server.commands.progress import Passes
+
+
+def add(commands: Commands) -> None:
+    """Add the command ``vitrine probe``."""
+    parser = commands.add_parser(
+        "probe",
+        help="swap one word of a sentence and compare the answers",
+        description="Fill the slot {} of a sentence with the words of each group: the answer to each, and how relevant the word was.",
+        epilog="Example:  vitrine probe '{} is a fine actor.' --group her=Anna,Maria --group him=Paul,Peter --target positive",
+    )
+    parser.add_argument("template", metavar="TEXT", help="a sentence with {} once, where the words shall stand")
+    parser.add_argument(
+        "--group",
+        metavar="NAME=WORD,...",
+        type=named_words,
+        action="append",
+        required=True,
+        help="words that stand for one group; repeatable",
+    )
+    parser.add_argument("--target", metavar="CLASS", required=True, help="name or number of a class, or any:GROUP for all of a group")
+    parser.add_argument("--method", metavar="SPEC", help="whose map says how relevant the word is (default: that of the page)")
+    add_model(parser, "a model that reads texts (default: %(default)s)", "reviews-bert")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cuda where there is one)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON in place of the table")
+    parser.set_defaults(run=run)
+
+
+def named_words(text: str) -> tuple[str, list[str]]:
+    """Parse ``NAME=WORD,WORD`` as (name, words)."""
+    name, equals, words = text.partition("=")
+    listed = [word.strip() for word in words.split(",") if word.strip()]
+    if not (name.strip() and equals and listed):
+        raise argparse.ArgumentTypeError(f"{text!r} is no group of words: write NAME=WORD,WORD")
+    return name.strip(), listed
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run the command: put the words of each group into the sentence, and print or write the model's answers."""
+    groups = dict(args.group)
+    if len(groups) < len(args.group):
+        raise CommandError("two groups have the same name: give each group a name of its own")
+    check_out_file(args.out, [".json"])
+    import explainers
+    from explainers.analysis.word_probe import PROBE_METHOD
+    from explainers.records.targets import parse_target
+
+    model = open_model(args, args.model, args.device)
+    target = parse_target(args.target, model.labels)
+    with Passes(args.template) as progress:
+        outcome = explainers.word_probe(model, args.template, groups, target, args.method or PROBE_METHOD, progress=progress)
+    print_and_save(args, outcome)

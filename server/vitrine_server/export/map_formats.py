@@ -1,0 +1,36 @@
+"""The files of numbers that a map can be taken away as: each is a call, and stands in the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vitrine_server.store.map_files import npy
+
+
+@dataclass(frozen=True)
+class MapFormat:
+    """A file format for the scores of a map.
+
+    ending  the suffix of the file and of the API call
+    says    the content of the file, for the list in the bundle
+    write   encodes a float32 array: (rows, columns) of patches, one score a token, or (height, width) of pixels
+    """
+
+    ending: str
+    media_type: str
+    says: str
+    write: Callable[[NDArray[Any]], bytes]
+
+
+MAP_FORMATS = (MapFormat("npy", "application/octet-stream", "the scores of each map, NumPy", npy),)
+
+
+def scores_of(entry: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the scores of one map as float32: (rows, columns) of patches, or one a token."""
+    scores = np.asarray(entry["scores"], dtype=np.float32)
+    return scores.reshape(entry["grid"]) if entry.get("grid") else scores

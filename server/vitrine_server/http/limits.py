@@ -1,0 +1,110 @@
+"""Limits of one request, each once, with the message where it is passed. The server refuses by it, and pages tell it before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vitrine_server.http.problems import Problem
+from vitrine_server.settings import Settings
+
+MOST_CHARS_OF_A_NAME = 1000  # a target, a prompt, a method
+MOST_CHARS_OF_A_TITLE = 120
+MOST_FRAMES = 256  # files of one clip: each is open while a form is read
+MOST_BYTES_OF_JSON = 1_000_000
+MOST_BYTES_OF_TOKENS = 3_000_000  # JSON with a number for each token: a hundred thousand of them, at twenty characters and more
+MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets, a text, boundaries
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A maximum (``most``) of one quantity, and the refusal of more; ``detail`` has {count} and {what} for the number and the kind of
+    things sent.
+    """
+
+    most: int
+    status: int
+    slug: str
+    detail: str
+    send: str
+
+    def problem(self, count: int = 0, what: str = "") -> Problem:
+        """Make the Problem for a request with ``count`` things of the kind ``what``."""
+        return Problem(self.status, self.slug, self.detail.format(count=count, what=what), send=self.send)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the limit as JSON, for the pages."""
+        problem = self.problem().to_json()
+        return {"most": self.most, "type": problem["type"], "title": problem["title"], "detail": self.detail, "send": problem["send"]}
+
+
+def size_limit(slug: str, most: int) -> Limit:
+    """Make the limit on the bytes of a request's body, with ``slug`` as the type of the refusal."""
+    size = f"{most / 1_000_000:g} MB"
+    return Limit(most, 413, slug, f"The body of the request is larger than {size}.", f"Send at most {size}.")
+
+
+def _time_limit(what: str, most: int) -> Limit:
+    """Make the limit on the seconds that the model may work on ``what``."""
+    detail = f"{what} took longer than {most} seconds of the model's time, and was ended."
+    return Limit(most, 503, "took-too-long", detail, "Ask for fewer methods or targets, fewer samples or steps, or a shorter text.")
+
+
+def limits(settings: Settings) -> dict[str, Limit]:
+    """Return every limit of the settings by its name."""
+    size, pixels = f"{settings.max_upload_mb:g} MB", f"{settings.max_megapixels:g} megapixels"
+    smaller = "a smaller copy will do."
+    return {
+        "upload": Limit(
+            settings.max_upload_bytes,
+            413,
+            "upload-too-large",
+            f"The upload is larger than {size}.",
+            f"Send at most {size}; {smaller}",
+        ),
+        "pixels": Limit(
+            settings.max_pixels, 413, "too-many-pixels", f"The image has more than {pixels}.", f"Send at most {pixels}; {smaller}"
+        ),
+        "pixels_of_clip": Limit(
+            settings.max_pixels,
+            413,
+            "too-many-pixels",
+            f"The frames of the clip have more than {pixels} together.",
+            f"Send at most {pixels}: fewer frames, or smaller ones.",
+        ),
+        "frames": Limit(
+            MOST_FRAMES,
+            422,
+            "too-many",
+            "There are {count} frames.",
+            f"Send at most {MOST_FRAMES} files: the model takes a few, chosen evenly among them.",
+        ),
+        "text": Limit(
+            settings.max_text_chars,
+            413,
+            "text-too-long",
+            "The text has {count} characters.",
+            f"Send at most {settings.max_text_chars} characters.",
+        ),
+        "title": Limit(
+            MOST_CHARS_OF_A_TITLE,
+            422,
+            "title-too-long",
+            "The title has {count} characters.",
+            f"Send at most {MOST_CHARS_OF_A_TITLE} characters.",
+        ),
+        "methods": Limit(settings.max_methods, 422, "too-many", "There are {count} methods.", f"Send at most {settings.max_methods}."),
+        "targets": Limit(
+            settings.max_targets, 422, "too-many", "There are {count} values of {what}.", f"Send at most {settings.max_targets}."
+        ),
+        "job_seconds": _time_limit("What was asked", settings.job_seconds),
+        "method_seconds": _time_limit("The method {what}", settings.method_seconds),
+        "queue_share": Limit(
+            settings.queue_share,
+            429,
+            "queue-full",
+            "{count} {what} of yours are waiting already, which is your share of the queue.",
+            "Send the same request again in a moment.",
+        ),
+        "name": Limit(MOST_CHARS_OF_A_NAME, 422, "too-long", "A {what} is too long.", f"Send at most {MOST_CHARS_OF_A_NAME} characters."),
+    }

@@ -1,0 +1,1 @@
+"""Models that the server knows: those that ship, those that visitors open, and where their files lie."""

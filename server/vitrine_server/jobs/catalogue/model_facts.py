@@ -1,0 +1,80 @@
+"""Facts about a loaded model, for the web threads: the model itself is in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from explainers.errors import ExplainerError
+from explainers.models.companion_files.calibration import UNCALIBRATED, Calibration
+from explainers.models.labels import ClassEntry
+from explainers.models.report import Report
+from explainers.models.resizing import reason_against_resize
+from vitrine_server.json_text import NotJsonError, json_text
+from vitrine_server.registries import default_methods, methods, variants
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """The facts of a loaded model that the web threads use; ``text_side`` holds those of the text side of a CLIP model that has one."""
+
+    kind: str
+    device: str
+    labels: tuple[str, ...]
+    details: dict[str, Any]
+    weights_digest: str
+    blocks: int
+    methods: tuple[dict[str, Any], ...]
+    variants: tuple[dict[str, Any], ...]
+    default_methods: tuple[str, ...]
+    methods_together: tuple[str, ...]  # in their place where several prompts are asked
+    text_side: ModelFacts | None = None
+    classes: tuple[ClassEntry, ...] = ()
+    groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    synonyms: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    calibration: Calibration = UNCALIBRATED
+    report: Report | None = None  # what was found and checked when it was opened
+    reason_against_resize: str | None = None  # why its pictures cannot be brought to its size in another way
+
+
+def facts_of(model: Any) -> ModelFacts:
+    """Collect the facts of a loaded model. Raises ExplainerError if they contain a value that cannot be sent as JSON."""
+    facts = _facts_of_side(model)
+    if model.kind == "clip":
+        with suppress(ExplainerError):  # one whose text tower cannot be told has an image side alone
+            facts = replace(facts, text_side=_facts_of_side(model.seen_from("text")))
+    _check(facts)
+    return facts
+
+
+def _facts_of_side(model: Any) -> ModelFacts:
+    return ModelFacts(
+        kind=model.kind,
+        device=str(model.device),
+        labels=tuple(model.labels),
+        details={"blocks": len(model.blocks), **{k: v for k, v in model.details.items() if k != "missing_requirements"}},
+        weights_digest=model.weights_digest,
+        blocks=len(model.blocks),
+        methods=tuple(methods(model)),
+        variants=tuple(variants(model)),
+        default_methods=tuple(default_methods(model)),
+        methods_together=tuple(default_methods(model, together=model.kind == "clip")),
+        classes=tuple(model.classes),
+        groups=model.groups,
+        synonyms=model.synonyms,
+        calibration=model.calibration,
+        report=model.report,
+        reason_against_resize=reason_against_resize(model),
+    )
+
+
+def _check(facts: ModelFacts) -> None:
+    """Raise ExplainerError if the facts contain a value that JSON lacks: every list of models would fail for every visitor."""
+    classes = [label.to_json() for label in facts.classes]
+    report = None if facts.report is None else facts.report.to_json()
+    try:
+        json_text([facts.labels, facts.details, classes, facts.calibration.to_json(), report])
+    except NotJsonError as error:
+        raise ExplainerError(f"What the model says of itself (labels, classes, sizes, calibration) cannot be shown: {error}.") from None

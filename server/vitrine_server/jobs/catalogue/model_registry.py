@@ -1,0 +1,260 @@
+"""Which models there are, which are in memory, and how the others are doing."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vitrine_server.http.problems import Problem, suggestion
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.failures import NOT_INSTALLED
+from vitrine_server.jobs.feed import Feed, event
+from vitrine_server.schemas.models import ModelState
+from vitrine_server.settings import environment_name
+
+_HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
+_MOST_FAILED = 20
+#: Whoever runs the server, and the server itself, know of all models.
+ALONE = Visitor(is_alone=True)
+SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
+
+
+@dataclass
+class ModelEntry:
+    """One model of the registry: its description, its state (available, loading, loaded, failed) and, while it is loaded, its facts."""
+
+    name: str
+    kind: str | None
+    title: str
+    description: str
+    embedded: bool
+    default: bool = False
+    photos: bool = False  # made for the photos that people bring
+    recommended: bool = False  # of the hub: one to get first
+    megabytes: int | None = None  # of its download, where it is known
+    good_for: str = ""  # what one takes it for
+    listed: bool = True  # in the catalogue
+    open_options: Mapping[str, Any] = field(default_factory=dict)  # how it is opened: arguments of explainers.open
+    place: Path | None = None  # of a model that somebody brought: what is opened
+    owner: str = ""  # whose it is; "" is everybody's
+    failure_report: str | None = None  # where it could not be opened, to send to others
+    kept: bool = False  # named by whoever started the server: it makes no room for others
+    is_awaited: bool = False  # somebody follows its loading
+    state: ModelState = "available"
+    problem: Problem | None = None
+    facts: ModelFacts | None = None
+    feed: Feed = field(default_factory=Feed)
+    events: int = 0
+    used: float = 0.0
+
+    @property
+    def has_failed(self) -> bool:
+        """True if loading ended with ``problem``: it failed, or an optional package is not installed."""
+        return self.state in ("failed", "not-installed")
+
+    def is_for(self, visitor: Visitor) -> bool:
+        """Return whether a visitor may see this model: it has no owner, or the visitor is the owner."""
+        return self.owner == "" or visitor.owns(self.owner)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the model as a JSON object, as the list of models shows it."""
+        document: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind,
+            "title": self.title,
+            "description": self.description,
+            "embedded": self.embedded,
+            "state": self.state,
+            "default": self.default,
+            "photos": self.photos,
+            "recommended": self.recommended,
+            "megabytes": self.megabytes,
+            "good_for": self.good_for,
+            "details": self.facts.details if self.facts else {},
+        }
+        if self.problem:
+            document["problem"] = self.problem.to_json()
+        if self.facts:
+            document |= {"device": self.facts.device, "weights_digest": self.facts.weights_digest}
+            if self.facts.calibration.thresholds:
+                document["calibration"] = self.facts.calibration.to_json()
+        return document
+
+
+class ModelRegistry:
+    """The models by name. Web threads read it and ask for loads; runners set the results.
+
+    may_load    whether visitors may have models of the hub loaded
+    allowed_by  the setting that would allow it, named in the refusal
+    """
+
+    def __init__(self, catalogue: Sequence[Any], max_hub_models: int, may_load: bool = True, allowed_by: str = "") -> None:
+        self.may_load, self._allowed_by = may_load, allowed_by or f"{environment_name('allow_models')} allows it"
+        self._lock = threading.RLock()
+        self._max_hub_models = max_hub_models
+        self._entries: dict[str, ModelEntry] = {}
+        for listed in catalogue:
+            first = listed.embedded and not any(entry.kind == listed.kind for entry in self._entries.values())
+            entry = ModelEntry(listed.name, listed.kind, listed.title, listed.description, listed.embedded, default=first)
+            entry.photos, entry.recommended, entry.megabytes = listed.photos, listed.recommended, listed.megabytes
+            entry.good_for = listed.good_for
+            self._entries[listed.name] = entry
+
+    def find(self, name: str, visitor: Visitor = ALONE) -> ModelEntry:
+        """Return the entry called ``name``. Raises Problem 404, with similar names, if there is none that the visitor may see."""
+        with self._lock:
+            entries = {entry.name: entry for entry in self.all(visitor)}
+            if name in entries:
+                return entries[name]
+            known = list(entries)
+        raise Problem(
+            404,
+            "unknown-model",
+            f"There is no model {name!r}.",
+            send=f"{suggestion(name, known)}Known: {', '.join(known)}. Others load with POST /api/models.",
+        )
+
+    def all(self, visitor: Visitor = ALONE) -> list[ModelEntry]:
+        """List every entry that the visitor may see, embedded ones first."""
+        with self._lock:
+            return [entry for entry in self._entries.values() if entry.is_for(visitor)]
+
+    def ask(
+        self,
+        name: str,
+        start: Callable[[ModelEntry], None],
+        *,
+        visitor: Visitor = ALONE,
+        trusted: bool = False,
+        open_options: Mapping[str, Any] | None = None,
+    ) -> ModelEntry:
+        """Return the entry of ``name``, after calling ``start`` to load it unless it is loaded or loading already.
+
+        A hub name that the catalogue lacks is added; with ``trusted``, any name is, to be opened with ``open_options``. Raises Problem 422
+        for a name that is neither known nor of the hub, 403 if it would have to be downloaded from the hub and that is not allowed, 404 for
+        the model of another visitor, and 429 if too many models are loading.
+        """
+        with self._lock:
+            if name not in self._entries:
+                # a folder of this machine is for the command line, not for whoever can reach the port
+                if not trusted and (not _HUB_NAME.fullmatch(name) or ".." in name):
+                    near = suggestion(name, [entry.name for entry in self.all(visitor)])
+                    raise Problem(422, "unknown-model", f"{name!r} is not the name of a model.", send=near + SEND_HUB_NAME)
+                if not trusted:
+                    self.check_may_load()
+                self._drop_failed()
+                self._entries[name] = ModelEntry(name, None, name.rpartition("/")[2], "Added by name.", embedded=False, listed=False)
+            entry = self.find(name, visitor)
+            if entry.state in ("loading", "loaded"):
+                return entry
+            if not (trusted or entry.embedded or entry.kept or entry.place is not None):
+                self.check_may_load()
+            entry.kept = entry.kept or trusted
+            entry.open_options = entry.open_options if open_options is None else dict(open_options)
+            loading = sum(other.state == "loading" and not (other.embedded or other.kept) for other in self._entries.values())
+            if not (entry.embedded or entry.kept) and loading >= self._max_hub_models:
+                wait = {"Retry-After": "30"}
+                raise Problem(429, "too-many-loading", f"{loading} models are loading.", send="Wait until one is done.", headers=wait)
+            self.begin_loading(entry)
+        start(entry)
+        return entry
+
+    def check_may_load(self) -> None:
+        """Raise Problem 403 if visitors may not have models of the hub loaded."""
+        if not self.may_load:
+            detail = f"This server loads no models of the hub for others; {self._allowed_by}."
+            raise Problem(403, "models-not-allowed", detail, send="Take one that is loaded: GET /api/models lists them.")
+
+    def free_name(self, wanted: str) -> str:
+        """Return ``wanted``, with a number appended if a model already has that name."""
+        with self._lock:
+            return next(name for name in (wanted, *(f"{wanted}-{n}" for n in range(2, 10_000))) if name not in self._entries)
+
+    def bring(
+        self, name: str, place: Path, open_options: Mapping[str, Any], start: Callable[[ModelEntry], None], owner: str = ""
+    ) -> ModelEntry:
+        """Add a model that a visitor (``owner``) uploaded or named by its path (``place``), and have ``start`` load it. Like a hub model,
+        it may be dropped from memory for others.
+        """
+        with self._lock:
+            self._drop_failed()
+            entry = ModelEntry(
+                name, None, name.rpartition("/")[2], "Your own.", embedded=False, listed=False, place=place, open_options=dict(open_options)
+            )
+            entry.owner = owner
+            self._entries[name] = entry
+            self.begin_loading(entry)
+        start(entry)
+        return entry
+
+    def begin_loading(self, entry: ModelEntry) -> ModelEntry:
+        """Set the state of ``entry`` to loading, with an empty feed of events; return the entry."""
+        with self._lock:
+            entry.state, entry.problem, entry.feed, entry.events, entry.failure_report = "loading", None, Feed(), 0, None
+        return entry
+
+    def _drop_failed(self) -> None:
+        """Forget all but the latest failed models outside the catalogue, so that made-up names do not accumulate."""
+        failed = [name for name, other in self._entries.items() if other.has_failed and not other.listed]
+        for name in failed[:-_MOST_FAILED]:
+            del self._entries[name]
+
+    def tell(self, entry: ModelEntry, name: str, data: Any) -> None:
+        """Publish a loading event of ``entry``."""
+        with self._lock:
+            entry.feed.publish(event(entry.events, name, data))
+            entry.events += 1
+
+    def loaded(self, entry: ModelEntry, facts: ModelFacts) -> None:
+        """Mark ``entry`` as loaded, with its facts. If too many hub models are in memory, the one unused for longest is marked as
+        available.
+        """
+        with self._lock:
+            entry.facts, entry.kind, entry.state, entry.used = facts, facts.kind, "loaded", time.monotonic()
+            hub = sorted(
+                (other for other in self._entries.values() if not (other.embedded or other.kept) and other.facts is not None),
+                key=lambda other: other.used,
+            )
+            for old in hub[: -self._max_hub_models]:
+                old.facts, old.state = None, "available"
+            self.tell(entry, "loaded", entry.to_json())
+            entry.feed.close()
+
+    def failed(self, entry: ModelEntry, problem: Problem) -> None:
+        """Mark ``entry`` as failed to load, with its problem; a later request tries again."""
+        with self._lock:
+            entry.failure_report = problem.failure_report
+            entry.state = "not-installed" if problem.slug == NOT_INSTALLED else "failed"
+            entry.problem, entry.facts = problem, None
+            self.tell(entry, "failed", {"problem": problem.to_json()})
+            entry.feed.close()
+
+    def release(self, name: str) -> None:
+        """Mark a loaded model as available, so that its memory can be freed; the next request loads it again."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is not None and entry.state == "loaded":
+                entry.facts, entry.state = None, "available"
+
+    def use(self, entry: ModelEntry) -> ModelFacts:
+        """Return the facts of a loaded entry and note that it was used now. Raises the Problem with which it failed to load, or Problem 503
+        if it was dropped from memory.
+        """
+        with self._lock:
+            if entry.facts is None:
+                made_room = Problem(503, "model-made-room", f"{entry.name} made room for another model.", send="Ask again.")
+                raise entry.problem or made_room
+            entry.used = time.monotonic()
+            return entry.facts
+
+    @property
+    def in_memory(self) -> list[str]:
+        """The names of the models that are loaded."""
+        with self._lock:
+            return [entry.name for entry in self._entries.values() if entry.state == "loaded"]

@@ -1,0 +1,128 @@
+"""The queue of a device: models to load, studies and explanations, and the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry
+from vitrine_server.jobs.queue.job import Job
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, Study
+
+WorkItem = ModelEntry | Study | Job
+#: A weight above that of every study: everything else is lighter.
+EVERYTHING = BACKGROUND + 1
+#: Seconds of the device by which one explanation may be ahead of another before the other one runs.
+SLICE = 1.0
+
+
+@dataclass
+class DeviceQueue:
+    """The models to load, studies and explanations that wait for a device. The caller holds the lock of the scheduler.
+
+    is_ready  returns whether a model is loaded, or has failed to load
+    is_quick  returns whether the next map of an explanation is estimated to be quick
+    """
+
+    is_ready: Callable[[ModelEntry], bool]
+    is_quick: Callable[[Job], bool]
+    loads: list[ModelEntry] = field(default_factory=list)
+    studies: list[Study] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    _used: dict[str, float] = field(default_factory=dict)  # ``turn`` of a visitor -> seconds of the device, counted from when they came
+
+    def enter(self, job: Job, running: Iterable[Job]) -> None:
+        """Add an explanation; ``running`` are those on the device. A visitor without another explanation starts with the device time of the
+        visitor who has used least.
+        """
+        here = {other.visitor.turn for other in (*self.jobs, *running)}
+        if job.visitor.turn not in here:
+            self._used = {turn: seconds for turn, seconds in self._used.items() if turn in here}
+            self._used[job.visitor.turn] = min(self._used.values(), default=0.0)
+        self.jobs.append(job)
+
+    def note(self, visitor: Visitor, seconds: float) -> None:
+        """Add seconds of the device to the account of a visitor."""
+        self._used[visitor.turn] = self._used.get(visitor.turn, 0.0) + seconds
+
+    def take(self, below: int = EVERYTHING) -> WorkItem | None:
+        """Remove and return the next item lighter than ``below``; None where there is none. The order is: models that somebody waits
+        for, short studies, new explanations, studies of few passes, explanations that have begun, studies of many passes, embedded models
+        that nobody has asked for. Among explanations those of the visitor come first who has used the device least.
+
+        Below ``FEW_PASSES`` only short studies and explanations whose next map is quick are taken.
+        """
+        if (wanted := self._wanted_load()) is not None:
+            self.loads.remove(wanted)
+            return wanted
+        if (study := self._take_study(range(1))) is not None:
+            return study
+        if below <= FEW_PASSES:
+            return self._take_job(self.is_quick)
+        next_job = next((job for job in self._in_order() if self.is_ready(job.entry)), None)
+        is_new = next_job is not None and not next_job.has_begun
+        if not is_new and (study := self._take_study(range(FEW_PASSES, FEW_PASSES + 1))) is not None:
+            return study
+        if next_job is not None:
+            self.jobs.remove(next_job)
+        if (task := next_job or self._take_study(range(FEW_PASSES + 1, below))) is not None:
+            return task
+        return self.loads.pop(0) if self.loads and below == EVERYTHING else None
+
+    def _wanted_load(self) -> ModelEntry | None:
+        """Return the first model to load that somebody waits for, or None; embedded models are queued at the start,
+        before anybody waits.
+        """
+        wanted = {task.entry.name for tasks in (self.jobs, self.studies) for task in tasks}
+        return next((entry for entry in self.loads if not entry.embedded or entry.is_awaited or entry.name in wanted), None)
+
+    def _take_study(self, weights: range) -> Study | None:
+        """Remove and return the lightest study with a weight in ``weights`` whose model is ready; None if there is none."""
+        for study in sorted(self.studies, key=_weight):
+            if _weight(study) in weights and self.is_ready(study.entry):
+                self.studies.remove(study)
+                return study
+        return None
+
+    def _take_job(self, is_wanted: Callable[[Job], bool]) -> Job | None:
+        """Remove and return the first explanation that ``is_wanted`` accepts and whose model is ready; None if there is none."""
+        for job in self._in_order():
+            if is_wanted(job) and self.is_ready(job.entry):
+                self.jobs.remove(job)
+                return job
+        return None
+
+    def _in_order(self) -> list[Job]:
+        """Sort the waiting explanations by the device time of their visitors; for one visitor new ones first, then by their own device
+        time.
+        """
+        return sorted(self.jobs, key=lambda job: (self._used.get(job.visitor.turn, 0.0), job.has_begun, job.used))
+
+    def goes_before(self, job: Job, used: float) -> bool:
+        """Return whether another item should run before the running ``job``, which has used the device for ``used`` seconds, this turn
+        included.
+
+        Such items are loads and studies of few passes; of the same visitor, explanations that are new or have used less; of other visitors,
+        explanations whose visitor has used less.
+        """
+        so_far = self._used.get(job.visitor.turn, 0.0) + used - job.used
+
+        def is_before(other: Job) -> bool:
+            if other.visitor.turn == job.visitor.turn:
+                return not other.has_begun or other.used + SLICE <= used
+            return self._used.get(other.visitor.turn, 0.0) + SLICE * other.has_begun <= so_far
+
+        studies = (study for study in self.studies if _weight(study) <= FEW_PASSES)
+        jobs = (other for other in self.jobs if is_before(other))
+        return self._wanted_load() is not None or any(self.is_ready(task.entry) for tasks in (studies, jobs) for task in tasks)
+
+    def tell_positions(self, is_busy: bool) -> None:
+        """Publish to each new explanation its position: the new ones before it, and one more where the device ``is_busy``."""
+        for position, job in enumerate(job for job in self.jobs if not job.has_begun):
+            job.set_position(position + is_busy)
+
+
+def _weight(study: Study) -> int:
+    """Return the weight of a long study; 0 for a short one."""
+    return study.weight if study.is_long else 0

@@ -1,0 +1,310 @@
+"""The runner: a thread that takes items from the scheduler and has its model host run them, one at a time.
+
+Explanations take turns. After each method the device may pass to another explanation: to a new one at once, else to the one that has used
+the device least. Finished maps are kept; the next turn makes the others. A long study (the deletion test asks a model hundreds of times)
+and a slow method can be interrupted by lighter items between any two of their forward passes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from explainers.records.session import Cancelled
+from vitrine_server.http.limits import limits
+from vitrine_server.http.problems import Problem
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry
+from vitrine_server.jobs.failures import interrupted, load_problem, problem_of
+from vitrine_server.jobs.host.host_process import HostLostError, HostProcess, Watch
+from vitrine_server.jobs.host.host_thread import HostThread
+from vitrine_server.jobs.host.model_host import LoadRequest
+from vitrine_server.jobs.host.work import between_passes
+from vitrine_server.jobs.queue.device_queue import SLICE, WorkItem
+from vitrine_server.jobs.queue.job import Job
+from vitrine_server.jobs.queue.scheduler import Scheduler, cut_short
+from vitrine_server.jobs.queue.study import BACKGROUND, FEW_PASSES, Study
+from vitrine_server.jobs.queue.turn import Turn, prepare
+
+log = logging.getLogger(__name__)
+_IDLE_BEAT = 5.0  # seconds after which an idle runner looks for chores again
+_SHORTEST_TURN = 1e-6  # seconds: a job counts as begun after any turn
+#: Seconds of silence after which a process is killed whose work is cancelled or over its time; passes are usually shorter.
+GRACE = 5.0
+_GRACE_AT_STOP = 1.0
+_LONGEST_LOAD = 900.0  # seconds: a host sends no messages while it loads
+
+
+class Runner(threading.Thread):
+    """A thread that runs the items of the scheduler on its host."""
+
+    def __init__(self, scheduler: Scheduler, host: HostProcess | HostThread, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.host = host
+        self._scheduler = scheduler
+        self._settings, self._costs = scheduler.settings, scheduler.costs
+        self._study_limit = limits(self._settings)["job_seconds"]
+        self._device = None if self._settings.device == "auto" else self._settings.device
+        self._in_between = 0.0  # seconds spent on other items between two passes of an open one
+        self._at_start = 0  # memory of the host in bytes once it had loaded its models
+
+    @property
+    def healthy(self) -> bool:
+        """True if the thread is alive and its host either sent a sign of life lately or can be killed."""
+        return self.is_alive() and (self.host.can_be_ended or self.host.silence < self._settings.silence_seconds)
+
+    def run(self) -> None:
+        """Run items until the server stops."""
+        while (task := self._take()) is not None:
+            try:
+                self._do(task)
+            except Exception:
+                log.exception("a task failed as nobody foresaw, and the worker goes on")
+        self.host.close()
+
+    def _do(self, task: WorkItem, quick: bool = False) -> None:
+        if isinstance(task, ModelEntry):
+            self._load(task)
+        elif isinstance(task, Study):
+            self._answer(task)
+        else:
+            self._explain(task, quick)
+
+    def _take(self) -> WorkItem | None:
+        """Wait for the next item and return it; None when the server stops."""
+        scheduler, is_tidy = self._scheduler, False
+        while True:
+            self.host.count_free_cores()
+            with scheduler.change:
+                if scheduler.stopping:
+                    return None
+                if (task := scheduler.take()) is not None:
+                    return task
+                if is_tidy:
+                    scheduler.change.wait(_IDLE_BEAT)
+                    is_tidy = False
+                    continue
+            is_tidy = not self._tidy_up()
+
+    def _tidy_up(self) -> bool:
+        """Do one chore of an idle runner: tidy the store, restart a host whose memory grew, reload a model. Returns False if there is
+        nothing left to do.
+        """
+        self._scheduler.tidy_store()
+        self.host.notice_end()
+        registry, host = self._scheduler.registry, self.host
+        if self._at_start and host.memory - self._at_start > self._settings.grown_mb * 1e6:
+            log.info("the process of the models (%s) holds %d MB: it is started anew", host.pid, host.memory // 1_000_000)
+            self._scheduler.metrics.worker_ended("memory")
+            host.close()
+        for entry in registry.all():
+            if entry.state == "loaded" and entry.name not in host.models:
+                self._bring(entry)
+                return True
+        return False
+
+    # --- models ----------------------------------------------------------------------------------------------------------
+
+    def _load(self, entry: ModelEntry) -> None:
+        self._bring(entry)
+        if entry.facts is not None:
+            log.info("loaded %s on %s", entry.name, entry.facts.device)
+
+    def _bring(self, entry: ModelEntry) -> None:
+        """Have the host load a model, and drop those that the registry has dropped."""
+        registry, watch = self._scheduler.registry, self._watch(lambda: None, longest=_LONGEST_LOAD)
+        before = self.host.memory if self.host.models else 0
+        request = LoadRequest(entry.name, self._device, entry.place, entry.open_options)
+
+        def tell(stage: str) -> None:
+            if entry.state == "loading":  # else it is known, and only brought back into memory
+                registry.tell(entry, "progress", {"text": f"{entry.name} is {stage}", "stage": stage})
+
+        try:
+            try:
+                facts = self.host.load(request, tell, watch)
+            except HostLostError as lost:
+                if lost.problem.slug != "worker-ended":
+                    raise
+                facts = self.host.load(request, tell, watch)  # whatever killed it may have had nothing to do with this model
+            if entry.state != "loaded" or entry.facts is None or entry.facts.weights_digest != facts.weights_digest:
+                registry.loaded(entry, facts)
+            self.host.keep(registry.in_memory, watch)
+        except HostLostError as lost:
+            self._scheduler.load_failed(entry, lost.problem)
+        except Exception as error:
+            self._scheduler.load_failed(entry, load_problem(entry.name, error))
+        else:
+            self._at_start = (self._at_start if before else 0) + self.host.memory - before
+
+    def _loaded(self, entry: ModelEntry) -> ModelFacts:
+        """Return the facts of a model, after loading it into the host if need be. Raises the Problem with which it failed to load."""
+        facts = self._scheduler.registry.use(entry)
+        self.host.notice_end()
+        if entry.name in self.host.models:
+            return facts
+        self._bring(entry)  # another host has loaded it, or one that has ended
+        return self._scheduler.registry.use(entry)
+
+    # --- lighter items between two passes -------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        """Read a clock in seconds that stops for an item while lighter items run between its passes."""
+        return time.monotonic() - self._in_between
+
+    def _let_pass(self, below: int, quick: bool) -> bool:
+        """Run one item lighter than ``below`` between two passes of the open one; return False if none waits. With ``quick`` an explanation
+        gets a short turn.
+        """
+        task = self._scheduler.take(below)
+        if task is None:
+            return False
+        before, began = self._in_between, time.monotonic()
+        with between_passes():
+            self._do(task, quick)
+        self._in_between = before + time.monotonic() - began
+        return True
+
+    def _watch(
+        self, limit_passed: Callable[[], Problem | None], is_unwanted: Callable[[], bool] = lambda: False, longest: float | None = None
+    ) -> Watch:
+        """Make the watch of a call, which has the host killed after ``longest`` seconds of silence (None: as the settings say), and after
+        ``GRACE`` seconds if the work is unwanted or over its time.
+        """
+        most = self._settings.silence_seconds if longest is None else longest
+
+        def watch(silence: float) -> Problem | None:
+            if self._scheduler.stopping and silence > _GRACE_AT_STOP:
+                return interrupted()
+            if silence > GRACE:
+                if is_unwanted():
+                    return Problem(409, "cancelled", "Nobody wants this any more, and the model did not stop by itself.", send="Ask again.")
+                if (problem := limit_passed()) is not None:
+                    return problem
+            if silence > most:
+                detail = f"The model gave no sign of life for {most:g} seconds, and was ended."
+                return Problem(503, "worker-hung", detail, send="Ask for less, or choose another model or other methods.")
+            return None
+
+        return watch
+
+    # --- studies ---------------------------------------------------------------------------------------------------------
+
+    def _answer(self, study: Study) -> None:
+        if not study.future.set_running_or_notify_cancel():
+            return
+        try:
+            study.future.set_result(self._answer_with_host(study))
+        except Cancelled:
+            study.future.set_exception(interrupted())
+        except Exception as error:
+            study.future.set_exception(problem_of(error, "study", "cannot-answer"))
+
+    def _answer_with_host(self, study: Study) -> dict[str, Any]:
+        try:
+            return self._answer_once(study)
+        except HostLostError as lost:
+            if lost.is_guilty:
+                raise lost.problem from None
+        try:
+            return self._answer_once(study)  # an item that ran between its passes lost the host
+        except HostLostError as lost:
+            raise lost.problem from None
+
+    def _answer_once(self, study: Study) -> dict[str, Any]:
+        self._loaded(study.entry)
+        if study.kind and (seconds := self._costs.seconds(study.entry.name, study.kind, 0)) is not None:
+            study.expect(seconds)
+        began = self._now()
+
+        def limit_passed() -> Problem | None:
+            is_over = study.weight < BACKGROUND and self._now() - began > self._study_limit.most
+            return self._study_limit.problem() if is_over else None
+
+        def cancelled() -> bool:
+            if (problem := limit_passed()) is not None:
+                raise problem
+            return study.cancelled.is_set() or self._scheduler.stopping
+
+        def others_first() -> bool:
+            while not cancelled():
+                if not self._let_pass(study.weight, quick=study.weight <= FEW_PASSES):
+                    return False
+            return True
+
+        watch = self._watch(limit_passed, study.cancelled.is_set)
+        answer = self.host.answer(study.entry.name, study.work, others_first if study.is_long else cancelled, study.tell, watch)
+        if study.kind:
+            self._costs.note(study.entry.name, study.kind, self._now() - began, 0)
+        return answer
+
+    # --- explanations ----------------------------------------------------------------------------------------------------
+
+    def _explain(self, job: Job, quick: bool) -> None:
+        """Give a job one turn; an unfinished one is queued again."""
+        began = self._now()
+        outcome: tuple[str, Problem | None] | None = ("done", None)
+        try:
+            if not job.is_left:
+                self._run(job, quick)
+            if job.plan is None or (job.left and (job.is_left or job.stopped.is_set())):
+                outcome = cut_short(job)
+            elif job.left:
+                outcome = None
+        except Cancelled:
+            outcome = self._stopped(job)
+        except HostLostError as lost:
+            if job.cancelled.is_set() or job.stopped.is_set() or self._scheduler.stopping:
+                outcome = self._stopped(job)
+            else:  # an item between two of its passes lost the host: the job goes on with another one
+                outcome = ("failed", lost.problem) if lost.is_guilty else None
+        except Exception as error:
+            outcome = ("failed", problem_of(error, "explanation", "cannot-explain"))
+        seconds = max(self._now() - began, _SHORTEST_TURN)
+        job.used += seconds
+        self._scheduler.note(job, seconds)
+        if outcome is None:
+            if self._scheduler.put_back(job):
+                return
+            outcome = ("cancelled", None)
+        self._scheduler.metrics.job(outcome[0], job.used)
+        self._scheduler.finish(job, *outcome, seconds=job.used)
+
+    def _stopped(self, job: Job) -> tuple[str, Problem | None] | None:
+        """Return the final state and problem of a job that was stopped during its turn; None if the server stops and resumes the job at its
+        next start.
+        """
+        is_wanted = not (job.cancelled.is_set() or job.stopped.is_set() or job.is_left)
+        return None if self._scheduler.stopping and is_wanted else cut_short(job)
+
+    def _run(self, job: Job, quick: bool) -> None:
+        facts = self._loaded(job.entry)
+        prepare(job, facts, self._costs)
+        assert job.plan is not None
+        if not job.has_begun:
+            document = job.begin(facts, job.plan)
+            with suppress(Problem):  # a store that fails is no reason not to answer
+                self._scheduler.store.save(document, key=job.key)
+
+        def is_over() -> bool:
+            return (quick and turn.used >= SLICE) or self._scheduler.should_yield(job, job.used + turn.used)
+
+        turn = Turn(job, facts, self._settings, self._costs, self._scheduler.metrics, self._now, is_over, quick)
+
+        def is_unwanted() -> bool:
+            return job.cancelled.is_set() or job.stopped.is_set() or job.is_left
+
+        def polled() -> bool:
+            if (problem := turn.limit_passed()) is not None:
+                raise problem
+            return is_unwanted() or self._scheduler.stopping
+
+        def cancelled() -> bool:
+            return polled() or (turn.is_slow and self._let_pass(FEW_PASSES, quick=True) and polled())  # one thing between two passes
+
+        watch = self._watch(turn.limit_passed, is_unwanted)
+        self.host.explain(job.entry.name, job.question, job.plan.targets, turn.calls(cancelled), watch)

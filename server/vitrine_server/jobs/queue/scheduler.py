@@ -1,0 +1,314 @@
+"""The scheduler: it queues explanations, studies and loads, decides which runs next, and stores what is finished. It is thread-safe."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from vitrine_server.http.limits import limits
+from vitrine_server.http.metrics import Metrics
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.failures import interrupted
+from vitrine_server.jobs.feed import Event
+from vitrine_server.jobs.queue.costs import Costs
+from vitrine_server.jobs.queue.device_queue import EVERYTHING, DeviceQueue, WorkItem
+from vitrine_server.jobs.queue.job import Job
+from vitrine_server.jobs.queue.study import Study
+from vitrine_server.jobs.queue.turn import is_slow, prepare
+from vitrine_server.settings import Settings
+from vitrine_server.store.store import Store
+
+log = logging.getLogger(__name__)
+_TIDY_SECONDS = 60.0  # between two looks for what is too old
+_WAITS = 20  # the last waits, by which the next one is judged
+_ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those who come have nothing waiting yet
+
+
+class Scheduler:
+    """The queue of a device, and the explanations that are not in the store yet.
+
+    change    notified when the queue or ``stopping`` changes; its lock guards both
+    stopping  True once the server stops
+    """
+
+    def __init__(self, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics, costs: Costs) -> None:
+        self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
+        self.change = threading.Condition(threading.RLock())
+        self.stopping = False
+        self._queue = DeviceQueue(self._ready, self._is_quick)
+        self._live: dict[str, Job] = {}  # queued, running, and those that the store would not take
+        self._unsaved: dict[str, Job] = {}  # finished, and the store would not take them
+        self._running: list[Job] = []
+        self._waits: deque[float] = deque(maxlen=_WAITS)
+        self._tidied = float("-inf")
+
+    # --- for the web threads ---------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Store and queue a new explanation. Raises Problem 429 if the queue, or the visitor's share of it, is full."""
+        with self.change:
+            self._check_open()
+            self._check_room([other.visitor for other in self._queue.jobs if not other.has_begun], job.visitor, "explanations")
+            self.store.add(job.document(), job.images, job.question.image, job.visitor.owner)
+            self._enter(job)
+
+    def resume(self, job: Job) -> None:
+        """Queue a job that an earlier process of the server stored and did not finish."""
+        with self.change:
+            self._enter(job)
+
+    def _enter(self, job: Job) -> None:
+        self._live[job.id] = job
+        self._queue.enter(job, self._running)
+        self._tell_positions()
+        self.change.notify_all()
+
+    def study(self, study: Study) -> None:
+        """Queue a study; raises Problem 429 where too many studies wait."""
+        with self.change:
+            self._check_open()
+            self._queue.studies = [study for study in self._queue.studies if not study.cancelled.is_set()]
+            self._check_room([other.visitor for other in self._queue.studies], study.visitor, "studies")
+            self._queue.studies.append(study)
+            self.change.notify_all()
+
+    def _check_open(self) -> None:
+        if self.stopping:
+            raise interrupted()
+
+    def _check_room(self, waiting: list[Visitor], visitor: Visitor, what: str) -> None:
+        """Raise Problem 429 if the queue or the visitor's share of it is full; ``waiting`` has the visitor of each queued item.
+
+        A visitor from an address without queued items may enter a full queue, up to a larger bound: anybody can pose as many visitors, but
+        not from many addresses.
+        """
+        mine = sum(other.turn == visitor.turn for other in waiting)
+        near = any(other.address == visitor.address for other in waiting)
+        size, share = self.settings.queue_size, limits(self.settings)["queue_share"]
+        refusal = None
+        if len(waiting) >= (size if near else _ROOM_FOR_NEWCOMERS * size):
+            refusal = Problem(429, "queue-full", f"{len(waiting)} {what} are waiting already.", send=share.send)
+        elif mine >= share.most:
+            refusal = share.problem(mine, what)
+        if refusal is not None:
+            refusal.headers["Retry-After"] = str(self._retry_after())
+            raise refusal
+
+    def _retry_after(self) -> int:
+        """Estimate the seconds until there is room in the queue: the median of recent waits and of the present ones so far."""
+        now = time.monotonic()
+        waits = [*self._waits, *(now - job.waits_since for job in self._queue.jobs if not job.has_begun)]
+        return max(1, round(statistics.median(waits))) if waits else 1
+
+    def find(self, explanation_id: str) -> Job | None:
+        """Return the job with this id; None if it is stored completely or unknown."""
+        with self.change:
+            return self._live.get(explanation_id)
+
+    def cancel(self, explanation_id: str) -> bool:
+        """Remove a waiting job, or ask a running one to stop at its next pass; return False if there is neither."""
+        with self.change:
+            job = self._live.get(explanation_id)
+            if job is None or job.final:
+                return False
+            job.cancelled.set()
+            is_waiting = job in self._queue.jobs
+            if is_waiting:
+                self._queue.jobs.remove(job)
+            self._tell_positions()
+        if is_waiting:
+            self.finish(job, "cancelled")
+        return True
+
+    def stop_early(self, explanation_id: str) -> None:
+        """End an explanation with its finished maps, or cancel it if there are none. A finished one stays unchanged."""
+        with self.change:
+            job = self._live.get(explanation_id)
+            if job is None or job.final:
+                return
+            job.stopped.set()
+            if job not in self._queue.jobs:
+                return
+            self._queue.jobs.remove(job)
+            self._tell_positions()
+        self.finish(job, *cut_short(job), seconds=job.used)
+
+    def live(self) -> list[Job]:
+        """List the jobs that are queued, running, or finished and not stored yet."""
+        with self.change:
+            return list(self._live.values())
+
+    def events(self, explanation_id: str, after: int = -1) -> AsyncIterator[Event] | None:
+        """Iterate over the events of a job with ids above ``after``, from past ones to its end; None if it is stored
+        completely or unknown.
+        """
+        job = self.find(explanation_id)
+        return None if job is None else job.feed.follow(after)
+
+    def put_first(self, explanation_id: str, specs: Sequence[str]) -> None:
+        """Set the specs whose maps a job makes first; nothing happens if the job is not in memory."""
+        if (job := self.find(explanation_id)) is not None:
+            job.put_first(specs)
+
+    def asked_about(self, explanation_id: str) -> None:
+        """Note that a client asked for an explanation without following its events, which keeps it from being dropped."""
+        if (job := self.find(explanation_id)) is not None:
+            job.feed.asked_about()
+
+    def forget(self, explanation_id: str) -> bool:
+        """Drop a finished job that could not be stored; return False if there is none with this id."""
+        with self.change:
+            self._unsaved.pop(explanation_id, None)
+            return self._live.pop(explanation_id, None) is not None
+
+    @property
+    def depth(self) -> int:
+        """The number of waiting explanations."""
+        with self.change:
+            return len(self._queue.jobs)
+
+    # --- for the runners -------------------------------------------------------------------------------------------------
+
+    def take(self, below: int = EVERYTHING) -> WorkItem | None:
+        """Remove and return the next item lighter than ``below``, or None, see :meth:`DeviceQueue.take`; an explanation then counts as
+        running.
+        """
+        with self.change:
+            task = self._queue.take(below)
+            if isinstance(task, Job):
+                self._running.append(task)
+                if not task.has_begun:
+                    wait = time.monotonic() - task.waits_since
+                    self._waits.append(wait)
+                    self.metrics.waited(wait)
+                self._tell_positions()
+            return task
+
+    def load_soon(self, entry: ModelEntry) -> None:
+        """Queue the loading of a model whose files are on the disk."""
+        self.registry.tell(entry, "progress", {"text": f"Loading {entry.name}"})
+        with self.change:
+            self._queue.loads.append(entry)
+            self.change.notify_all()
+
+    def load(self, entry: ModelEntry) -> None:
+        """Begin to load a model; each kind of worker implements it."""
+        raise NotImplementedError
+
+    def load_failed(self, entry: ModelEntry, problem: Problem) -> None:
+        """Mark a model as failed to load; items that wait for it will fail when they are taken."""
+        log.warning("%s could not be loaded: %s", entry.name, problem.detail)
+        self.registry.failed(entry, problem)
+        with self.change:
+            self.change.notify_all()
+
+    def should_yield(self, job: Job, used: float) -> bool:
+        """Return whether a running job that has used the device for ``used`` seconds should let another item run."""
+        with self.change:
+            return self._queue.goes_before(job, used)
+
+    def note(self, job: Job, seconds: float) -> None:
+        """Add seconds of the device to the account of the job's visitor."""
+        with self.change:
+            self._queue.note(job.visitor, seconds)
+
+    def put_back(self, job: Job) -> bool:
+        """Queue a running job for its next turn; return False if it was cancelled meanwhile."""
+        with self.change:
+            self._running.remove(job)
+            if job.cancelled.is_set():
+                return False
+            self._queue.jobs.append(job)
+            self._tell_positions()
+            self.change.notify_all()
+            return True
+
+    def finish(self, job: Job, state: str, problem: Problem | None = None, seconds: float | None = None) -> None:
+        """Set the final state of a job, store it, and publish its last event."""
+        job.finish(state, problem, seconds)
+        is_stored = self._save(job)
+        with self.change:
+            if job in self._running:
+                self._running.remove(job)
+            if is_stored:
+                self._live.pop(job.id, None)
+            else:
+                self._unsaved[job.id] = job
+        job.end()
+
+    def _save(self, job: Job) -> bool:
+        document = job.document()
+        try:
+            self.store.save(document, job.images, job.key)
+            if (title := job.document().get("title")) != document.get("title"):
+                self.store.rename(job.id, title)  # it was named in between
+        except Exception as error:  # whatever it is, the worker goes on
+            log.error("explanation %s could not be stored: it stays in memory until it can", job.id, exc_info=error)
+            return False
+        return True
+
+    def tidy_store(self) -> None:
+        """Retry to store finished jobs that could not be stored, and once a minute delete explanations that are too old."""
+        self.save_again()
+        if time.monotonic() - self._tidied > _TIDY_SECONDS:
+            self._tidied = time.monotonic()
+            self.store.forget_old()
+
+    def save_again(self) -> None:
+        """Retry to store the jobs that could not be stored."""
+        with self.change:
+            unsaved = list(self._unsaved.values())
+        for job in unsaved:
+            if not self._save(job):
+                return
+            self.forget(job.id)
+
+    def drain(self) -> None:
+        """Empty the queue when the server stops: explanations stay in the store as queued, and their feeds close without a last event;
+        studies get the problem "interrupted".
+        """
+        with self.change:
+            left, self._queue.jobs = self._queue.jobs, []
+            unanswered, self._queue.studies = self._queue.studies, []
+        for study in unanswered:
+            study.refuse(interrupted())
+        for job in left:
+            with suppress(Problem):  # that nothing can be stored: it is there as it was taken
+                self.store.save({**job.document(), "state": "queued"})
+            job.feed.close()
+        self.save_again()
+
+    def _ready(self, entry: ModelEntry) -> bool:
+        """Return whether a model is loaded or failed to load. A model that was dropped from memory is queued for loading again."""
+        if entry.state == "available":
+            self.load(self.registry.begin_loading(entry))
+        return entry.state == "loaded" or entry.has_failed
+
+    def _is_quick(self, job: Job) -> bool:
+        """Return whether the next map of a job is estimated to be quick; False if the model's facts are unknown."""
+        if job.entry.facts is None:
+            return False
+        try:
+            prepare(job, job.entry.facts, self.costs)
+        except Problem:
+            return True  # it is said soon
+        spec = job.next_of(job.left)
+        return spec is None or not is_slow(spec, job, job.entry.facts)
+
+    def _tell_positions(self) -> None:
+        """Publish the positions of new jobs. A cancelled job, which stops at its next pass, does not count as running."""
+        self._queue.tell_positions(any(not job.cancelled.is_set() for job in self._running))
+
+
+def cut_short(job: Job) -> tuple[str, Problem | None]:
+    """Return the final state and problem of a job that is stopped: "done" with its finished maps, or "cancelled" if it was cancelled or has
+    none.
+    """
+    return ("done", None) if not job.cancelled.is_set() and job.cut_short() else ("cancelled", None)

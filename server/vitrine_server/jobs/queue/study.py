@@ -1,0 +1,75 @@
+"""A study as the queue of a device has it: a question to a loaded model, with a future for its answer."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import NOBODY, Visitor
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry
+from vitrine_server.jobs.feed import Feed, event
+from vitrine_server.jobs.host.work import TellAnswers, Work
+
+FEW_PASSES, MANY_PASSES, BACKGROUND = 1, 2, 3  # weights of long studies
+
+
+@dataclass(eq=False)
+class Study:
+    """A question to the model of ``entry`` that ``work`` answers; ``future`` gets the answer, or the Problem.
+
+    is_long  whether other items may run between two of its forward passes
+    weight   the weight of a long study, ``FEW_PASSES``, ``MANY_PASSES`` or ``BACKGROUND``: between its passes lighter items run first
+    kind     its name in the table of costs; empty if its cost does not predict that of the next one
+    visitor  the visitor who asked
+    on_progress  called with its progress, in addition to the feed
+    feed     its events: ``expected`` seconds if these are known, ``progress``, then ``done`` with the answer or ``failed`` with the
+             problem
+    """
+
+    entry: ModelEntry
+    work: Work
+    is_long: bool = False
+    weight: int = FEW_PASSES
+    kind: str = ""
+    visitor: Visitor = NOBODY
+    on_progress: TellAnswers | None = None
+    future: Future[dict[str, Any]] = field(default_factory=Future)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    feed: Feed = field(default_factory=Feed)
+
+    def __post_init__(self) -> None:
+        self.future.add_done_callback(self._end)
+
+    def tell(self, done: int, total: int) -> None:
+        """Publish that the model has answered ``done`` of ``total`` inputs."""
+        if self.on_progress is not None:
+            self.on_progress(done, total)
+        self.feed.publish(event(0, "progress", {"asked": done, "total": total}))
+
+    def expect(self, seconds: float) -> None:
+        """Publish the estimated seconds, when the study begins."""
+        self.feed.publish(event(0, "expected", {"seconds": round(seconds, 2)}))
+
+    def _end(self, future: Future[dict[str, Any]]) -> None:
+        try:
+            if not future.cancelled():
+                problem = future.exception()
+                if isinstance(problem, Problem):
+                    self.feed.publish(event(1, "failed", problem.to_json()))
+                else:
+                    self.feed.publish(event(1, "done", future.result()))
+        finally:
+            self.feed.close()
+
+    def cancel(self) -> None:
+        """Drop the study if it waits, or stop it at its next pass: nobody waits for the answer any more."""
+        self.cancelled.set()
+        self.future.cancel()
+
+    def refuse(self, problem: Problem) -> None:
+        """Set a problem in place of the answer, unless the study was cancelled."""
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(problem)

@@ -1,0 +1,1 @@
+"""Measurements of methods on data sets, begun on a page or read from a report."""

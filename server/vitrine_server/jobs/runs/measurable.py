@@ -1,0 +1,90 @@
+"""What can be measured on the page: models that are loaded, data sets, and what a run of one on the other may be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from explainers.errors import ExplainerError
+from vitrine_server.http.problems import Problem, suggestion
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
+from vitrine_server.jobs.runs.data_sources import DataCatalogue, DataSource
+from vitrine_server.jobs.runs.measuring import given_in_words, metric_choices, option_choices, reason_against_dataset
+from vitrine_server.jobs.runs.run_protocols import protocol_forms
+from vitrine_server.jobs.runs.sent_data import PREFIX
+
+
+@dataclass(frozen=True)
+class Measurable:
+    """The models and data sets of a server that runs can use; ``most`` is the maximum number of inputs in a run. Any thread may call."""
+
+    registry: ModelRegistry
+    catalogue: DataCatalogue
+    most: int
+
+    def models(self, visitor: Visitor) -> list[dict[str, Any]]:
+        """List each loaded model that a visitor may see, with every data set, and the reason if it cannot be measured on one."""
+        return [
+            {"name": entry.name, "title": entry.title, "datasets": self._datasets(entry.facts)}
+            for entry in self.registry.all(visitor)
+            if entry.facts is not None
+        ]
+
+    def _datasets(self, facts: ModelFacts) -> list[dict[str, Any]]:
+        return [self.about_data(source, facts) for source in self.catalogue.listed()]
+
+    def about_data(self, source: DataSource, facts: ModelFacts | None = None) -> dict[str, Any]:
+        """Describe a data set as JSON, with the reason if a model with these facts cannot be measured on it."""
+        data = self.catalogue.opened(source)
+        return {
+            "name": source.name,
+            "title": source.title,
+            "inputs": len(data),
+            "gives": given_in_words(data),
+            "shipped": source.folder is None,
+            "reason": None if facts is None else reason_against_dataset(facts.kind, data, facts.details.get("task")),
+        }
+
+    def choices(self, model: str, dataset: str, visitor: Visitor) -> dict[str, Any]:
+        """List the metrics, options and protocols for a run of a model on a data set. Raises Problem if the model cannot
+        be measured on it.
+        """
+        _, facts = self.model(model, visitor)
+        data = self.catalogue.opened(self.source(dataset, facts))
+        return {
+            "metrics": metric_choices(data),
+            "options": option_choices(facts, data),
+            "protocols": protocol_forms(facts, data, self.most),
+        }
+
+    def model(self, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
+        """Return a loaded model and its facts. Raises Problem 404 for an unknown one, 409 for one that is not loaded."""
+        entry = self.registry.find(name, visitor)
+        if entry.facts is None:
+            raise Problem(409, "model-not-loaded", f"The model {name} is not loaded.", send="Load it first, with POST /api/models.")
+        return entry, entry.facts
+
+    def source(self, name: str, facts: ModelFacts) -> DataSource:
+        """Return the data set of this name. Raises Problem 404 if there is none, 422 if the model cannot be measured on it."""
+        source = self.catalogue.find(name)
+        if source is None:
+            raise self._unknown(name)
+        try:
+            reason = reason_against_dataset(facts.kind, self.catalogue.opened(source), facts.details.get("task"))
+        except ExplainerError as problem:
+            raise Problem(422, "broken-data", str(problem), send="Choose another data set.") from None
+        if reason is not None:
+            suits = ", ".join(each["name"] for each in self._datasets(facts) if each["reason"] is None)
+            detail = f"{source.title} does not suit the model: {reason}."
+            raise Problem(422, "unsuitable-dataset", detail, send=f"Send one of: {suits}.")
+        return source
+
+    def _unknown(self, name: str) -> Problem:
+        if name.startswith(PREFIX):
+            return Problem(404, "data-gone", "The data set that was sent is not here any more.", send="Send the same file again.")
+        known = [listed.name for listed in self.catalogue.listed()]
+        others = "One of your own: POST /api/runs/data, or vitrine evaluate."
+        send = f"{suggestion(name, known)}Here: {', '.join(known)}. {others}"
+        return Problem(404, "unknown-dataset", f"There is no data set {name!r} here.", send=send)

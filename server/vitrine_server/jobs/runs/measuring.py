@@ -1,0 +1,127 @@
+"""What a run of the page measures: which choices a model and a data set leave, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import explainers
+from explainers.errors import ExplainerError
+from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.runs.data_sources import source_from_json, without_paths
+
+if TYPE_CHECKING:
+    from explainers.datasets import Dataset
+
+#: What a plan takes of a request.
+PLANNED = ("limit", "target", "explains", "resize", "how", "right", "steps", "seed", "long_texts")
+_UNSET = {"resize": "as the model was trained", "how": "as suits the model", "long_texts": "as the metrics need"}
+_MANY = 2  # methods: a metric that compares several is offered
+
+
+def reason_against_dataset(kind: str, data: Dataset, task: str | None = None) -> str | None:
+    """Return the reason why a model of this ``kind`` and ``task`` cannot be measured on a data set; None if it can."""
+    from explainers.evaluation.plan import reason_against_task
+
+    reads = "image" if kind == "clip" else kind
+    if data.kind != reads:
+        return f"it holds {data.kind}s, and the model reads {reads}s"
+    if kind == "clip" and not data.classes:
+        return "it names no classes, which the model needs to compare pictures with"
+    return reason_against_task(task, data)
+
+
+def given_in_words(data: Dataset) -> list[str]:
+    """List in words the facts that a data set gives about its inputs, such as classes or masks."""
+    from explainers.datasets.registry import GIVES
+
+    return [GIVES[fact] for fact in data.gives]
+
+
+def metric_choices(data: Dataset) -> list[dict[str, Any]]:
+    """List the metrics for the kind of input of a data set, each with what it needs, and the reason if this data set does not give it."""
+    from explainers.datasets.registry import GIVES
+    from explainers.evaluation.plan import facts_needed, reason_against_metric
+    from explainers.metrics import METRICS
+
+    return [
+        {
+            "name": metric.name,
+            "title": metric.title,
+            "family": metric.family,
+            "needs": [GIVES[fact] for fact in facts_needed(metric)],
+            "reason": reason_against_metric(metric, data, _MANY),
+        }
+        for metric in METRICS.values()
+        if data.kind in metric.kinds
+    ]
+
+
+def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str, Any]]]:
+    """List the values of each option for the kind of input of a data set, in words, each with the reason if it cannot be chosen."""
+    from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, reason_against_target
+    from explainers.models.removal.ways import REMOVAL_WAYS, ways_for
+    from explainers.models.resizing import RESIZES
+
+    words: dict[str, Mapping[str, str]] = {**CHOICES, "how": {way: REMOVAL_WAYS[way].words for way in ways_for(data.kind)}}
+    reasons: dict[str, Callable[[str], str | None]] = {"target": lambda value: reason_against_target(value, data, facts.kind)}
+    if data.kind == "image":
+        words["resize"] = {str(name): text for name, text in RESIZES.items()}
+        reasons["resize"] = lambda value: facts.reason_against_resize
+    else:
+        words["long_texts"] = LONG_TEXTS_IN_WORDS
+    options = {}
+    for name, values in words.items():
+        reason = reasons.get(name, _no_reason)
+        unset = [{"value": None, "title": _UNSET[name], "reason": None}] if name in _UNSET else []
+        options[name] = unset + [{"value": value, "title": title, "reason": reason(value)} for value, title in values.items()]
+    return options
+
+
+def _no_reason(value: str) -> None:
+    """Return None: there is no reason against any value."""
+
+
+def check(model: explainers.Model, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the plan of a run from the request ``wanted`` and return it as JSON. Raises ExplainerError, without any path in its message, for
+    what cannot be measured.
+    """
+    from explainers.evaluation.plan import make_plan
+
+    source = source_from_json(wanted["source"])
+    data = source.open()
+    try:
+        plan = make_plan(model, data, wanted["methods"], wanted["metrics"], **{name: wanted[name] for name in PLANNED})
+    except ExplainerError as problem:
+        raise without_paths(problem, source.folder) from None
+    return plan.to_json()
+
+
+def evaluate(
+    model: explainers.Model,
+    wanted: Mapping[str, Any],
+    folder: Path,
+    tell: Callable[[int, int], None],
+    cancelled: Callable[[], bool],
+) -> bool:
+    """Measure the request ``wanted`` (with the ``source`` of its data) in ``folder``, and write its reports; return False if it was stopped
+    before its end. Raises ExplainerError, without any path in its message, for what cannot be measured.
+    """
+    from explainers.evaluation.measuring import EvaluationSetup
+    from explainers.evaluation.plan import make_plan
+    from explainers.evaluation.reporting import write_reports
+    from explainers.evaluation.running import run
+
+    source = source_from_json(wanted["source"])
+    data = source.open()
+    try:
+        plan = make_plan(model, data, wanted["methods"], wanted["metrics"], **{name: wanted[name] for name in PLANNED})
+        skip = wanted["skip_broken"]
+        finished = run(model, data, plan, folder, progress=tell, cancelled=cancelled, skip_broken=skip)
+        if finished is None:
+            return False
+        write_reports(finished, EvaluationSetup(model, data, plan, skip_broken=skip), with_examples=wanted["examples"])
+    except ExplainerError as problem:
+        raise without_paths(problem, source.folder, folder) from None
+    return True

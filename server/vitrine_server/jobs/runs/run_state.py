@@ -1,0 +1,156 @@
+"""A run that was begun on the page: what it measures, how far it is, and its record on the disk, by which it is known after a restart."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from explainers.evaluation.rows import inputs_in_part
+from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import Visitor
+from vitrine_server.jobs.feed import Feed, event
+from vitrine_server.jobs.queue.study import Study
+from vitrine_server.schemas.runs import RunRequest
+
+_SAVED_EVERY = 5.0  # seconds, while it is measured
+EndState = Literal["done", "stopped", "failed"]
+
+
+@dataclass(eq=False)
+class RunState:
+    """A run: its request, its progress and its record on the disk. ``feed`` has the events ``progress`` and, at its end, ``ended``, each
+    with :meth:`to_json`.
+
+    title    the title of its data set
+    visitor  its owner, and with whom they share turns
+    place    the path of its record
+    study    the study that is queued or running; None if there is none
+    ended    how it ended last; None while it waits or runs
+    problem  why it failed, as JSON
+    spent    seconds for which it was measured since the server started; ``measured``: the inputs measured in that time
+    """
+
+    id: str
+    request: RunRequest
+    title: str
+    visitor: Visitor
+    created: str
+    place: Path
+    done: int = 0
+    total: int = 0
+    ended: EndState | None = None
+    problem: dict[str, Any] | None = None
+    study: Study | None = None
+    spent: float = 0.0
+    measured: int = 0
+    turn_began: float | None = None  # when the first input of this turn was begun
+    turn_from: int = 0  # how many inputs were done then
+    is_stopped: bool = False  # somebody has asked for its end
+    is_unwanted: bool = False  # it is removed at its end
+    saved: float = 0.0  # when its record was written last
+    feed: Feed = field(default_factory=Feed)
+
+    @property
+    def state(self) -> str:
+        """The state of the run: waiting, running, done, stopped or failed."""
+        return self.ended or ("waiting" if self.turn_began is None else "running")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run's rows and reports."""
+        return self.place.with_suffix("")
+
+    def begin(self) -> None:
+        """Reset the run to waiting, before its first turn or after an end, and write its record."""
+        self.ended = self.problem = None
+        self.is_stopped = self.is_unwanted = False
+        self.spent, self.measured, self.feed = 0.0, 0, Feed()
+        self.turn_began = None
+        self.save()
+
+    def tell(self, done: int, total: int) -> None:
+        """Record and publish that ``done`` of ``total`` inputs are measured."""
+        if self.turn_began is None:
+            self.turn_began, self.turn_from = time.monotonic(), done
+        self.done, self.total = done, total
+        if time.monotonic() - self.saved > _SAVED_EVERY:
+            self.save()
+        self.feed.publish(event(done, "progress", self.to_json()))
+
+    @property
+    def loses_nothing(self) -> bool:
+        """True if this turn measured something and all of it is on the disk: rows are written in parts."""
+        measured = 0 if self.turn_began is None else self.done - self.turn_from
+        return measured > 0 and measured % inputs_in_part(self.total) == 0
+
+    @property
+    def turn_seconds(self) -> float:
+        """Seconds for which this turn has lasted; 0 if the run has no turn."""
+        return 0.0 if self.turn_began is None else time.monotonic() - self.turn_began
+
+    def end_turn(self) -> None:
+        """Add the time and inputs of this turn to the totals; the run then waits for its next turn, or is over."""
+        self.spent += self.turn_seconds
+        self.measured += self.done - self.turn_from if self.turn_began is not None else 0
+        self.turn_began = None
+
+    def end(self, ended: EndState, problem: Problem | None = None) -> None:
+        """Set how the run ended, write its record, publish the event ``ended`` and close the feed."""
+        self.ended, self.problem, self.study = ended, None if problem is None else problem.to_json(), None
+        self.save()
+        self.feed.publish(event(self.total + 1, "ended", self.to_json()))
+        self.feed.close()
+
+    def seconds_left(self) -> float | None:
+        """Estimate the seconds that the run still needs, without the turns of other runs; None if nothing was measured
+        yet or it has ended.
+        """
+        measured = self.measured + (self.done - self.turn_from if self.turn_began is not None else 0)
+        if self.ended is not None or measured == 0:
+            return None
+        return (self.spent + self.turn_seconds) / measured * (self.total - self.done)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request and progress of the run as JSON, for the page."""
+        left = self.seconds_left()
+        document = {
+            "id": self.id,
+            **self.request.model_dump(),
+            "title": self.title,
+            "created": self.created,
+            "state": self.state,
+            "done": self.done,
+            "total": self.total,
+            "seconds_left": None if left is None else round(left, 1),
+        }
+        return document if self.problem is None else {**document, "problem": self.problem}
+
+    def save(self) -> None:
+        """Write the record of the run to ``place``."""
+        document = {
+            "request": self.request.model_dump(),
+            "owner": self.visitor.owner,
+            **{name: getattr(self, name) for name in ("title", "created", "done", "total", "ended", "problem")},
+        }
+        half = self.place.with_name(f".{self.place.name}.half")
+        half.write_text(json.dumps(document), "utf-8")
+        half.replace(self.place)
+        self.saved = time.monotonic()
+
+
+def run_from_record(place: Path, document: Mapping[str, Any]) -> RunState:
+    """Make a run from its record; one that waited or ran when the server ended counts as stopped. Raises ValueError, KeyError or TypeError
+    if the document is no record.
+    """
+    plain = {name: document[name] for name in ("title", "created", "done", "total", "problem")}
+    run = RunState(
+        id=place.stem, request=RunRequest.model_validate(document["request"]), place=place, visitor=Visitor(document["owner"]), **plain
+    )
+    run.ended = document["ended"] or "stopped"
+    run.feed.publish(event(run.total + 1, "ended", run.to_json()))
+    run.feed.close()
+    return run

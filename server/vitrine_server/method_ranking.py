@@ -1,0 +1,155 @@
+"""Ranks of methods on a model, by a run of ``vitrine evaluate`` that ships with Vitrine: how far each method can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from explainers.evaluation.marks import best_methods
+from explainers.evaluation.statistics import rank_methods
+from explainers.methods.registry import METHODS, is_control
+from explainers.methods.specs import Spec
+from explainers.methods.variants import Variant
+from vitrine_server.run_reports import CONTROL, RunReport, read_run_reports
+
+#: What methods are ranked by, the first of these metrics that a run has. Both hold what is right against what a random map gets.
+RANKED_BY = ("srg", "own_object")
+#: The result of a method by each ranking metric, in plain words: ``{value}`` is its value in per cent, ``{random}`` that of a random map.
+SAYS = {
+    "srg": "hiding what it marks most lowers the answer by {value} points more than hiding what it marks least (random map: {random})",
+    "own_object": "of two things in a photo, it marks the one in the prompt in {value}\u2009% of cases (random map: {random}\u2009%)",
+    "ap": "the strongest parts of its map lie on the thing",
+}
+#: The same results where a model was asked for both things of a picture together.
+SAYS_TOGETHER = {
+    "own_object": "on photos of two things, its two maps told them apart in {value}\u2009% of cases (random map: {random}\u2009%)",
+}
+#: For a ranking metric, a second one by which a method must also tie with the best, where the run has it: of two objects, a map that is
+#: strongest elsewhere may still mark the right one a little more.
+NOR_BY = {"own_object": "ap"}
+#: For each kind of input, the embedded model whose ranks stand in for a model that nobody measured.
+REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
+#: For each kind of data set, the plural noun for its inputs.
+INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}
+
+
+@dataclass(frozen=True)
+class MethodRanking:
+    """The ranks of methods in one run by one metric. Methods that tie with the best, also by a second metric, come first."""
+
+    run: RunReport
+    metric: dict[str, Any]
+
+    @cached_property
+    def _figures(self) -> dict[str, dict[str, Any]]:
+        """The figures of each method that has a value, best first, by spec; the control is left out."""
+        results = self.run.report["results"][self.metric["name"]]
+        marked = best_methods(self.run.report, self.metric)
+        order = [spec for spec in rank_methods(self.run.report, self.metric) if not is_control(spec)]
+        if self.second is not None:
+            marked &= best_methods(self.run.report, self.second)
+            order.sort(key=lambda spec: spec not in marked)
+        return {spec: {**results[spec], "tied": spec in marked} for spec in order}
+
+    @property
+    def second(self) -> dict[str, Any] | None:
+        """The second metric by which a method must tie with the best to come first; None where the run has none."""
+        name = NOR_BY.get(self.metric["name"])
+        return next((metric for metric in self.run.report.get("metrics", ()) if metric["name"] == name), None)
+
+    def _second_value(self, spec: str) -> float | None:
+        return None if self.second is None else self.run.report["results"][self.second["name"]][spec]["value"]
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """The rank of each method that has a value, by spec. Equal values share a rank; the control has none."""
+        values = [(figures["value"], self.second is not None and figures["tied"]) for figures in self._figures.values()]
+        return {spec: 1 + values.index(value) for spec, value in zip(self._figures, values, strict=True)}
+
+    def rank(self, spec: str) -> int | None:
+        """Return the rank of a method, 1 for the best; None where it was not measured, and for the control."""
+        return self.ranks.get(spec)
+
+    def apart(self, first: str, second: str, level: float) -> bool:
+        """Return whether the paired test tells two methods of the run apart at a significance level."""
+        report = self.run.report
+        specs = [method["spec"] for method in report["methods"]]
+        p = report["apart"][self.metric["name"]][specs.index(first)][specs.index(second)]
+        return p is not None and p < level
+
+    @property
+    def is_together(self) -> bool:
+        """True if the run asked a CLIP model for all things of a picture together."""
+        return bool(self.run.report["plan"].get("target") == "together")
+
+    def _describe_metric(self, metric: dict[str, Any]) -> dict[str, Any]:
+        says = {**SAYS, **(SAYS_TOGETHER if self.is_together else {})}
+        return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "says": says[metric["name"]]}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: the run, the metrics, the control's values by them, and for each method its rank, value and interval.
+
+        ``tied`` is true for a method that ties with the best by all of the metrics.
+        """
+        report = self.run.report
+        inputs = f"{report['inputs']} {INPUTS_IN_WORDS[report['kind']]}"
+        return {
+            "run": self.run.id,
+            "model": report["plan"]["model"],
+            "measured": f"{inputs} of {report['dataset']['title']}",
+            "inputs": inputs,
+            "metric": self._describe_metric(self.metric),
+            "second": self.second and self._describe_metric(self.second),
+            "random": report["results"][self.metric["name"]][CONTROL]["value"],
+            "random_second": self._second_value(CONTROL),
+            "ranks": {
+                spec: {"rank": self.ranks[spec], "of": len(self._figures)}
+                | {name: figures[name] for name in ("value", "low", "high", "tied")}
+                | {"second_value": self._second_value(spec)}
+                for spec, figures in self._figures.items()
+            },
+        }
+
+
+def method_rankings(together: bool = False) -> dict[str, MethodRanking]:
+    """Return, by model, the ranking from its run with the most methods, then inputs, that has the control and a ranking metric.
+
+    ``together`` takes the runs in which a CLIP model was asked for all things of a picture together, as with several prompts.
+    """
+    return _method_rankings(together)
+
+
+@cache
+def _method_rankings(together: bool) -> dict[str, MethodRanking]:
+    best: dict[str, MethodRanking] = {}
+    for run in sorted(read_run_reports([])[0], key=lambda run: (len(run.report["methods"]), run.report["inputs"])):
+        metrics = {metric["name"]: metric for metric in run.report["metrics"]}
+        name = next((name for name in RANKED_BY if name in metrics and CONTROL in run.report["results"][name]), None)
+        if name is not None and (ranking := MethodRanking(run, metrics[name])).is_together == together:
+            best[run.report["plan"]["model"]] = ranking
+    return best
+
+
+def shown_first(ranking: MethodRanking | None, variants: Iterable[Variant]) -> list[str]:
+    """Return the specs that a page shows by default: the declared ones, and the one with the best rank in each family.
+
+    Only ``variants`` that can run and are not slow count. For several prompts a spec may have options, where it was measured with them.
+    """
+    able = {variant.spec: variant for variant in variants if variant.reason is None}
+    best: dict[str, str] = {}
+    known = {} if ranking is None else ranking.ranks
+    ranks = {spec: rank for spec, rank in known.items() if (ranking and ranking.is_together) or not Spec.parse(spec).options}
+    for spec in sorted(ranks, key=ranks.__getitem__):
+        variant = able.get(Spec.parse(spec).variant)
+        if variant is not None and not variant.slow:
+            best.setdefault(METHODS[variant.method_name].family, spec)
+    shown = [spec for spec, variant in able.items() if variant.default or spec in best.values()]
+    return [*shown, *(spec for spec in best.values() if spec not in able)]
+
+
+def ranking_for(kind: str, model: str | None = None, together: bool = False) -> MethodRanking | None:
+    """Return the ranking for a model of a ``kind``: from its own run, else from the embedded model of the kind; None if neither exists."""
+    measured = method_rankings(together) or method_rankings()
+    return measured.get(model or "") or measured.get(REFERENCE_MODELS[kind])

@@ -1,0 +1,42 @@
+"""Metrics compared with worlds of known truth: the comparison that ships, and the mark that each metric has from it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from explainers.evaluation.known_truth.metrics_on_truth import FILE
+from explainers.evaluation.known_truth.truth_in_words import advice, conclusions, doubts
+from vitrine_server.json_text import parsed_json
+from vitrine_server.run_reports import shipped_folder
+
+FOLDER = "metrics-on-truth"
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path, changed: int) -> dict[str, Any]:
+    """Read the comparison in a file; ``changed``, the time of its last change, makes the cache notice a new version."""
+    document: dict[str, Any] = parsed_json(path.read_bytes(), mend=True)
+    return document
+
+
+def metric_truth() -> dict[str, Any] | None:
+    """Return the comparison of metrics with known truth that ships: its worlds, its metrics with their ``doubts``, which metric to use
+    (``advice``), and its conclusions as ``sentences``; None if none ships.
+    """
+    shipped = shipped_folder()
+    path = None if shipped is None else shipped / FOLDER / FILE
+    if path is None or not path.is_file():
+        return None
+    document = _read(path, path.stat().st_mtime_ns)
+    metrics = [{**metric, "doubts": {kind: doubts(document, metric, kind) for kind in metric["kinds"]}} for metric in document["metrics"]]
+    said = {"advice": advice(document), "sentences": conclusions(document)}
+    return {"interval": document["interval"], "worlds": document["worlds"], "metrics": metrics, **said}
+
+
+def truth_of(document: dict[str, Any] | None, metric: str, kind: str) -> dict[str, Any]:
+    """Return a metric's agreement with the truth on a kind of input as ``truth`` (None if it was not measured), and its ``doubts``."""
+    metrics = {} if document is None else {entry["name"]: entry for entry in document["metrics"]}
+    entry = metrics.get(metric, {"kinds": {}, "doubts": {}})
+    return {"truth": entry["kinds"].get(kind), "doubts": entry["doubts"].get(kind, [])}

@@ -1,0 +1,112 @@
+"""The pages: plain templates that carry no data, and the static files that fill them from the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from markupsafe import Markup
+from starlette.datastructures import URL
+
+from explainers.installation import DISTRIBUTION, package_version
+from vitrine_server.http.problems import Problem
+from vitrine_server.pages.embed import add_embedding
+from vitrine_server.pages.first_answers import first_answers
+from vitrine_server.pages.login import LOGIN_PROBLEMS, add_login, next_page
+from vitrine_server.pages.method_pages import add_method_pages
+from vitrine_server.pages.model_cards import add_model_cards
+from vitrine_server.pages.static import StaticFolder
+from vitrine_server.samples import SampleInput
+from vitrine_server.settings import Settings
+
+#: path -> (template, title); all but the first are in the navigation, in this order
+PAGES: dict[str, tuple[str, str]] = {
+    "/": ("home.html", "What the model looked at"),
+    "/image": ("image.html", "Image"),
+    "/prompt": ("prompt.html", "Prompt"),
+    "/text": ("text.html", "Text"),
+    "/molecule": ("molecule.html", "Molecule"),
+    "/history": ("history.html", "History"),
+    "/methods": ("methods.html", "Methods"),
+    "/models": ("models.html", "Models"),
+    "/your-model": ("your_model.html", "Your model"),
+    "/leaderboard": ("leaderboard.html", "Leaderboard"),
+}
+
+
+def _folder(name: str) -> Path:
+    """Return the folder ``name`` of the pages: inside the installed package, or next to it in a checkout."""
+    here = Path(__file__).resolve().parent.parent
+    for folder in (here / name, here.parents[1] / name):
+        if folder.is_dir():
+            return folder
+    raise FileNotFoundError(f"the folder '{name}' of the pages is missing beside {here}; install Vitrine again")
+
+
+@cache  # it keeps the templates that it has compiled, and compiles those anew whose file changes
+def environment() -> Environment:
+    """Make the Jinja environment of the templates, with autoescape on; undefined names are empty, Jinja's default."""
+    return Environment(loader=FileSystemLoader(_folder("templates")), autoescape=select_autoescape(default=True))
+
+
+def _first_picture(samples: Mapping[str, SampleInput], settings: Settings) -> dict[str, Any] | None:
+    """Return the sample that the first page shows, as JSON: the first picture; real photos come first if there are any."""
+    return next((sample.to_json(settings) for sample in samples.values() if sample.entry["kind"] == "image"), None)
+
+
+def _script_tag(static: str, page: str) -> Markup:
+    """Return the HTML tag of a page's script, joined with all that it imports; the browser fetches it before fonts and answers."""
+    return Markup('<script type="module" src="{}/pages/{}.js?page={}" fetchpriority="high"></script>').format(static, page, page)
+
+
+def add_pages(app: FastAPI, settings: Settings) -> None:
+    """Add the pages and ``/static`` to ``app``."""
+    templates = environment()
+    static = StaticFolder(_folder("static"))
+    languages = " ".join(sorted(file.stem for file in (_folder("static") / "help" / "language").glob("*.js")))
+
+    navigation = [(path, title) for path, (_, title) in PAGES.items() if path != "/"]
+
+    def shared() -> dict[str, Any]:
+        address = settings.address(static.path)
+        return {
+            "version": package_version(DISTRIBUTION) or "unreleased",
+            "embed": bool(settings.embed),
+            "root": settings.path_prefix,
+            "static": address,
+            "script": partial(_script_tag, address),
+            "languages": languages,
+            "navigation": navigation,
+        }
+
+    def add(path: str, template: str, title: str) -> None:
+        def page(request: Request) -> HTMLResponse:
+            services = request.app.state.services
+            sample = _first_picture(services.samples, settings)
+            addresses = first_answers(path, request.query_params, services)
+            return HTMLResponse(templates.get_template(template).render(shared(), path=path, title=title, sample=sample, first=addresses))
+
+        app.add_api_route(path, page, methods=["GET"], include_in_schema=False, response_class=HTMLResponse)
+
+    for path, (template, title) in PAGES.items():
+        add(path, template, title)
+    add_method_pages(app, templates, shared)
+    add_model_cards(app)
+    add_embedding(app, templates, shared)
+    add_login(app)
+
+    def problem_page(problem: Problem, address: URL) -> HTMLResponse:
+        titles = {404: "There is no such page", 401: "Log in"}
+        title = titles.get(problem.status, problem.to_json()["title"])
+        template = "login.html" if problem.slug in LOGIN_PROBLEMS else "problem.html"
+        after = next_page(address)
+        text = templates.get_template(template).render(shared(), path=None, title=title, problem=problem, after=after)
+        return HTMLResponse(text, problem.status, problem.headers)
+
+    app.state.problem_page = problem_page
+    app.mount("/static", static, name="static")

@@ -1,0 +1,136 @@
+"""Models: what is listed of them, what is known of one that is loaded, and the events of its loading."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Json
+
+from explainers.methods.variants import Variant
+from explainers.models.companion_files.calibration import Calibration
+from explainers.models.inputs.types import ModelKind
+from explainers.models.labels import ClassEntry
+from explainers.models.tasks.task import Control
+from vitrine_server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
+
+#: ``not-installed``: an optional package that the model needs is missing, as ``problem`` says; any other reason is ``failed``.
+ModelState = Literal["available", "loading", "loaded", "failed", "not-installed"]
+
+
+class ModelDetails(Schema):
+    """The facts about a model that are known once it is loaded."""
+
+    blocks: int = absent()
+    heads: int | None = absent("null where the model does not say.")
+    width: int | None = absent("Of the residual stream.")
+    channels: int | None = absent("Of a picture.")
+    frames: int | None = absent("Of a clip; a picture and a text have none.")
+    grid: Grid | None = absent("Rows and columns of patches; a text has none.")
+    picture_grid: Grid | None = absent("Of the patches of a picture among the words of a prompt; null where there are none.")
+    input: tuple[int, int] | None = absent("Height and width in pixels; a text has none.")
+    max_tokens: int | None = absent("Of a text.")
+    classes: int | None = absent("A CLIP model and a regression have none.")
+    mask_token_id: int | None = absent()
+    padding_token_id: int | None = absent()
+    unknown_token_id: int | None = absent()
+    parameters: int = absent()
+    final_activation: str | None = absent("The softmax or sigmoid that the head ends in.")
+    class_token: bool = absent()
+    library: str | None = absent()
+    task: str = absent("What it gives besides one row of logits a sample; left out where it gives that.")
+    place_control: Control = absent("How a page lets one choose a place of its output.")
+    places_are: str = absent("What may be sent as at.")
+    texts: tuple[str, str] = absent("What the two texts are called that it reads together: send text and text_pair.")
+    chat_template: bool = absent("Whether a chat template can be laid around its prompts.")
+    source: str = absent()
+    logit_scale: float = absent("Of a CLIP model: logit = logit_scale * cosine + logit_bias.")
+    logit_bias: float = absent()
+
+
+class Model(Schema):
+    """One model as the list of models shows it."""
+
+    name: str
+    kind: ModelKind | None = Field(description="null where it is not known yet.")
+    title: str
+    description: str
+    embedded: bool
+    state: ModelState
+    default: bool
+    photos: bool = Field(description="Whether it is made for photos that people bring.")
+    recommended: bool
+    megabytes: int | None = Field(description="Of its download.")
+    good_for: str
+    details: ModelDetails
+    problem: ProblemDocument = absent("Why it could not be loaded.")
+    device: str = absent()
+    weights_digest: str = absent()
+    calibration: Calibration = absent("Once it is loaded, if it has lines.")
+
+
+class Models(Schema):
+    """All models that the visitor may use."""
+
+    models: list[Model]
+    may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")
+
+
+class ModelDetail(Model):
+    """A model with its card, its classes and the methods that can explain it."""
+
+    labels: list[str]
+    card: str | None = Field(description="Markdown.")
+    variants: list[Variant] = absent("Once it is loaded.")
+    classes: list[ClassEntry] = absent("Where they are known.")
+
+
+class ModelRequest(Schema):
+    """A model to load."""
+
+    name: str = Field(min_length=1, max_length=200)
+
+
+class PendingModel(Schema):
+    """The state of a model that is being loaded, and the address of the events to follow."""
+
+    name: str
+    state: ModelState
+    events: str
+
+
+class LoadProgress(Schema):
+    """The progress of loading a model: a sentence, the fraction done, and the stage."""
+
+    text: str
+    fraction: float = absent("Where it is known.")
+    stage: Literal["opened", "checked"] = absent("Of a model that somebody brought: what has been done.")
+
+
+class LoadFailure(Schema):
+    """The problem for which a model could not be loaded."""
+
+    problem: ProblemDocument
+
+
+class ProgressEvent(Message):
+    """An event: the model is still loading."""
+
+    event: Literal["progress"]
+    data: Json[LoadProgress]
+
+
+class LoadedEvent(Message):
+    """The last event of loading: the model is loaded."""
+
+    event: Literal["loaded"]
+    data: Json[Model]
+
+
+class LoadFailedEvent(Message):
+    """The last event of loading: the model could not be loaded."""
+
+    event: Literal["failed"]
+    data: Json[LoadFailure]
+
+
+LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(discriminator="event")]

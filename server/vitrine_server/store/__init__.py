@@ -1,0 +1,1 @@
+"""The store, which outlives the process, in SQLite or PostgreSQL: explanations and their images, migrations, copies."""

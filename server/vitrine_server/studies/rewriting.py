@@ -1,0 +1,67 @@
+"""Write words of a stored text in another way, and find again the tokens that stay."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vitrine_server.http.problems import Problem
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A text with words replaced; ``spans``: for each token (part, start, end) in the new text, or None if its word was replaced."""
+
+    text: str
+    text_pair: str | None
+    spans: list[tuple[int, int, int] | None]
+
+
+def rewrite(source: Mapping[str, Any], replace: Mapping[int, str]) -> Rewritten:
+    """Replace words in the input of a document; ``replace`` maps the indices of words to new words. Raises Problem 422 for an index without
+    a word or an empty word.
+    """
+    words, texts = source["words"], [source["text"], source.get("text_pair")]
+    if texts[0] is None:
+        raise Problem(422, "no-text", "The text of this explanation is not known, only its tokens.", send="Leave replace out.")
+    for index, word in replace.items():
+        if not 0 <= index < len(words):
+            send = f"Send indices of input.words: 0 to {len(words) - 1}."
+            raise Problem(422, "no-such-word", f"The text has no word {index}.", send=send)
+        if not word.strip():
+            raise Problem(422, "empty-word", f"Word {index} is replaced by nothing.", send="Send its tokens in remove to take it away.")
+    spans: list[tuple[int, int, int] | None] = [(token.get("part", 0), token["start"], token["end"]) for token in source["tokens"]]
+    for index in sorted(replace, key=lambda i: words[i]["start"], reverse=True):  # from the end: what comes before stays where it is
+        part, start, end = words[index].get("part", 0), words[index]["start"], words[index]["end"]
+        text, longer = texts[part], len(replace[index]) - (end - start)
+        assert text is not None
+        texts[part] = text[:start] + replace[index] + text[end:]
+        for i, span in enumerate(spans):
+            if i in words[index]["tokens"]:
+                spans[i] = None
+            elif span is not None and span[0] == part and span[1] >= end and not source["tokens"][i]["special"]:
+                spans[i] = (part, span[1] + longer, span[2] + longer)
+    assert texts[0] is not None
+    return Rewritten(texts[0], texts[1], spans)
+
+
+def find_again(removed: Sequence[int], written: Rewritten, tokens: Sequence[Any]) -> list[int]:
+    """Return the indices among ``tokens`` of the new text of the old text's tokens ``removed``. Raises Problem 422 if one does not exist
+    there.
+    """
+    tokens_at = defaultdict(list)
+    for i, token in enumerate(tokens):
+        if not token.special:
+            tokens_at[token.part, token.start, token.end].append(i)
+    places = []
+    for i in removed:
+        span = written.spans[i]
+        if span is None:
+            raise Problem(422, "both-edits", f"Token {i} is of a word that is replaced.", send="Remove it or replace its word, not both.")
+        if not tokens_at[span]:
+            detail = f"Beside the new word, token {i} is cut in another way, so it cannot be removed."
+            raise Problem(422, "cut-otherwise", detail, send="Remove the whole word, or leave it.")
+        places.append(tokens_at[span].pop(0))
+    return places

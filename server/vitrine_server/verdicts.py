@@ -1,0 +1,133 @@
+"""Sentences on which method to trust, made from measurements: its rank against the best and against a random map, model by model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explainers.evaluation.statistics import rank_methods
+from explainers.methods.specs import Spec
+from vitrine_server.method_ranking import MethodRanking
+from vitrine_server.run_reports import CONTROL, RunReport
+
+#: Two methods differ where the p-value of their paired test is below this.
+SIGNIFICANCE = 0.05
+#: A map counts as insensitive to weights from this rank correlation with itself under random weights on.
+MIN_STUCK_CORRELATION = 0.5
+#: The fewest inputs of a run that is read for randomisation.
+MIN_INPUTS = 3
+#: The metrics of maps under random weights: where all are random, else the mean over the layers.
+_RANDOMISED = ("randomisation_end", "randomisation")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A sentence on the measurements of one spec, naming the models for which it holds."""
+
+    spec: str
+    text: str
+
+
+def verdicts(specs: Iterable[str], rankings: Mapping[str, MethodRanking], runs: Iterable[RunReport]) -> list[Verdict]:
+    """Return a verdict for each of ``specs`` that was measured: its level on each model, and where its map survives random weights."""
+    runs = list(runs)
+    sentences: list[Verdict] = []
+    for spec in specs:
+        places: dict[int, list[str]] = {}
+        for model, ranking in rankings.items():
+            if (rank := ranking.rank(spec)) is not None:
+                of = len(ranking.ranks)
+                places.setdefault(_level(ranking, spec), []).append(f"{model} ({rank} of {of})")
+        parts = [f"{_LEVELS[level]} on {_join_with_and(models)}" for level, models in sorted(places.items())]
+        if stuck := _stuck(spec, runs):
+            parts.append(f"with random weights it keeps a rank correlation of {_join_with_and(stuck)} with itself")
+        if parts:
+            sentences.append(Verdict(spec, "; ".join(parts) + "."))
+    return sentences
+
+
+def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
+    """Return one line on how the best of ``specs`` ranks in the run that ranks methods on photos."""
+    places = {} if ranking is None else {spec: rank for spec in specs if (rank := ranking.rank(spec)) is not None}
+    if ranking is None or not places:
+        return "Not measured on photos. Judge it by its formula, and by the deletion test on your own input."
+    best = min(places, key=lambda spec: places[spec])
+    report = ranking.run.report
+    title = next(method["title"] for method in report["methods"] if method["spec"] == best)
+    measured = f"{report['inputs']} photos of {report['dataset']['title']}"
+    place = f"{places[best]} of {len(ranking.ranks)}, {_LEVELS[_level(ranking, best)]}"
+    return f"On photos {title} ranks {place} ({ranking.metric['title']}, {measured})."
+
+
+#: So many methods are named as those to trust.
+MOST_TRUSTED_NAMED = 3
+
+
+def verdict_in_words(ranking: MethodRanking) -> dict[str, Any]:
+    """Return the verdict of a run as data for a sentence.
+
+    ``trust`` has the first different methods that beat a random map, ``tied`` how many tie with the best, ``by_chance`` those no better
+    than a random map, and ``worse`` those worse than one.
+    """
+    levels = {spec: _level(ranking, spec) for spec in ranking.ranks}
+    titles = {method["spec"]: method["title"] for method in ranking.run.report["methods"]}
+    trust: dict[str, str] = {}
+    for spec, level in levels.items():  # best first
+        if level < _CHANCE and len(trust) < MOST_TRUSTED_NAMED:
+            trust.setdefault(Spec.parse(spec).method, spec)
+
+    def named(specs: Iterable[str]) -> list[dict[str, Any]]:
+        return [{"spec": spec, "readout": Spec.parse(spec).method, "title": titles[spec], "rank": ranking.ranks[spec]} for spec in specs]
+
+    document = ranking.to_json()
+    return {
+        **{name: document[name] for name in ("run", "model", "measured", "metric", "second", "random")},
+        "of": len(levels),
+        "tied": sum(figure["tied"] for figure in document["ranks"].values()),
+        "trust": [{**entry, **document["ranks"][entry["spec"]]} for entry in named(trust.values())],
+        "by_chance": named(spec for spec, level in levels.items() if level == _CHANCE),
+        "worse": named(spec for spec, level in levels.items() if level == _WORSE),
+    }
+
+
+#: Best first.
+_LEVELS = (
+    "tied for first",
+    "in the best third",
+    "in the middle third",
+    "in the last third",
+    "no better than a random map",
+    "worse than a random map",
+)
+_BEST, _THIRDS, _CHANCE, _WORSE = 0, 1, 4, 5  # places of these
+
+
+def _level(ranking: MethodRanking, spec: str) -> int:
+    """Return the index in ``_LEVELS`` of a method that has a value."""
+    report = ranking.run.report
+    order = rank_methods(report, ranking.metric)
+    if not ranking.apart(spec, CONTROL, SIGNIFICANCE):
+        return _CHANCE
+    if order.index(spec) > order.index(CONTROL):
+        return _WORSE
+    if report["results"][ranking.metric["name"]][spec]["tied"]:
+        return _BEST
+    return _THIRDS + 3 * (ranking.ranks[spec] - 1) // len(ranking.ranks)
+
+
+def _stuck(spec: str, runs: list[RunReport]) -> list[str]:
+    """Return the large correlations of a method's maps with themselves under random weights, each as "0.70 (model)"."""
+    correlations: dict[str, float] = {}
+    for name in reversed(_RANDOMISED):
+        for run in runs:
+            if run.report["inputs"] < MIN_INPUTS:
+                continue
+            value = run.report["results"].get(name, {}).get(spec, {}).get("value")
+            if value is not None:
+                correlations[run.report["plan"]["model"]] = value
+    return [f"{value:.2f} ({model})" for model, value in correlations.items() if value >= MIN_STUCK_CORRELATION]
+
+
+def _join_with_and(items: list[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

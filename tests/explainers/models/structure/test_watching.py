@@ -1,0 +1,130 @@
+"""The classification token, where it lies behind the patches: its row is read, and the patches are drawn where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import explainers
+from explainers.autograd.recording import Recording
+from explainers.errors import ExplainerError
+from explainers.models.registers.mlps import check_registers
+from tests.explainers.support.attention_forms import PREPROCESS, Attention, Vit, built, pixels, plain_blocks, scores
+
+PATCHES = 16
+
+
+class ReadsBehind(Vit):
+    """``count`` tokens behind the patches, of which ``read`` makes one that the head takes."""
+
+    def __init__(self, read: Callable[[Tensor], Tensor], count: int = 1) -> None:
+        super().__init__(plain_blocks)
+        self.read, self.tokens = read, torch.nn.Parameter(torch.randn(1, count, self.cls.shape[-1]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(self.patch(x)) + self.pos[:, :PATCHES]
+        x = torch.cat([x, self.tokens.expand(len(x), -1, -1)], 1)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.read(self.norm(x)))  # type: ignore[no-any-return]
+
+
+def kept_maps(vit: Vit, x: Tensor) -> list[Tensor]:
+    """The maps (B, H, S, S) that the twin of the attention keeps."""
+    kept: list[Tensor] = []
+    modules = [module for module in vit.modules() if isinstance(module, Attention)]
+    for module in modules:
+        module.kept = kept
+    with torch.no_grad():
+        vit(x)
+    for module in modules:
+        module.kept = None
+    return kept
+
+
+@pytest.mark.parametrize(("count", "place"), [(1, 0), (3, 0), (3, 1), (3, 2)])
+def test_the_row_of_a_token_behind_the_patches_is_read(count: int, place: int) -> None:
+    vit, x = built(lambda: ReadsBehind(lambda x: x[:, PATCHES + place], count)), pixels()
+    assert isinstance(vit, Vit)
+    maps = [each.mean(1)[0] for each in kept_maps(vit, x)]
+    identity = torch.eye(PATCHES + count, dtype=torch.float64)
+    rollout = (identity + maps[1]) / 2 @ ((identity + maps[0]) / 2)
+    raw, rolled = scores(vit, x, 1, "raw_attention", "rollout")
+    torch.testing.assert_close(raw.flatten()[:PATCHES], maps[1][PATCHES + place, :PATCHES], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(rolled.flatten()[:PATCHES], rollout[PATCHES + place, :PATCHES], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("read", [lambda x: x.mean(1), lambda x: x[:, :PATCHES].mean(1), lambda x: x[:, PATCHES:].mean(1)])
+def test_a_head_that_pools_has_none(read: Callable[[Tensor], Tensor]) -> None:
+    vit = built(lambda: ReadsBehind(read, 2))
+    with pytest.raises(ExplainerError, match="no classification token"):
+        scores(vit, pixels(), 1, "raw_attention")
+
+
+def test_a_class_token_that_changes_its_place_between_blocks_is_refused_for_that() -> None:
+    class MovesToTheEnd(Vit):
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.embed(self.patch(x))
+            x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
+            x = self.blocks[1](self.blocks[0](x).roll(-1, 1))
+            return self.head(self.norm(x)[:, -1])  # type: ignore[no-any-return]
+
+    with pytest.raises(ExplainerError, match="change places"):
+        scores(built(lambda: MovesToTheEnd(plain_blocks)), pixels(), 1, "raw_attention")
+
+
+def test_registers_before_the_patches_need_the_class_token_there() -> None:
+    behind = explainers.wrap(built(lambda: ReadsBehind(lambda x: x[:, -1])), kind="image", preprocess=PREPROCESS)
+    with pytest.raises(ExplainerError, match="lies behind its patches"):
+        check_registers(behind)
+    check_registers(explainers.wrap(built(lambda: Vit(plain_blocks)), kind="image", preprocess=PREPROCESS))
+
+
+class _Picking(Vit):
+    """Its head reads the token with the largest sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(self.patch(x))
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos
+        for block in self.blocks:
+            x = block(x)
+        self.read = x.sum(-1).argmax(-1)
+        return self.head(self.norm(x)[torch.arange(len(x)), self.read])
+
+
+def test_a_token_that_the_head_picks_in_each_picture_is_followed() -> None:
+    vit = built(lambda: _Picking(plain_blocks))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    x = torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    recording = Recording(model, {"pixel_values": x})
+    read = vit.read
+    assert isinstance(read, Tensor)
+    assert len(set(read.tolist())) > 1
+    assert recording.class_tokens is not None
+    assert torch.equal(recording.class_tokens, read)
+
+
+class _Cutting(Vit):
+    """Its forward cuts the picture."""
+
+    def __init__(self, rows: slice, columns: slice) -> None:
+        super().__init__(plain_blocks)
+        self.rows, self.columns = rows, columns
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x[:, :, self.rows, self.columns])
+
+
+@pytest.mark.parametrize("cut", [slice(8, 24), slice(4, 28), slice(0, 24), slice(8, 32)])
+def test_models_that_cut_the_picture_are_refused(cut: slice) -> None:
+    with pytest.raises(ExplainerError, match="does not see the edge of the picture"):
+        explainers.wrap(built(lambda: _Cutting(cut, cut)), kind="image", preprocess=PREPROCESS)
+
+
+def test_what_is_left_over_of_a_patch_may_be_cut_off() -> None:
+    vit = built(lambda: Vit(plain_blocks))
+    model = explainers.wrap(vit, kind="image", preprocess=explainers.Preprocessing((38, 36)))
+    assert model.details["grid"] == (4, 4)

@@ -1,0 +1,175 @@
+"""What cannot be explained says why, and what works in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+import explainers
+from explainers import ExplainerError, Preprocessing
+from tests.support.own_models.case import text_model, vit
+from tests.support.vocabularies import wordpiece
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+def spectrograms() -> nn.Module:
+    config = hf.ASTConfig(**SMALL, max_length=32, num_mel_bins=16, patch_size=8, frequency_stride=8, time_stride=8)
+    return hf.ASTForAudioClassification(config).eval()
+
+
+def series() -> nn.Module:
+    config = hf.PatchTSTConfig(
+        num_input_channels=2, context_length=32, patch_length=8, d_model=16, num_attention_heads=2, num_hidden_layers=1, ffn_dim=16
+    )
+    return hf.PatchTSTForClassification(config)
+
+
+def fused() -> nn.Module:
+    return hf.ViltForQuestionAnswering(hf.ViltConfig(**SMALL, vocab_size=30, image_size=32, patch_size=8, num_labels=3))
+
+
+def retrieval() -> Any:
+    text, vision = {**SMALL, "vocab_size": 30, "encoder_hidden_size": 16}, {**SMALL, "image_size": 32, "patch_size": 8}
+    return hf.BlipForImageTextRetrieval(hf.BlipConfig(text_config=text, vision_config=vision, projection_dim=8, image_text_hidden_size=8))
+
+
+def detector_of_words() -> Any:
+    text, vision = {**SMALL, "vocab_size": 30, "max_position_embeddings": 16}, {**SMALL, "image_size": 32, "patch_size": 8}
+    return hf.OwlViTForObjectDetection(hf.OwlViTConfig(text_config=text, vision_config=vision, projection_dim=8))
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "sounds": (spectrograms, r"reads sounds \(input_values\).*pixel_values\[:, 0\]\.mT"),
+    "series": (series, r"reads series of numbers \(past_values\)"),
+    "fused": (fused, "reads a picture and a text together"),
+    "retrieval": (retrieval, r"pictures alone can be opened: model\.vision_model"),
+    "detector": (detector_of_words, r"compares pictures with texts in it can be opened: model\.owlvit"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_module_is_refused_with_the_true_reason(name: str) -> None:
+    make, said = REFUSED[name]
+    with pytest.raises(ExplainerError, match=said):
+        explainers.open(make(), check="none")
+
+
+@pytest.mark.parametrize("name", ["sounds", "series", "fused"])
+def test_a_folder_is_refused_with_the_true_reason_and_not_for_a_tokenizer(name: str, tmp_path: Path) -> None:
+    make, said = REFUSED[name]
+    make().save_pretrained(tmp_path)  # type: ignore[operator]
+    with pytest.raises(ExplainerError, match=said):
+        explainers.open(tmp_path, check="none")
+
+
+class Spectrogram(nn.Module):
+    """What a refusal of a model of spectrograms says to open."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        logits: Tensor = self.inner(input_values=pixel_values[:, 0].mT).logits
+        return logits
+
+
+def test_what_the_refusals_say_works() -> None:
+    recipe = Preprocessing((16, 32), fit="squash", channels=1)
+    model = explainers.open(Spectrogram(spectrograms()), kind="image", preprocess=recipe)
+    assert not model.report.failures  # type: ignore[union-attr]
+    assert model.details["grid"] == (2, 4)
+    assert explainers.open(retrieval().vision_model, check="none").task is not None
+    assert explainers.open(detector_of_words().owlvit, preprocess=Preprocessing((32, 32)), check="none").kind == "clip"
+
+
+def test_models_of_masks_and_of_packed_pictures_say_so() -> None:
+    backbone = hf.SwinConfig(image_size=32, embed_dim=8, depths=[1, 1], num_heads=[1, 1], window_size=2, patch_size=2)
+
+    class Mask2FormerForUniversalSegmentation(hf.PreTrainedModel):  # type: ignore[misc]
+        config_class = hf.SwinConfig
+
+        def forward(self, pixel_values: Tensor) -> Any:
+            raise AssertionError
+
+    with pytest.raises(ExplainerError, match="gives masks, each with a class of its own"):
+        explainers.open(Mask2FormerForUniversalSegmentation(backbone), check="none")
+
+
+class OwnNames(nn.Module):
+    """A model of texts that calls its arguments as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = text_model()
+
+    def forward(self, tokens: Tensor, masks: Tensor) -> Tensor:
+        logits: Tensor = self.inner(tokens, attention_mask=masks).logits
+        return logits
+
+
+def test_a_forward_may_call_its_arguments_as_it_likes() -> None:
+    ours, plain = (explainers.wrap(module, kind="text", tokenizer=wordpiece()) for module in (OwnNames(), text_model()))
+    texts = ["a film", "a fine film and a bad one"]  # of which one is padded
+    found = explainers.explain(ours, texts, 0, ["input_x_gradient"])
+    expected = explainers.explain(plain, texts, 0, ["input_x_gradient"])
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a.maps[0].scores, b.maps[0].scores)  # type: ignore[union-attr]
+
+
+class TwoTexts(OwnNames):
+    def forward(self, query: Tensor, article: Tensor) -> Tensor:  # type: ignore[override]
+        raise AssertionError
+
+
+class Meta(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = vit()
+
+    def forward(self, picture: Tensor, meta: Tensor) -> Tensor:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "said"),
+    [
+        (TwoTexts, {"kind": "text", "tokenizer": wordpiece()}, r"forward also takes article.*forward\(input_ids\)"),
+        (Meta, {"kind": "image", "preprocess": Preprocessing((160, 160))}, r"forward also takes meta.*forward\(pixel_values\)"),
+    ],
+)
+def test_a_forward_that_takes_more_is_refused(make: Callable[[], nn.Module], arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExplainerError, match=said):
+        explainers.wrap(make(), **arguments)
+
+
+def test_files_of_other_kinds_say_what_they_are(tmp_path: Path) -> None:
+    program = torch.export.export(nn.Linear(2, 2), (torch.zeros(1, 2),))
+    torch.export.save(program, tmp_path / "model.pt2")
+    (tmp_path / "model.bin").write_bytes(b"\x08\x07\x12\x07pytorch" + bytes(100))
+    (tmp_path / "model.pkl").write_bytes(b"\x80\x04\x95" + bytes(100))
+    torch.save(nn.Linear(2, 2), tmp_path / "whole.pt")
+    for file, said in {
+        "model.pt2": "a program of torch.export",
+        "model.bin": "a file of ONNX",
+        "model.pkl": "a pickle that torch.save did not write",
+        "whole.pt": r"torch\.save\(model\.state_dict\(\)",
+    }.items():
+        with pytest.raises(ExplainerError, match=said) as refusal:
+            explainers.open(tmp_path / file, check="none")
+        assert "weights_only" not in str(refusal.value)
+
+
+def test_pairs_of_a_backbone_say_what_to_ask() -> None:
+    config = hf.BertConfig(**SMALL, vocab_size=len(wordpiece()), max_position_embeddings=32)
+    model = explainers.wrap(hf.BertModel(config).eval(), tokenizer=wordpiece())
+    with pytest.raises(ExplainerError, match="at='similar', reference=second"):
+        explainers.input_interaction(model, "a film", "a bad film")
+    assert explainers.explain(model, "a film", at="similar", reference="a bad film", methods=["input_x_gradient"])
