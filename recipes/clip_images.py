@@ -24,7 +24,7 @@ from recipes.clip_texts import SHARED, Texts
 from recipes.data.clip import Drawn, Part
 from recipes.data.prompts import choose_names, classes, split_evenly
 from recipes.networks.feature_shift import Mover
-from recipes.networks.trunk import Seen, Teacher
+from recipes.networks.trunk import Seen, Teacher, autocast
 from recipes.networks.vits import encode_features
 from recipes.networks.written_clip import read
 from recipes.train_photos_vit import TEMPERATURE, choose_patches, divergence, target
@@ -164,7 +164,7 @@ class Losses:
         """Return the summed loss of a whole step, and how often the likeliest word of a photo is the teacher's."""
         number = len(step.photos.tokens)
         tokens = torch.cat([step.photos.tokens, step.scenes.seen.tokens]).float()
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             token, patches = read(self.side.vit, tokens, step.kept)
         embeddings = F.normalize(token[:, :SHARED].float(), dim=-1)
         patch_embeddings = F.normalize(patches.gather(1, step.loss_places[..., None].expand(-1, -1, SHARED)).float(), dim=-1)

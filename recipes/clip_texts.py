@@ -26,6 +26,7 @@ from recipes.data.held_out import HELD_OUT
 from recipes.data.prompts import classes, scene_groups, words, write_prompt
 from recipes.data.unseen_photos import known_classes
 from recipes.networks.text_tower import centre_, directions, new_tower, read
+from recipes.networks.trunk import autocast
 from recipes.networks.written_clip import FEATURES
 from recipes.training import fit
 
@@ -162,7 +163,7 @@ def teach_words(texts: Texts, steps: int, seed: int, checkpoint: Path, resume: b
         value.requires_grad_(name.startswith(LEARNED_PARAMETERS) and not name.startswith(last))
 
     def loss(lesson: Lesson, progress: float, step: int) -> tuple[Tensor, float]:
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             embedded = embed_prompts(pupil, lesson.prompts)
         own, group, held = embedded.split([len(lesson.synonyms), len(lesson.groups), len(lesson.held)])
         cosines = own @ names.T

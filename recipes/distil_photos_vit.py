@@ -44,6 +44,7 @@ from recipes.data.pictures import SIDE, Pictures, crop_centre, sharp_files
 from recipes.data.prompts import classes
 from recipes.data.teacher_views import LOCAL_DIRECTIONS, Batches, Teachers, Views, ViewStore
 from recipes.networks.feature_shift import rectangles
+from recipes.networks.trunk import FAST_DTYPE, autocast
 from recipes.networks.vits import create, encode_features, plain_attention, save, to_half
 from recipes.train_photos_vit import ARCHITECTURE, teacher_trunk, write_labels
 from recipes.training import average_, save_checkpoint
@@ -170,7 +171,7 @@ class Objective:
         if kept is not None:
             local = local.gather(1, kept[..., None].expand(-1, -1, local.shape[-1]))
             is_masked = is_masked.gather(1, kept)
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             x = encode_features(self.student.vit, tokens, kept, corner)
             features = self.student.answer_head(x[:, 0]).float()
             logits, found = self.student.read(features), self.student.local_head(x[:, 1:])
@@ -187,7 +188,7 @@ class Objective:
 def later_tokens(later: nn.Module, features: Tensor) -> Tensor:
     """Return features after further stages of the trunk, (B, places, channels), from features (B, places, CHANNELS) of stage 5."""
     side = math.isqrt(features.shape[1])
-    x = features.to(torch.bfloat16).transpose(1, 2).unflatten(2, (side, side)).contiguous(memory_format=torch.channels_last)
+    x = features.to(FAST_DTYPE).transpose(1, 2).unflatten(2, (side, side)).contiguous(memory_format=torch.channels_last)
     return later(x).flatten(2).transpose(1, 2).float()  # type: ignore[no-any-return]
 
 
@@ -216,7 +217,7 @@ class Watch:
         current = {name: value.clone() for name, value in self.student.state_dict().items()}
         self.student.load_state_dict(weights)
         self.student.eval()
-        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        with torch.inference_mode(), autocast():
             encoded = [encode_features(self.student.vit, batch)[:, 0] for batch in self.tokens]
             logits = torch.cat([self.student.answer(batch) for batch in encoded]).float()
         self.student.load_state_dict(current)

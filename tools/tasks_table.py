@@ -63,7 +63,7 @@ class TaskCase:
 
     name: str
     make: Callable[[], nn.Module | Model]
-    given: Any
+    model_input: Any
     places: tuple[str | None, ...]
     tokenizer: Callable[[int], Any] = wordpiece
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from explainers.embedded.architectures import fold_batch_norms
 from recipes.data.pictures import PATCH, SIDE, SMALL_SIDE
-from recipes.networks.trunk import EARLY_STAGE, Teacher, efficientnet, normalise
+from recipes.networks.trunk import EARLY_STAGE, FAST_DTYPE, Teacher, efficientnet, normalise
 
 LOCAL_DIRECTIONS = 160  # of the teacher's 320, the largest first: half the disk for the part that the classifier reads most
 CHANNELS, CLASSES = 112, 1000
@@ -39,12 +39,12 @@ class Teachers:
 
     def __init__(self) -> None:
         self.lite0 = Teacher(EARLY_STAGE)
-        self.lite2 = fold_batch_norms(efficientnet(2)).to(torch.bfloat16, memory_format=torch.channels_last)
+        self.lite2 = fold_batch_norms(efficientnet(2)).to(FAST_DTYPE, memory_format=torch.channels_last)
 
     @torch.inference_mode()
     def answer(self, images: Tensor) -> Tensor:
         """Return the logits of Lite2, (B, CLASSES), for pictures, uint8 (B, H, W, 3)."""
-        pixels = normalise(images).to(torch.bfloat16).contiguous(memory_format=torch.channels_last)
+        pixels = normalise(images).to(FAST_DTYPE).contiguous(memory_format=torch.channels_last)
         answers: Tensor = self.lite2(pixels).float()
         return answers
 
@@ -62,7 +62,7 @@ class Teachers:
         return self.lite0.readout[:, :LOCAL_DIRECTIONS]
 
     def later_stage(self, stages: int) -> nn.Module:
-        """Return the layers of the trunk from stage 5 to the cut after stage ``stages``, bfloat16."""
+        """Return the layers of the trunk from stage 5 to the cut after stage ``stages``, in `FAST_DTYPE`."""
         return self.lite0.late[: stages - EARLY_STAGE]
 
 

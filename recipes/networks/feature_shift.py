@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recipes.networks.trunk import Seen, Teacher
+from recipes.networks.trunk import FAST_DTYPE, Seen, Teacher
 
 MOVED_SHARE = 0.5  # share of a batch's pictures that are moved
 LOGIT_RISE = (2.0, 14.0)  # least and greatest rise of the class's logit
@@ -29,7 +29,7 @@ class Mover:
         self.weight, self.bias = teacher.head[0].weight[:, :, 0, 0].detach(), teacher.head[0].bias.detach()
         self.moved = slice(self.weight.shape[1])  # the last features; the early ones that follow stay
         tokens = torch.cat([batch.tokens[:, ::7, self.moved].float().flatten(0, 1) for batch in batches])
-        self.spread = torch.cov(tokens.T).to(torch.bfloat16)
+        self.spread = torch.cov(tokens.T).to(FAST_DTYPE)
         self.classifier = teacher.classifier.weight.detach()
         self.basis, self.centre = teacher.basis, teacher.centre
 
@@ -41,19 +41,19 @@ class Mover:
         """
         number, places = len(batch.tokens) if first is None else first, batch.tokens.shape[1]
         rows = torch.from_numpy(rng.permutation(number)[: round(MOVED_SHARE * number)])
-        old = batch.tokens[rows][..., self.moved].to(torch.bfloat16)
+        old = batch.tokens[rows][..., self.moved].to(FAST_DTYPE)
         before = old @ self.weight.T + self.bias
-        wanted = self.classifier[torch.from_numpy(rng.integers(len(self.classifier), size=len(rows)))].to(torch.bfloat16)
+        wanted = self.classifier[torch.from_numpy(rng.integers(len(self.classifier), size=len(rows)))].to(FAST_DTYPE)
         slope = (wanted[:, None] * ((before > 0) & (before < 6))) @ self.weight
         step = slope @ self.spread
         region = rectangles(rng, len(rows), math.isqrt(places))[..., None]
         gain = (slope.float() * step.float() * region).sum((1, 2), keepdim=True) / places
         rise = torch.from_numpy(rng.uniform(*LOGIT_RISE, (len(rows), 1, 1)).astype(np.float32))
-        tokens = (old + rise / gain.clamp(min=1e-4) * step * region).to(torch.bfloat16)
+        tokens = (old + rise / gain.clamp(min=1e-4) * step * region).to(FAST_DTYPE)
         change = (tokens @ self.weight.T + self.bias).clamp(0, 6) - before.clamp(0, 6)
         moved = Seen(*(part.clone() for part in batch))
         moved.tokens[rows, :, self.moved] = tokens.half()
-        moved.local[rows] += (change @ self.basis.to(torch.bfloat16).T).half()
+        moved.local[rows] += (change @ self.basis.to(FAST_DTYPE).T).half()
         moved.logits[rows] += (change.float().mean(1) @ self.classifier.T).half()
         return moved
 

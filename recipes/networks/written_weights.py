@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
-from recipes.networks.trunk import Teacher
+from recipes.networks.trunk import FAST_DTYPE, Teacher
 
 RIDGE = 1e-3
 
@@ -43,7 +43,7 @@ def last_convolution(teacher: Teacher) -> tuple[Tensor, Tensor]:
     """Return weight (features, channels) and bias (features,) of the teacher's last convolution, float32."""
     convolution = teacher.head[0].float()
     weight, bias = convolution.weight[:, :, 0, 0].detach().clone(), convolution.bias.detach().clone()
-    teacher.head[0].to(torch.bfloat16)
+    teacher.head[0].to(FAST_DTYPE)
     return weight, bias
 
 

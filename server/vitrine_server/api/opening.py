@@ -155,7 +155,7 @@ def _place(place: ModelPlace, request: Request, services: Services, visitor: Vis
     if place.path is not None:
         _check(_allowed(request, services), path=True)
         path = find_place(place.path)
-        _check_bases(path if path.is_dir() else path.parent, services, may_read=True)
+        _check_bases(path, services, may_read=True)
         return path, []
     _check(_allowed(request, services))
     upload = services.own_models.find(place.upload or "", visitor)
@@ -167,15 +167,15 @@ def _place(place: ModelPlace, request: Request, services: Services, visitor: Vis
     return (inside[0] if len(inside) == 1 else upload.folder), upload.left_out
 
 
-def _check_bases(folder: Path, services: Services, *, may_read: bool) -> None:
+def _check_bases(place: Path, services: Services, *, may_read: bool) -> None:
     """Raise Problem 422 for an adapter whose base model is a path, unless the visitor ``may_read`` folders here, and then only for paths
     that they could name themselves. Raise 403 for a base model of the hub if visitors may load none.
     """
-    for file in _adapters_in(folder):
+    for file in _adapters_of(place):
         try:
             base = read_json_object(file).get("base_model_name_or_path")
         except ExplainerError as error:
-            raise _refused(error, folder) from None
+            raise _refused(error, file.parent) from None
         if not base:
             continue
         if isinstance(base, str) and _HUB_NAME.fullmatch(base) and _is_a_name(base):
@@ -186,10 +186,17 @@ def _check_bases(folder: Path, services: Services, *, may_read: bool) -> None:
             find_place(base)
 
 
-def _adapters_in(folder: Path) -> Iterator[Path]:
-    """Yield the configuration files of adapters in a folder, also through links to other folders; each folder once."""
+def _adapters_of(path: Path) -> Iterator[Path]:
+    """Yield the configuration files of adapters that may be read with a model: of a file, the one beside it; of a folder, those in it, also
+    through links to other folders, each folder once.
+    """
+    if not path.is_dir():
+        beside = path.parent / ADAPTER_CONFIG
+        if beside.is_file():
+            yield beside
+        return
     known = set()
-    for place, inner, files in os.walk(folder, followlinks=True):
+    for place, inner, files in os.walk(path, followlinks=True):
         if (real := os.path.realpath(place)) in known:
             inner.clear()
             continue
