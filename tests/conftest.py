@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,23 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'server'}"
 # One thread for each worker, and for what it starts: workers whose threads compete for the same cores are slower than one worker alone.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _seed(name: str) -> None:
+    """Give torch the same random numbers for the same name, whatever ran before in this worker."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(zlib.crc32(name.encode()))
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Seed what a file makes as it is imported."""
+    _seed(collector.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Seed a test and its fixtures."""
+    _seed(item.nodeid)
 
 
 @pytest.fixture(autouse=True, scope="session")

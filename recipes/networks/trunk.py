@@ -23,8 +23,8 @@ from explainers.installation import not_installed
 
 STAGES = 7
 EARLY_STAGE = 5  # the last stage that is not dilated
-#: Of products in training: bfloat16 where the processor has it; where it has not, torch converts each number twice, which takes ten times as
-#: long as float32.
+#: The type that trainings multiply in: bfloat16 if the processor has it; otherwise torch would convert each number twice, which takes ten
+#: times as long as float32.
 FAST_DTYPE = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
 DIRECTIONS = 320  # directions of the teacher's last features that are kept: they hold most of what its classifier reads
 
@@ -112,7 +112,7 @@ class Teacher:
             kept = torch.cat([kept, x], 1)
         return kept, self.head(y), self.plain(x).float().mean((2, 3))
 
-    @torch.inference_mode()
+    @torch.no_grad()  # its results are read where gradients are taken, which inference tensors forbid
     def fit_basis(self, images: list[Tensor]) -> None:
         """Find the directions of the last features that the classifier reads most, on batches of pictures."""
         pooled = torch.cat([self.features(batch)[2] for batch in images]).double()

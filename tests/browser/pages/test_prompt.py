@@ -87,9 +87,7 @@ def test_prompts_are_added_and_removed(desk: Visit) -> None:
     expect(desk.page.locator("#overview")).to_contain_text("“a photo of a spoon”: not found in this picture.")
     details = desk.get(f"/api/models/{third['model']}")["details"]
     cosine = shown(third["targets"][0]["logit"] / details["logit_scale"])
-    said = (
-        f"“a photo of a spoon” and the picture have a cosine of {cosine}. Add a second prompt to see whether that is much."
-    )
+    said = f"“a photo of a spoon” and the picture have a cosine of {cosine}. Add a second prompt to see whether that is much."
     line = {"kind": "not_in_picture", "says": "not found in this picture", "score": "cosine", "line": -0.9, "below": True}
     for calibration, answer in (({"lines": [line]}, "It found “a photo of a spoon”."), (None, said)):
         sentence = compute(

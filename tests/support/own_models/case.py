@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,14 @@ class Case:
     needs: str = ""
 
 
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Random numbers that are the same each time, inside this context alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
 def shaken(module: nn.Module, name: str = "") -> nn.Module:
     """``module`` in eval mode, no weight the zero or one that it began with; the same for the same name."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -69,7 +78,8 @@ def shaken(module: nn.Module, name: str = "") -> nn.Module:
 
 def vit(classes: int = len(CLASSES), **other: Any) -> nn.Module:
     """timm's tiny test model."""
-    return shaken(timm.create_model("test_vit", num_classes=classes, **other), "vit")
+    with seeded():
+        return shaken(timm.create_model("test_vit", num_classes=classes, **other), "vit")
 
 
 def text_model(**config: Any) -> nn.Module:
@@ -77,7 +87,8 @@ def text_model(**config: Any) -> nn.Module:
     module: Any = FAMILIES["bert"].build()
     if not config:
         return module  # type: ignore[no-any-return]
-    return shaken(transformers.BertForSequenceClassification(transformers.BertConfig(**{**module.config.to_dict(), **config})), "bert")
+    with seeded():
+        return shaken(transformers.BertForSequenceClassification(transformers.BertConfig(**{**module.config.to_dict(), **config})), "bert")
 
 
 def save_text(folder: Path, module: Any, tokenizer: bool = True) -> None:
