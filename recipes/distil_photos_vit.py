@@ -43,6 +43,7 @@ from explainers.errors import ExplainerError
 from recipes.data.pictures import SIDE, Pictures, crop_centre, sharp_files
 from recipes.data.prompts import classes
 from recipes.data.teacher_views import LOCAL_DIRECTIONS, Batches, Teachers, Views, ViewStore
+from recipes.muon import Muon
 from recipes.networks.feature_shift import rectangles
 from recipes.networks.trunk import FAST_DTYPE, autocast
 from recipes.networks.vits import create, encode_features, plain_attention, save, to_half
@@ -240,7 +241,7 @@ def optimizers(student: Student, rate: float) -> list[torch.optim.Optimizer]:
     others = [value for name, value in named if not (".blocks." in name and value.ndim == 2)]
     groups = [{"params": [v for v in others if v.ndim > 1]}, {"params": [v for v in others if v.ndim <= 1], "weight_decay": 0.0}]
     return [
-        torch.optim.Muon(matrices, lr=rate, weight_decay=0.05, adjust_lr_fn="match_rms_adamw"),
+        Muon(matrices, lr=rate, weight_decay=0.05),
         torch.optim.AdamW(groups, lr=rate, weight_decay=0.05, fused=True),
     ]
 
