@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from vitrine_server.schemas.base import Schema, absent
-from vitrine_server.schemas.methods import Place, RankingMetric
 
 Side = Literal["above", "below", "alike"]
 
@@ -208,35 +207,6 @@ class RunReport(Schema):
     costs: RunCosts | None = absent()
 
 
-class RankedMethod(Schema):
-    """A method and its rank."""
-
-    spec: str
-    readout: str = Field(description="The part of the spec that names the method.")
-    title: str
-    rank: int
-
-
-class TrustedMethod(RankedMethod, Place):
-    """A method that a run gives reason to trust, with its rank and figures."""
-
-
-class Ranking(Schema):
-    """The methods in the order of the metric by which the pages rank them, from one run."""
-
-    run: str
-    model: str
-    measured: str
-    metric: RankingMetric
-    second: RankingMetric | None
-    random: float | None
-    of: int
-    tied: int = Field(description="How many methods cannot be told from the best.")
-    trust: list[TrustedMethod]
-    by_chance: list[RankedMethod] = Field(description="What cannot be told from a random map.")
-    worse: list[RankedMethod] = Field(description="What is worse than one.")
-
-
 class WorldTruth(Schema):
     """The metric that is taken as the truth in a world."""
 
@@ -348,15 +318,6 @@ class MetricTruth(Schema):
     metrics: list[MetricOnTruth]
     advice: list[str] = Field(description="Which metric to use.")
     sentences: list[str] = Field(description="What the figures say.")
-
-
-class Leaderboard(Schema):
-    """All runs with their results, the rankings from them, and the test of metrics against the truth."""
-
-    runs: list[RunReport]
-    truth: MetricTruth | None = Field(description="Null where no comparison ships.")
-    rankings: dict[str, Ranking] = Field(description="By the kind of input.")
-    problems: list[str] = Field(description="Which of the folders cannot be read.")
 
 
 class ExampleWord(Schema):

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, Json
 
 from explainers.evaluation.plan import MAX_STEPS, ExplainedTarget, RightLabels
+from explainers.methods.presets import PresetOfVariants
 from explainers.metrics.registry import TENTHS_OF_ALL
 from explainers.models.resizing import Resize
 from explainers.pipeline.long_texts import LongTexts
 from explainers.records.targets.target import ExplainedNumber
 from vitrine_server.schemas.base import Message, ProblemDocument, Schema, absent
-from vitrine_server.schemas.methods import Preset
 
 
 class RunOptions(Schema):
@@ -78,7 +78,7 @@ class Runs(Schema):
     """The models, data sets and limits for runs, and the visitor's runs, the latest first."""
 
     models: list[MeasurableModel]
-    sets: list[Preset]
+    sets: list[PresetOfVariants]
     most: int = Field(description="Inputs of a run, and of a data set that is sent.")
     most_mb: float = Field(description="Megabytes of a data set that is sent.")
     runs: list[Run]
