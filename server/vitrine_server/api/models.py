@@ -8,10 +8,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, Response
+from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 
 from explainers import METHODS, RULES
 from explainers.errors import ExplainerError
+from explainers.json_records import schema_of
+from explainers.methods.variants import Variant
+from explainers.models.labels import ClassEntry
 from explainers.models.loading import card
 from vitrine_server import registries
 from vitrine_server.api.explanations import stream
@@ -20,13 +24,44 @@ from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import events_of, file_of
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Who
+from vitrine_server.jobs.catalogue.model_registry import ListedModel
 from vitrine_server.jobs.intake import read_specs
-from vitrine_server.schemas.models import LoadingEvent, ModelDetail, ModelRequest, Models, PendingModel
+from vitrine_server.schemas.base import Message, Schema, absent
+from vitrine_server.schemas.models import LoadFailedEvent, ModelRequest, PendingModel, ProgressEvent
 from vitrine_server.schemas.samples import Samples
 from vitrine_server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)
 _Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wanted, such as those of an address.")]
+
+
+class Models(Schema):
+    """All models that the visitor may use."""
+
+    models: list[ListedModel]
+    may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")
+
+
+class _OfOneModel(Schema):
+    """What is said of a model alone: its card, its classes and the methods that can explain it."""
+
+    labels: list[str]
+    card: str | None = Field(description="Markdown.")
+    variants: list[Variant] = absent("Once it is loaded.")
+    classes: list[ClassEntry] = absent("Where they are known.")
+
+
+ModelDetail = schema_of(ListedModel, name="ModelDetail", base=_OfOneModel)
+
+
+class LoadedEvent(Message):
+    """The last event of loading: the model is loaded."""
+
+    event: Literal["loaded"]
+    data: Json[ListedModel]
+
+
+LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(discriminator="event")]
 
 
 @router.get("/models", response_model=Models)

@@ -6,67 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from explainers.evaluation import reporting
+from explainers.evaluation.reporting import Interval
+from explainers.json_records import schema_of
+from explainers.metrics import Metric
 from vitrine_server.schemas.base import Schema, absent
 
 Side = Literal["above", "below", "alike"]
-
-
-class Source(Schema):
-    """The publication of a data set or a metric."""
-
-    authors: str
-    year: int | None
-    title: str
-    link: str
-
-
-class RunPlan(Schema):
-    """The plan of a run: model, data set, methods, metrics and options."""
-
-    model: str
-    dataset: str
-    methods: list[str] = absent()
-    metrics: list[str] = absent()
-    limit: int | None = absent()
-    target: str
-    how: str | None
-    seed: int
-    explains: str = absent()
-    resize: str | None = absent()
-    right: str = absent()
-    steps: int = absent()
-    long_texts: str = absent()
-    controls: list[str] = absent("Maps whose place is known, which were measured beside the methods.")
-
-
-class RunDataset(Schema):
-    """The data set of a run."""
-
-    name: str
-    title: str
-    description: str = absent()
-    source: Source | None = absent()
-    split: str | None = absent()
-    unread: int = absent("Files in its folder that were not read.")
-
-
-class ProbabilitySettings(Schema):
-    """The temperature and lapse rate with which the model's probabilities were computed."""
-
-    temperature: float
-    lapse: float
-
-
-class RunMethod(Schema):
-    """A method that a run measured."""
-
-    spec: str
-    readout: str = Field(description="The part of the spec that names the method.")
-    title: str
-    by: str
-    year: int | None
-    signed: bool
-    control: bool
 
 
 class TruthAgreement(Schema):
@@ -94,117 +40,38 @@ class TruthInWorld(TruthAgreement):
     first_place: int = Field(description="Its place by truth.")
 
 
-class RunMetric(Schema):
-    """A metric of a run, and how far it can be trusted."""
+class MethodInRun(Schema):
+    """What the server adds to a method that a run measured."""
 
-    name: str
-    title: str
-    family: str = absent()
-    description: str
-    direction: Literal["lower", "higher"] | None
-    lowest: float | None = absent()
-    highest: float | None = absent()
-    unit: str
-    source: Source | None
-    takes: dict[str, str] = absent()
-    kinds: list[str] = absent()
+    readout: str = Field(description="The part of the spec that names the method.")
+    control: bool
+
+
+class MetricInRun(Schema):
+    """What the server adds to a metric of a run: how far it can be trusted."""
+
     cannot_tell: str | None = Field(description="Why it cannot tell methods apart, where it cannot.")
     truth: TruthOfKind | None = Field(description="Its agreement with the truth on this kind of input; null where they were not compared.")
     doubts: list[str] = Field(description="Why it is not to be believed on this kind of input, each a predicate.")
 
 
-class Interval(Schema):
-    """The confidence level of all intervals, and the number of bootstrap draws."""
-
-    level: float
-    draws: int
+RunMethod = schema_of(reporting.RunMethod, base=MethodInRun)
+RunMetric = schema_of(Metric, base=MetricInRun)
 
 
-class RunFigure(Schema):
-    """The mean value of a metric for a method, with its standard error and confidence interval."""
-
-    value: float | None
-    error: float | None
-    low: float | None
-    high: float | None
-    inputs: int = absent()
-    tied: bool
-
-
-class RunCurves(Schema):
-    """The mean probability of the explained class while tokens are removed, by method."""
-
-    fractions: list[float]
-    methods: dict[str, list[float]]
-
-
-class BrokenInput(Schema):
-    """An input that could not be read, and the reason."""
-
-    index: int
-    input: str | None
-    broken: str = Field(description="Why.")
-
-
-class BlockFigure(Schema):
-    """The conservation error at the input of one block: by how much the relevance there misses the explained number, with its confidence
-    interval.
-    """
-
-    value: float | None
-    low: float | None
-    high: float | None
-    without_biases: float | None = Field(description="The same, bias terms left out.")
-
-
-class CostFigure(Schema):
-    """The median cost of a map over inputs, with its quartiles."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    inputs: int
-
-
-class RunCosts(Schema):
-    """The time and memory that a map takes, by method."""
-
-    devices: list[str]
-    seconds: dict[str, CostFigure]
-    memory: dict[str, int | None] = Field(description="Bytes, the most of a map made alone; null where the device does not count them.")
-
-
-class RunReport(Schema):
-    """The plan of a run, how it was measured, and its results."""
+class ServedRun(Schema):
+    """What the server adds to the report of a run."""
 
     id: str
     shipped: bool
     begun_here: bool = Field(description="Whether it was begun on the page.")
     shows_inputs: bool
     protocol: list[str] = Field(description="How was measured, a sentence each.")
-    removal: str = absent("In which way tokens were taken away, where the plan names none.")
-    format: int
-    plan: RunPlan
-    weights_digest: str = absent()
-    calibration: ProbabilitySettings = absent()
-    versions: dict[str, str] = absent()
-    inputs: int
-    data_digest: str = absent()
-    tokens_at_once: int = absent()
-    left_out: int = absent("Inputs of which the model knows no class.")
-    broken: list[BrokenInput] = absent("Inputs that could not be read and were left out.")
-    unknown: dict[str, int] = absent("Of how many inputs each class was left out, as the model knows nothing of its name.")
-    command: str | None
-    seconds: float | None = absent()
-    kind: str
-    dataset: RunDataset
-    methods: list[RunMethod]
-    metrics: list[RunMetric]
-    interval: Interval
-    results: dict[str, dict[str, RunFigure]]
-    curves: dict[str, RunCurves]
-    blocks: dict[str, list[BlockFigure] | None] = absent("Of each method the conservation error by block, where it was measured.")
-    costs: RunCosts | None = absent()
+    methods: list[RunMethod]  # type: ignore[valid-type]  # it is made of a record
+    metrics: list[RunMetric]  # type: ignore[valid-type]
+
+
+RunReport = schema_of(reporting.EvaluationReport, name="RunReport", base=ServedRun, without=("apart",))
 
 
 class WorldTruth(Schema):
