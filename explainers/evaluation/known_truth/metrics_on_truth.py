@@ -189,9 +189,11 @@ class _WorldWithDraws:
             truth=WorldTruth(world.truth, METRICS[world.truth].title, METRICS[world.truth].unit),
             methods=[
                 WorldMethod(
-                    world.methods[i],
-                    titles[world.methods[i]],
-                    *(_number(value) for value in (self.truth[0, i], low[i], high[i])),
+                    spec=world.methods[i],
+                    title=titles[world.methods[i]],
+                    value=_number(self.truth[0, i]),
+                    low=_number(low[i]),
+                    high=_number(high[i]),
                     further={name: _number(values[i]) for name, values in further.items()},
                 )
                 for i in order

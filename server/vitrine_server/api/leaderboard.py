@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=
 class Leaderboard(Schema):
     """All runs with their results, the rankings from them, and the test of metrics against the truth."""
 
-    runs: list[ReportSchema]  # type: ignore[valid-type]  # it is made of a record
+    runs: list[ReportSchema]
     truth: MetricTruth | None = Field(description="Null where no comparison ships.")
     rankings: dict[str, Ranking] = Field(description="By the kind of input.")
     problems: list[str] = Field(description="Which of the folders cannot be read.")

@@ -42,14 +42,14 @@ class Runs(Record):
     sets: Sequence[PresetOfVariants]
     most: Annotated[int, describe("Inputs of a run, and of a data set that is sent.")]
     most_mb: Annotated[float, describe("Megabytes of a data set that is sent.")]
-    runs: Annotated[list[dict[str, Any]], describe(kind=list[Run])]  # type: ignore[valid-type]  # it is made of a record
+    runs: Annotated[list[dict[str, Any]], describe(kind=list[Run])]
 
 
 class RunProgressEvent(Message):
     """An event: the run has measured another input."""
 
     event: Literal["progress"]
-    data: Json[Run]  # type: ignore[valid-type]
+    data: Json[Run]  # type: ignore[valid-type]  # it is made of a record
 
 
 class RunEndedEvent(Message):
