@@ -169,7 +169,7 @@ class DeletionTest(Record, name="DeletionCurves"):
 
     def figure(self) -> Figure:
         """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
-        from explainers.rendering.deletion_figure import deletion_figure  # matplotlib takes a while to load
+        from explainers.rendering.figures import deletion_figure  # matplotlib takes a while to load
 
         return deletion_figure(self.to_json())
 

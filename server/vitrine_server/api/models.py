@@ -26,9 +26,9 @@ from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Who
 from vitrine_server.jobs.catalogue.model_registry import ListedModel
 from vitrine_server.jobs.intake import read_specs
+from vitrine_server.samples import Samples
 from vitrine_server.schemas.base import Message, Schema, absent
 from vitrine_server.schemas.models import LoadFailedEvent, ModelRequest, PendingModel, ProgressEvent
-from vitrine_server.schemas.samples import Samples
 from vitrine_server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)
