@@ -59,13 +59,23 @@ class Citation(Record):
         """Return the source that a ``document`` of :meth:`to_json` names among its other fields: its title holds all that it says."""
         return cls(authors=document["by"], year=document["year"], title=document["paper"])
 
-    def about(self) -> dict[str, str | int | None]:
-        """Return the fields as metrics, data sets and reports show them: the title with venue, arXiv and note."""
-        return {"authors": self.authors, "year": self.year, "title": self.paper, "link": self.address}
+    def about(self) -> Source:
+        """Return the citation as metrics, data sets and reports show it."""
+        return Source(self.authors, self.year, self.paper, self.address)
 
     def noted(self, note: str) -> Citation:
         """Return the citation with a note on what was taken from it, after the note that it has."""
         return replace(self, note="; ".join(part for part in (self.note, note) if part))
+
+
+@dataclass(frozen=True)
+class Source(Record):
+    """The publication of a data set or a metric; the title names venue, arXiv and note too."""
+
+    authors: str
+    year: int | None
+    title: str
+    link: str
 
 
 def short(authors: str, year: int | None) -> str:

@@ -7,7 +7,8 @@ A dataclass that derives from :class:`Record` has its fields in JSON, under thei
         block: Annotated[int, describe("Counted from 0.")]
 
 :func:`describe` describes a field and :func:`optional` one that is left out where it is empty; :data:`HIDDEN` keeps a field out, and
-:data:`INLINE` puts the fields of a record among those of the record that holds it. A property whose type is annotated so is a field too.
+:data:`INLINE` puts the fields of a record among those of the record that holds it, :func:`inline` some of them. A property whose type is
+annotated so is a field too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class JsonField:
     write  makes plain data of the value; None: as :func:`plain` does
     tag    of a field that may hold one of several records: the key that tells which it is
     is_required  False: it is written, and documents of earlier versions lack it
+    without      keys of a record inside that are left out
     """
 
     text: str = ""
@@ -39,8 +41,10 @@ class JsonField:
     tag: str = ""
     is_required: bool = True
     is_optional: bool = False
+    keeps_empty: bool = False
     is_hidden: bool = False
     is_inline: bool = False
+    without: tuple[str, ...] = ()
 
 
 HIDDEN = JsonField(is_hidden=True)
@@ -63,9 +67,16 @@ def describe(
     return JsonField(text=text, key=key, kind=kind, write=write, tag=tag, is_required=is_required)
 
 
-def optional(text: str = "", *, key: str = "", kind: Any = None, write: Callable[[Any], Any] | None = None) -> JsonField:
-    """Describe a field that is left out where it is None or an empty collection: it is then not there, and not null."""
-    return JsonField(text=text, key=key, kind=kind, write=write, is_optional=True)
+def optional(
+    text: str = "", *, key: str = "", kind: Any = None, write: Callable[[Any], Any] | None = None, keep_empty: bool = False
+) -> JsonField:
+    """Describe a field that is left out, and not null, where it is None or an empty collection; ``keep_empty`` leaves an empty one in."""
+    return JsonField(text=text, key=key, kind=kind, write=write, is_optional=True, keeps_empty=keep_empty)
+
+
+def inline(*, without: tuple[str, ...]) -> JsonField:
+    """Put the fields of a record among those of the record that holds it, except the keys ``without``."""
+    return JsonField(is_inline=True, without=without)
 
 
 class Record:
@@ -87,12 +98,12 @@ class Record:
         kind: Any = type(self)
         for attribute, key, mark in written_fields(kind):
             value = getattr(self, attribute)
-            if mark.is_optional and (value is None or (isinstance(value, _COLLECTIONS) and not value)):
+            if mark.is_optional and (value is None or (not mark.keeps_empty and isinstance(value, _COLLECTIONS) and not value)):
                 continue
             if mark.write is not None:
                 document[key] = mark.write(value)
             elif mark.is_inline:
-                document |= value.to_json()
+                document |= {name: part for name, part in value.to_json().items() if name not in mark.without}
             else:
                 document[key] = value if type(value) in _SCALARS else plain(value)
         return document
@@ -175,7 +186,8 @@ def schema_of(record: Any, name: str = "", base: Any = None, without: tuple[str,
     for attribute, key, mark in written_fields(record):
         hint = hints[attribute]
         if mark.is_inline:
-            members |= {part: (info.annotation, info) for part, info in schema_of(_json_type(hint, mark)).model_fields.items()}
+            inside = schema_of(_json_type(hint, mark)).model_fields
+            members |= {part: (info.annotation, info) for part, info in inside.items() if part not in mark.without}
             continue
         default: dict[str, Any] = {"default_factory": lambda: None} if partial or mark.is_optional or not mark.is_required else {}
         members[key] = (_json_type(hint, mark), Field(description=mark.text or None, discriminator=mark.tag or None, **default))

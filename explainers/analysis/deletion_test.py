@@ -150,7 +150,6 @@ class DeletionTest(Record, name="DeletionCurves"):
     def _random(self) -> Annotated[RandomCurve, describe(key="random")]:
         return RandomCurve(area=self.random.area, seeds=self.draws, **self.random.values)
 
-
     def __str__(self) -> str:
         orders = list(self.ranking[0].areas)
         titles = {"most": "most first", "least": "least first"}
@@ -170,7 +169,7 @@ class DeletionTest(Record, name="DeletionCurves"):
 
     def figure(self) -> Figure:
         """The curves of both orders, the best three methods and the random baseline named, as a figure of matplotlib."""
-        from explainers.rendering.deletion_figure import deletion_figure  # matplotlib takes a while to load
+        from explainers.rendering.figures import deletion_figure  # matplotlib takes a while to load
 
         return deletion_figure(self.to_json())
 

@@ -40,47 +40,55 @@ def _times(first: BlockMaps, second: BlockMaps) -> BlockMaps:
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """Something that every head has for each pair of tokens. ``rule``: under which the model is gone back through; None: not at all."""
+class Quantity(Record):
+    """A quantity that every attention head has for each pair of tokens.
 
+    rule  the backward rule of the pass that it needs; None: it needs none
+    """
+
+    name: str
     title: str
     says: str
     signed: bool
-    rule: str | None
-    read: Callable[[Trace], BlockMaps]
+    rule: Annotated[str | None, HIDDEN]
+    read: Annotated[Callable[[Trace], BlockMaps], HIDDEN]
 
 
-#: What can be looked at, in the order of the pages.
-HEAD_QUANTITIES: dict[str, Quantity] = {
-    "attention": Quantity(
+_QUANTITIES = (
+    Quantity(
+        "attention",
         "attention",
         "How much each token attends to each other one. It says where the head looks, not whether that matters to the answer.",
         False,
         None,
         _attention,
     ),
-    "gradient": Quantity(
+    Quantity(
+        "gradient",
         "gradient",
         "How the answer would change if the head attended a little more: the gradient of each attention weight.",
         True,
         "gradient",
         _signals,
     ),
-    "product": Quantity(
+    Quantity(
+        "product",
         "attention × gradient",
         "Attention that raises the answer: attention times its gradient, what is negative cut off (as in Generic Attention).",
         False,
         "gradient",
         lambda trace: _times(_attention(trace), _signals(trace)),
     ),
-    "relevance": Quantity(
+    Quantity(
+        "relevance",
         "relevance",
         "The share of the answer that deep Taylor decomposition passes back through each attention weight.",
         True,
         "deep_taylor",
         _signals,
     ),
-    "weighted": Quantity(
+    Quantity(
+        "weighted",
         "relevance × gradient",
         "Relevance where more attention would raise the answer: relevance times gradient, what is negative cut off (as in Transformer "
         "Attribution).",
@@ -88,7 +96,9 @@ HEAD_QUANTITIES: dict[str, Quantity] = {
         "deep_taylor",
         lambda trace: _times(_signals(trace.under("gradient")), _signals(trace)),
     ),
-}
+)
+#: What can be looked at, by its name and in the order of the pages.
+HEAD_QUANTITIES = {quantity.name: quantity for quantity in _QUANTITIES}
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.datasets import Dataset, Sample
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 
 BROKEN = "broken"  # the key of a row that says why its input cannot be measured, and of the list of such inputs in run.json and reports
+
+
+@dataclass(frozen=True)
+class BrokenRow(Record, name="BrokenInput"):
+    """An input that could not be read, and the reason. The name of the input is None where that cannot be read either."""
+
+    index: int
+    input: str | None
+    broken: Annotated[str, describe("Why.", key=BROKEN)]
 
 
 class BrokenInput(ExplainerError):
     """The error of an input that cannot be measured; the other inputs of the run can be.
 
-    row     the row that replaces its results: ``index``, ``input`` (its name; None where it cannot be read) and ``broken`` (why)
+    row     the row that replaces its results: a :class:`BrokenRow` as plain data
     """
 
     def __init__(self, data: Dataset, index: int, name: str | None, problem: Exception) -> None:
@@ -25,7 +36,7 @@ class BrokenInput(ExplainerError):
             f"Input {index}{known} of {data.name} cannot be measured: {str(problem).rstrip('.')}. Mend it and type the same again: what is "
             "measured is kept. Or leave such inputs out: skip_broken=True (--skip-broken)."
         )
-        self.row: dict[str, Any] = {"index": index, "input": name, BROKEN: _without_folder(str(problem), data.folder)}
+        self.row: dict[str, Any] = BrokenRow(index, name, _without_folder(str(problem), data.folder)).to_json()
 
 
 def _without_folder(text: str, folder: Path | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from explainers.datasets import Dataset
 from explainers.errors import ExplainerError
@@ -14,6 +14,7 @@ from explainers.evaluation.explained_classes import prompts_of
 from explainers.evaluation.graded_answers import ASKED_AGAIN
 from explainers.evaluation.rows import RUN, temporary_path
 from explainers.evaluation.sanity_maps import MAPS_OF_CHANGED_INPUTS
+from explainers.json_records import Record, describe
 from explainers.methods import Request, parse
 from explainers.methods.presets import PRESETS
 from explainers.methods.requests import distinct_specs
@@ -59,8 +60,12 @@ MAX_STEPS = 100
 _METRICS_OF_SEVERAL_METHODS = {"agreement"}  # metrics that compare the maps of several methods
 
 
+#: A field that the plans of earlier versions lack.
+_LATER = describe(is_required=False)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Record, name="RunPlan"):
     """The choices of a run: model, data set, methods, metrics and protocol.
 
     model       as ``explainers.load`` takes it
@@ -84,22 +89,20 @@ class Plan:
 
     model: str
     dataset: str
-    methods: tuple[str, ...]
-    metrics: tuple[str, ...]
-    limit: int | None = None
-    target: ExplainedTarget = "predicted"
-    explains: ExplainedNumber = "logit"
-    resize: Resize | None = None
-    how: How | None = None
-    right: RightLabels = "any"
-    steps: int = TENTHS_OF_ALL
+    methods: Annotated[tuple[str, ...], _LATER]
+    metrics: Annotated[tuple[str, ...], _LATER]
+    limit: Annotated[int | None, _LATER] = None
+    target: Annotated[ExplainedTarget, describe(kind=str)] = "predicted"
+    explains: Annotated[ExplainedNumber, describe(kind=str, is_required=False)] = "logit"
+    resize: Annotated[Resize | None, describe(kind=str | None, is_required=False)] = None
+    how: Annotated[How | None, describe(kind=str | None)] = None
+    right: Annotated[RightLabels, describe(kind=str, is_required=False)] = "any"
+    steps: Annotated[int, _LATER] = TENTHS_OF_ALL
     seed: int = 0
-    long_texts: LongTexts = "windows"
-    controls: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain data for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+    long_texts: Annotated[LongTexts, describe(kind=str, is_required=False)] = "windows"
+    controls: Annotated[
+        tuple[str, ...], describe("Maps whose place is known, which were measured beside the methods.", is_required=False)
+    ] = ()
 
     @property
     def requests(self) -> list[Request]:

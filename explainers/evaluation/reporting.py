@@ -4,27 +4,158 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from explainers.citation import Source
 from explainers.datasets import DATASETS
 from explainers.errors import ExplainerError
-from explainers.evaluation.broken_inputs import BROKEN
+from explainers.evaluation.broken_inputs import BROKEN, BrokenRow
 from explainers.evaluation.conservation import BLOCK_COLUMNS
 from explainers.evaluation.examples import examples_of
 from explainers.evaluation.html import page_of
 from explainers.evaluation.measuring import EvaluationSetup
+from explainers.evaluation.plan import Plan
 from explainers.evaluation.rows import write_json, write_whole
-from explainers.evaluation.running import FORMAT, EvaluationRun
+from explainers.evaluation.running import AT_ONCE_FIELD, CALIBRATION, DATA, FORMAT, REMOVAL, EvaluationRun
 from explainers.evaluation.statistics import BOOTSTRAP_DRAWS, LEVEL, Estimates, columns_of, estimate, weights_of_rows
+from explainers.json_records import Record, describe, optional
+from explainers.methods import Request
 from explainers.methods.specs import Spec
 from explainers.metrics import METRICS, Metric
 from explainers.metrics.faithfulness import LEFT, MOST
 from explainers.metrics.registry import TENTHS_OF_ALL
+from explainers.models.companion_files.calibration import ProbabilitySettings
 
 REPORT, EXAMPLES, PAGE = "report.json", "examples.json", "report.html"
+#: A field that the reports of earlier versions lack.
+_LATER = describe(is_required=False)
+
+
+@dataclass(frozen=True)
+class RunDataset(Record):
+    """The data set of a run."""
+
+    name: str
+    title: str
+    description: Annotated[str, _LATER]
+    source: Annotated[Source | None, _LATER]
+    split: Annotated[str | None, _LATER]
+    unread: Annotated[int, describe("Files in its folder that were not read.", is_required=False)]
+
+
+@dataclass(frozen=True)
+class RunMethod(Record):
+    """A method that a run measured."""
+
+    spec: str
+    title: str
+    by: str
+    year: int | None
+    signed: bool
+
+
+@dataclass(frozen=True)
+class Interval(Record):
+    """The confidence level of all intervals, and the number of bootstrap draws."""
+
+    level: float
+    draws: int
+
+
+@dataclass(frozen=True)
+class RunFigure(Record):
+    """The mean value of a metric for a method, with its standard error and confidence interval."""
+
+    value: float | None
+    error: float | None
+    low: float | None
+    high: float | None
+    inputs: Annotated[int, _LATER]
+    tied: bool
+
+
+@dataclass(frozen=True)
+class RunCurves(Record):
+    """The mean probability of the explained class while tokens are removed, by method."""
+
+    fractions: list[float]
+    methods: dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class BlockFigure(Record):
+    """The conservation error at the input of one block: by how much the relevance there misses the explained number, with its confidence
+    interval.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    without_biases: Annotated[float | None, describe("The same, bias terms left out.")]
+
+
+@dataclass(frozen=True)
+class CostFigure(Record):
+    """The median cost of a map over inputs, with its quartiles."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    inputs: int
+
+
+@dataclass(frozen=True)
+class RunCosts(Record):
+    """The time and memory that a map takes, by method."""
+
+    devices: list[str]
+    seconds: dict[str, CostFigure]
+    memory: Annotated[dict[str, int | None], describe("Bytes, the most of a map made alone; null where the device does not count them.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport(Record):
+    """The plan of a run, how it was measured, and its results.
+
+    apart  metric -> p of every pair of methods, in the order of ``methods``
+    """
+
+    format: int
+    plan: Annotated[dict[str, Any], describe(kind=Plan)]
+    weights_digest: Annotated[str, _LATER]
+    calibration: Annotated[dict[str, float], describe(kind=ProbabilitySettings, is_required=False)]
+    versions: Annotated[dict[str, str], _LATER]
+    inputs: Annotated[int, describe("How many were measured.")]
+    data_digest: Annotated[str, describe(key=DATA, is_required=False)]
+    tokens_at_once: Annotated[int, describe(key=AT_ONCE_FIELD, is_required=False)]
+    removal: Annotated[str | None, optional("In which way tokens were taken away, where the plan names none.", key=REMOVAL)]
+    broken: Annotated[Any, optional("Inputs that could not be read and were left out.", key=BROKEN, kind=list[BrokenRow])]
+    left_out: Annotated[int, describe("Inputs of which the model knows no class.", is_required=False)]
+    unknown: Annotated[
+        dict[str, int],
+        describe("Of how many inputs each class was left out, as the model knows nothing of its name.", is_required=False),
+    ]
+    command: Annotated[str | None, describe("What was typed.")]
+    seconds: Annotated[float | None, describe("How long it took where it ran in one go.", is_required=False)]
+    kind: str
+    dataset: RunDataset
+    methods: list[RunMethod]
+    metrics: list[Metric]
+    interval: Interval
+    results: Annotated[dict[str, dict[str, RunFigure]], describe("By metric, then by method.")]
+    apart: dict[str, list[list[float | None]]]
+    curves: dict[str, RunCurves]
+    blocks: Annotated[
+        dict[str, list[BlockFigure] | None],
+        describe(
+            "Of each method the conservation error by block, where it was measured; null where it follows no rule.", is_required=False
+        ),
+    ]
+    costs: Annotated[RunCosts | None, describe("Null where nothing is known of it.", is_required=False)]
 
 
 def write_reports(
@@ -52,22 +183,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None = None, seconds: float | None = None) -> dict[str, Any]:
-    """Return the report of a run as plain data.
-
-    inputs   how many were measured
-    left_out  how many were not, since the model knows no class that the data set gives them
-    broken   the inputs that could not be read: number, name and reason of each; absent where there are none
-    unknown  where each class is explained: label -> how many measured inputs have it left out, since the model knows nothing of its name
-    results  metric -> method -> value, standard error, ends of the interval, how many explained classes of inputs count, whether it is tied
-    with
-             the best
-    apart    metric -> p of every pair of methods, in the order of ``methods``
-    curves   curve -> method -> mean probability of the explained class at each of ``fractions``
-    blocks   method -> conservation error at the input of each block, its interval, and what it is without bias terms; None where the method
-             follows no rule; without methods where it was not measured
-    costs    cost of a map: ``seconds``, method -> median and quartiles over inputs; ``memory``, method -> the most bytes of a map, None
-             where the device does not count them; ``devices``. None where nothing is known of it
-    """
+    """Return the report of a run as plain data: an :class:`EvaluationReport`."""
     methods = list(setup.plan.methods)
     weights = weights_of_rows(run.rows, methods)
     entry = DATASETS[setup.data.name]
@@ -76,56 +192,60 @@ def report_of(run: EvaluationRun, setup: EvaluationSetup, *, command: str | None
         results[metric.name], apart[metric.name] = _results(metric, run, methods, weights)
     unknown_of = {row["index"]: row.get("unknown") or [] for row in run.rows}
     unknown = Counter(label for labels in unknown_of.values() for label in labels)
-    requests = [(request.spec, request) for request in setup.plan.requests]
-    return {
-        **run.about,
-        "format": FORMAT,
-        "inputs": len(unknown_of),
-        "left_out": run.about["inputs"] - len(unknown_of) - len(run.about.get(BROKEN, [])),
-        "unknown": dict(unknown.most_common()),
-        "command": command,
-        "seconds": None if seconds is None else round(seconds, 1),
-        "kind": setup.data.kind,
-        "dataset": {
-            "name": entry.name,
-            "title": entry.title if setup.data.split is None else f"{entry.title}, {setup.data.split}",
-            "description": entry.description,
-            "source": entry.source and entry.source.about(),
-            "split": setup.data.split,
-            "unread": len(setup.data.unread),
-        },
-        "methods": [
-            {
-                "spec": spec,
-                "title": Spec.parse(spec).title(entry.name.title),
-                "by": entry.name.source.authors,
-                "year": entry.name.source.year,
-                "signed": entry.method.signed,
-            }
-            for spec, entry in requests
-        ],
-        "metrics": [metric.about() for metric in setup.metrics],
-        "interval": {"level": LEVEL, "draws": BOOTSTRAP_DRAWS},
-        "results": results,
-        "apart": apart,
-        "curves": _curves(run, methods),
-        "blocks": _blocks(run, methods, weights),
-        "costs": _costs(run, methods),
-    }
+    about = run.about
+    report = EvaluationReport(
+        format=FORMAT,
+        plan=about["plan"],
+        weights_digest=about["weights_digest"],
+        calibration=about[CALIBRATION],
+        versions=about["versions"],
+        inputs=len(unknown_of),
+        data_digest=about[DATA],
+        tokens_at_once=about[AT_ONCE_FIELD],
+        removal=about.get(REMOVAL),
+        broken=about.get(BROKEN),
+        left_out=about["inputs"] - len(unknown_of) - len(about.get(BROKEN, [])),
+        unknown=dict(unknown.most_common()),
+        command=command,
+        seconds=None if seconds is None else round(seconds, 1),
+        kind=setup.data.kind,
+        dataset=RunDataset(
+            name=entry.name,
+            title=entry.title if setup.data.split is None else f"{entry.title}, {setup.data.split}",
+            description=entry.description,
+            source=None if entry.source is None else entry.source.about(),
+            split=setup.data.split,
+            unread=len(setup.data.unread),
+        ),
+        methods=[_method(request) for request in setup.plan.requests],
+        metrics=setup.metrics,
+        interval=Interval(LEVEL, BOOTSTRAP_DRAWS),
+        results=results,
+        apart=apart,
+        curves=_curves(run, methods),
+        blocks=_blocks(run, methods, weights),
+        costs=_costs(run, methods),
+    )
+    return report.to_json()
 
 
-def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, Any], list[list[float | None]]]:
+def _method(request: Request) -> RunMethod:
+    title = Spec.parse(request.spec).title(request.name.title)
+    return RunMethod(request.spec, title, request.name.source.authors, request.name.source.year, request.method.signed)
+
+
+def _results(metric: Metric, run: EvaluationRun, methods: list[str], weights: Any) -> tuple[dict[str, RunFigure], list[list[float | None]]]:
     estimates = estimate(metric, columns_of(metric, run.rows, methods), weights)
     tied = estimates.find_ties(metric.direction)
     results = {
-        method: {
-            "value": _number(estimates.values[i], None),
-            "error": _number(estimates.errors[i], None),
-            "low": _number(estimates.low[i], None),
-            "high": _number(estimates.high[i], None),
-            "inputs": int(estimates.counts[i]),
-            "tied": tied[i],
-        }
+        method: RunFigure(
+            value=_number(estimates.values[i], None),
+            error=_number(estimates.errors[i], None),
+            low=_number(estimates.low[i], None),
+            high=_number(estimates.high[i], None),
+            inputs=int(estimates.counts[i]),
+            tied=tied[i],
+        )
         for i, method in enumerate(methods)
     }
     return results, [[_number(value, 4) for value in row] for row in estimates.p_of_pairs]
@@ -138,21 +258,19 @@ def _number(value: float, digits: int | None = 6) -> float | None:
     return float(value if digits is None else f"{value:.{digits}g}")
 
 
-def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, Any]:
+def _curves(run: EvaluationRun, methods: list[str]) -> dict[str, RunCurves]:
     steps = run.about["plan"].get("steps", TENTHS_OF_ALL)
     fractions = {name: curve.in_steps(steps).fractions for name, curve in {"most": MOST, "left": LEFT}.items()}
     parts = {}
     for name, shares in fractions.items():
         if run.rows and f"curve.{name}" in run.rows[0]:
             values = np.array([row[f"curve.{name}"] for row in run.rows]).reshape(-1, len(methods), len(shares)).mean(0)
-            parts[name] = {
-                "fractions": list(shares),
-                "methods": {method: [float(f"{value:.5g}") for value in row] for method, row in zip(methods, values, strict=True)},
-            }
+            rounded = {method: [float(f"{value:.5g}") for value in row] for method, row in zip(methods, values, strict=True)}
+            parts[name] = RunCurves(list(shares), rounded)
     return parts
 
 
-def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, Any]:
+def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, list[BlockFigure] | None]:
     if not run.rows or BLOCK_COLUMNS[0] not in run.rows[0]:
         return {}
     metric, blocks = METRICS["conservation"], max(len(row[BLOCK_COLUMNS[0]] or ()) for row in run.rows)
@@ -169,19 +287,14 @@ def _blocks(run: EvaluationRun, methods: list[str], weights: Any) -> dict[str, A
         method: None
         if not math.isfinite(of_blocks[0][0].values[i])
         else [
-            {
-                "value": _number(whole.values[i]),
-                "low": _number(whole.low[i]),
-                "high": _number(whole.high[i]),
-                "without_biases": _number(alone.values[i]),
-            }
+            BlockFigure(_number(whole.values[i]), _number(whole.low[i]), _number(whole.high[i]), without_biases=_number(alone.values[i]))
             for whole, alone in of_blocks
         ]
         for i, method in enumerate(methods)
     }
 
 
-def _costs(run: EvaluationRun, methods: list[str]) -> dict[str, Any] | None:
+def _costs(run: EvaluationRun, methods: list[str]) -> RunCosts | None:
     costs: dict[str, dict[str, list[float]]] = {name: {method: [] for method in methods} for name in ("seconds", "memory")}
     for row in run.costs:
         for name, of_methods in costs.items():
@@ -192,10 +305,10 @@ def _costs(run: EvaluationRun, methods: list[str]) -> dict[str, Any] | None:
     seconds = {}
     for method, values in costs["seconds"].items():
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]) if values else [math.nan] * 3
-        seconds[method] = {"value": _number(middle, 4), "low": _number(low, 4), "high": _number(high, 4), "inputs": len(values)}
+        seconds[method] = CostFigure(_number(middle, 4), _number(low, 4), _number(high, 4), len(values))
     memory = {method: int(max(values)) if values else None for method, values in costs["memory"].items()}
     devices = dict.fromkeys(row["device"] for row in run.costs if row["device"])
-    return {"devices": list(devices), "seconds": seconds, "memory": memory}
+    return RunCosts(list(devices), seconds, memory)
 
 
 def check_report(report: Any, path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from explainers.autograd.rules import RULES, Rule
 from explainers.autograd.signals import ALL, Fields
 from explainers.citation import Citation
-from explainers.json_records import HIDDEN, Record
+from explainers.json_records import HIDDEN, INLINE, Record, describe
 from explainers.methods.about import RULES_IN_A_LINE, About
 from explainers.methods.class_attention import ClassAttentionUse
 from explainers.methods.specs import Option
@@ -48,7 +48,7 @@ class Promise(Record):
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Record):
     """A declared method: its function, its rules and what it needs of a model. ``rule`` is its default backward rule, None if it reads no
     backward signal; ``also`` are the others that it is listed with. It can run with every rule that carries the same as these, gradients or
     relevance.
@@ -69,33 +69,33 @@ class Method:
     """
 
     name: str
-    function: MethodFunction
+    function: Annotated[MethodFunction, HIDDEN]
     title: str
     family: str
     classic: bool
-    source: Citation
-    rule: str | None
+    source: Annotated[Citation, INLINE]
+    rule: Annotated[str | None, describe("The usual one.")]
     also: tuple[str, ...]
     signed: bool
     class_specific: bool
     description: str
-    needs: frozenset[str]
+    needs: Annotated[frozenset[str], HIDDEN]
     passes: str
     slow: bool
     default: bool
     promise: Promise | None
     summed: bool
-    pixels: bool
-    named: Mapping[str, Name]
-    options: Mapping[str, Option]
-    refuses: Refusal | None
-    class_attention: ClassAttentionUse | None = None
-    reads: Fields = ALL
-    reads_under: Mapping[str, Fields] = field(default_factory=dict)
-    about: About | None = None
+    pixels: Annotated[bool, HIDDEN]
+    named: Annotated[Mapping[str, Name], HIDDEN]
+    options: Annotated[Mapping[str, Option], HIDDEN]
+    refuses: Annotated[Refusal | None, HIDDEN]
+    class_attention: Annotated[ClassAttentionUse | None, describe(kind=str | None)] = None
+    reads: Annotated[Fields, HIDDEN] = ALL
+    reads_under: Annotated[Mapping[str, Fields], HIDDEN] = field(default_factory=dict)
+    about: Annotated[About | None, HIDDEN] = None
 
     @property
-    def rules(self) -> tuple[str, ...]:
+    def rules(self) -> Annotated[tuple[str, ...], describe("Those that it is listed with.")]:
         """The rules that the method is listed with, the default first; empty where it reads no signal. :meth:`refusal` judges all
         others.
         """

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
+from explainers.json_records import HIDDEN, INLINE, Record
 from explainers.methods.registry import METHODS
 from explainers.methods.variants import Variant
 
 
 @dataclass(frozen=True)
-class Preset:
+class Preset(Record):
     """A named set of methods; the name is one that no method has, as ``--methods`` takes both. ``has`` says whether a variant belongs to
     the set.
     """
@@ -18,11 +20,23 @@ class Preset:
     name: str
     title: str
     says: str
-    has: Callable[[Variant], bool]
+    has: Annotated[Callable[[Variant], bool], HIDDEN]
 
     def specs(self, variants: Iterable[Variant]) -> list[str]:
         """Return the specs of the ``variants`` that belong to this preset and can run, in their order."""
         return [variant.spec for variant in variants if variant.reason is None and self.has(variant)]
+
+    def among(self, variants: Iterable[Variant]) -> PresetOfVariants:
+        """Return the preset with the specs of those ``variants`` that belong to it and can run."""
+        return PresetOfVariants(self, tuple(self.specs(variants)))
+
+
+@dataclass(frozen=True)
+class PresetOfVariants(Record, name="Preset"):
+    """A named set of methods to start with."""
+
+    preset: Annotated[Preset, INLINE]
+    specs: tuple[str, ...]
 
 
 _CHEFER = ("transformer_attribution", "generic_attention", "raw_attention", "rollout", "gradcam_attention", "partial_lrp", "lrp")

@@ -5,28 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
 
 
 @dataclass(frozen=True)
-class Option:
+class Option(Record):
     """One option of a method: its type, default, bounds or choices, and what it does, in plain words.
 
     ``blocks`` says that its bounds are those of the model: ``index`` for an option that names a block, ``count`` for a number of blocks.
     ``several``: whether values with commas between them are taken too, which give a tuple.
     """
 
-    kind: type[int] | type[float] | type[bool] | type[str]
-    default: int | float | bool | str | None
+    kind: Annotated[
+        type[int] | type[float] | type[bool] | type[str],
+        describe(kind=Literal["int", "float", "bool", "str"], write=lambda kind: kind.__name__),
+    ]
+    default: bool | int | float | str | None
     help: str
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    blocks: Literal["index", "count"] | None = None
-    several: bool = False
+    blocks: Annotated[Literal["index", "count"] | None, HIDDEN] = None
+    several: Annotated[bool, HIDDEN] = False
 
     def within(self, blocks: int | None) -> Option:
         """Return the option with its bounds for a model of so many blocks; unchanged where the number is None or the option names
@@ -37,7 +41,7 @@ class Option:
         return replace(self, minimum=-blocks, maximum=blocks - 1) if self.blocks == "index" else replace(self, maximum=blocks)
 
     @property
-    def allowed(self) -> str:
+    def allowed(self) -> Annotated[str, describe("In words.")]:
         """The values that the option can have, in plain words."""
         if self.kind is bool:
             return "true or false"
@@ -50,18 +54,6 @@ class Option:
             return f"{kind} from {self.minimum:g} to how many blocks the model has"
         ends = [f"{word} {end:g}" for word, end in (("from", self.minimum), ("to", self.maximum)) if end is not None]
         return " ".join((kind, *ends)) + (", or several with commas between them" if self.several else "")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the declaration as plain data for JSON."""
-        return {
-            "kind": self.kind.__name__,
-            "default": self.default,
-            "help": self.help,
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "choices": list(self.choices),
-            "allowed": self.allowed,
-        }
 
     def parse(self, name: str, text: str) -> Any:
         """Return the value that ``text`` spells; ``name`` is the option's. Raises ExplainerError that says what is allowed."""

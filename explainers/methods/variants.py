@@ -72,12 +72,25 @@ def _variant(method: Method, rule_name: str | None) -> Variant:
     )
 
 
-def count_methods(variants: Iterable[Variant]) -> dict[str, int]:
-    """Count the methods that these variants are of, as every list of them says it: ``readouts``, the methods themselves; ``methods``, each
-    with every rule that makes sense; of these ``listed`` with a rule of their own, and ``parts`` with the other rules, most of them Libra
-    less one of its parts.
+@dataclass(frozen=True)
+class MethodCounts(Record):
+    """The numbers of readouts, methods, listed methods and parts.
+
+    readouts  the methods themselves
+    methods   the methods, each with every rule that makes sense
+    listed    of these, those with a rule of their own
+    parts     of these, those with another rule, most often Libra without one of its parts
     """
+
+    readouts: int
+    methods: int
+    listed: int
+    parts: int
+
+
+def count_methods(variants: Iterable[Variant]) -> MethodCounts:
+    """Count the methods that these variants belong to."""
     possible = [variant for variant in variants if variant.reason is None]
     listed = sum(variant.rule is None or variant.rule in METHODS[variant.method_name].rules for variant in possible)
     names = {variant.method_name for variant in possible}
-    return {"readouts": len(names), "methods": len(possible), "listed": listed, "parts": len(possible) - listed}
+    return MethodCounts(len(names), len(possible), listed, len(possible) - listed)

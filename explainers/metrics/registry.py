@@ -5,16 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from numpy.typing import NDArray
 from torch import Tensor
 
-from explainers.citation import Citation
+from explainers.citation import Citation, Source
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
 from explainers.models.removal.ways import How
 
-Direction = Literal["higher", "lower"]
+Direction = Literal["lower", "higher"]
 Unit = Literal["share", "number"]
 MetricFamily = Literal["faithfulness", "completeness", "localisation", "rationales", "sanity"]
 
@@ -92,8 +93,16 @@ class RemovalCurve:
         return f"(B, {len(self.fractions)}, C): {self.of} when the {which} {what} {fate}, {steps}" + (f", {self.how}" if self.how else "")
 
 
+def _write_source(source: Citation | None) -> dict[str, Any] | None:
+    return None if source is None else source.about().to_json()
+
+
+def _takes_in_words(takes: Mapping[str, str | RemovalCurve]) -> dict[str, str]:
+    return {name: need.about if isinstance(need, RemovalCurve) else METRIC_NEEDS[need] for name, need in takes.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class Metric(Record, name="RunMetric"):
     """A declared metric: a pure function from what it ``takes`` to one value for each of B maps, (B,).
 
     takes      name of an argument -> a key of :data:`METRIC_NEEDS`, or a :class:`RemovalCurve`
@@ -107,18 +116,18 @@ class Metric:
 
     name: str
     title: str
-    family: MetricFamily
+    family: Annotated[MetricFamily, describe(kind=str, is_required=False)]
     description: str
-    function: Callable[..., Tensor] = field(repr=False)
-    takes: Mapping[str, str | RemovalCurve]
+    function: Annotated[Callable[..., Tensor], HIDDEN] = field(repr=False)
+    takes: Annotated[Mapping[str, str | RemovalCurve], describe(kind=dict[str, str], write=_takes_in_words, is_required=False)]
     direction: Direction | None
-    source: Citation | None
-    lowest: float | None = 0.0
-    highest: float | None = 1.0
-    unit: Unit = "share"
-    parts: tuple[str, ...] = ()
-    combine: Callable[[NDArray[Any]], NDArray[Any]] | None = field(default=None, repr=False)
-    kinds: tuple[str, ...] = ("image", "text", "molecule")
+    source: Annotated[Citation | None, describe(kind=Source | None, write=_write_source)]
+    lowest: Annotated[float | None, describe(is_required=False)] = 0.0
+    highest: Annotated[float | None, describe(is_required=False)] = 1.0
+    unit: Annotated[Unit, describe(kind=str)] = "share"
+    parts: Annotated[tuple[str, ...], HIDDEN] = ()
+    combine: Annotated[Callable[[NDArray[Any]], NDArray[Any]] | None, HIDDEN] = field(default=None, repr=False)
+    kinds: Annotated[tuple[str, ...], describe(is_required=False)] = ("image", "text", "molecule")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,13 +153,6 @@ class Metric:
     def __call__(self, **arguments: Tensor) -> Tensor:
         """Compute the values (B,), or of a metric of a data set its parts (B, P), from the arguments that :attr:`takes` names."""
         return self.function(**arguments)
-
-    def about(self) -> dict[str, Any]:
-        """Return the declaration as plain data, without its function."""
-        facts = {key: getattr(self, key) for key in ("name", "title", "family", "description", "direction", "lowest", "highest", "unit")}
-        takes = {name: need.about if isinstance(need, RemovalCurve) else METRIC_NEEDS[need] for name, need in self.takes.items()}
-        source = None if self.source is None else self.source.about()
-        return {**facts, "source": source, "takes": takes, "kinds": list(self.kinds)}
 
 
 #: Every metric by its name.

@@ -1,11 +1,11 @@
-"""Maps side by side as a figure of matplotlib, for papers."""
+"""Maps side by side, and the curves of a deletion test, as figures of matplotlib, for papers."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from explainers.errors import ExplainerError
 from explainers.rendering.colours import one_sign_note
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAP_INCHES = 2.4  # of a map
+ORDER_TITLES = {
+    "most": "Most relevant first: the sooner it falls, the better",
+    "least": "Least relevant first: the longer it stays, the better",
+}
+CURVE_COLOURS = ("#0072b2", "#d55e00", "#009e73")  # of the best methods, told apart by those who see few colours, too
+OTHER_CURVES_COLOUR, BASELINE_COLOUR = "#b9b4a8", "#1c1a15"
 TITLE_WIDTH_CHARACTERS = 44  # letters of a line of its caption
 
 
@@ -48,3 +54,43 @@ def _caption(drawn: DrawableMap) -> str:
     scores = [word.score for word in drawn.words()] if drawn.text is not None else drawn.scores[drawn.content].tolist()
     note = one_sign_note(scores, drawn.signed)
     return "\n".join([drawn.title, drawn.target, *textwrap.wrap(note, TITLE_WIDTH_CHARACTERS)])
+
+
+def deletion_figure(test: Mapping[str, Any]) -> Figure:
+    """One panel an order, one line a method: the best in colour, the random baseline dashed. ``test`` is ``DeletionTest.to_json()``."""
+    from matplotlib.figure import Figure
+
+    read, tokens = test["read"], test["tokens"]
+    baseline = f"random baseline ({test['random']['seeds']} draws)"
+    orders = list(dict.fromkeys(curve["order"] for curve in test["curves"]))
+    ranks = {row["method"]: row["rank"] for row in test["ranking"] if "control" not in row}
+    percentages = [100 * count / tokens for count in test["counts"]]
+    figure = Figure(figsize=(5.6 * len(orders), 4.2), layout="constrained")
+    for order, axes in zip(orders, figure.subplots(1, len(orders), sharey=True, squeeze=False)[0], strict=True):
+        curves = [curve for curve in test["curves"] if curve["order"] == order]
+        for curve in sorted(curves, key=lambda curve: -ranks[curve["method"]]):  # the best ones are drawn last, above the others
+            rank = ranks[curve["method"]]
+            best = rank <= len(CURVE_COLOURS)
+            axes.plot(
+                percentages,
+                curve[read],
+                color=CURVE_COLOURS[rank - 1] if best else OTHER_CURVES_COLOUR,
+                linewidth=1.8 if best else 1,
+                label=f"{rank}. {curve['method']}" if best else None,
+            )
+        axes.plot(percentages, test["random"][read], color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", label=baseline)
+        axes.set_title(ORDER_TITLES[order], fontsize=10)
+        axes.set_xlabel(f"% of {tokens} tokens taken away ({test['how']})")
+        axes.margins(x=0.01)
+        axes.spines[["top", "right"]].set_visible(False)
+        handles, names = axes.get_legend_handles_labels()
+        places = sorted(range(len(names)), key=names.__getitem__)  # 1., 2., 3., then the baseline
+        axes.legend([handles[i] for i in places], [names[i] for i in places], fontsize=8, frameon=False)
+        if order == orders[0]:
+            axes.set_ylabel(axis_label(read, test["target"]))
+    return figure
+
+
+def axis_label(read: str, target: str) -> str:
+    """Return the label of the axis of values."""
+    return target if read == "value" else f"{read} of {target}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.evaluation.marks import best_methods
 from explainers.evaluation.statistics import rank_methods
+from explainers.json_records import Record, describe
 from explainers.methods.registry import METHODS, is_control
 from explainers.methods.specs import Spec
 from explainers.methods.variants import Variant
@@ -33,6 +34,46 @@ NOR_BY = {"own_object": "ap"}
 REFERENCE_MODELS = {"image": "photos-vit", "clip": "clip", "text": "reviews-bert", "molecule": "molecules"}
 #: For each kind of data set, the plural noun for its inputs.
 INPUTS_IN_WORDS = {"image": "pictures", "text": "texts", "molecule": "molecules"}
+
+
+@dataclass(frozen=True)
+class RankingMetric(Record):
+    """A metric by which methods are ranked, and the sentence that reports its value."""
+
+    name: str
+    title: str
+    unit: str
+    direction: str
+    says: Annotated[str, describe("What it found of a method, in words, with ``{value}`` and ``{random}`` in per cent.")]
+
+
+@dataclass(frozen=True)
+class Place(Record):
+    """The rank and figures of a method in a run."""
+
+    rank: int
+    of: int
+    value: float
+    low: float | None
+    high: float | None
+    tied: Annotated[bool, describe("Whether it cannot be told from the best.")]
+    second_value: float | None
+
+
+@dataclass(frozen=True)
+class Standing(Record):
+    """The ranks of methods in a run that ships with Vitrine: how far each can be trusted."""
+
+    run: str
+    model: str
+    measured: Annotated[str, describe("On what, in words.")]
+    inputs: Annotated[str, describe("On how many inputs, in words: the beginning of ``measured``.")]
+    metric: RankingMetric
+    second: Annotated[RankingMetric | None, describe("By what those that are tied with the best are no worse either.")]
+    random: Annotated[float | None, describe("What random scores have.")]
+    random_second: float | None
+    ranks: dict[str, Place]
+    here: Annotated[bool, describe("Whether it was measured on this very model.")]
 
 
 @dataclass(frozen=True)
@@ -84,33 +125,34 @@ class MethodRanking:
         """True if the run asked a CLIP model for all things of a picture together."""
         return bool(self.run.report["plan"].get("target") == "together")
 
-    def _describe_metric(self, metric: dict[str, Any]) -> dict[str, Any]:
+    def _describe_metric(self, metric: dict[str, Any]) -> RankingMetric:
         says = {**SAYS, **(SAYS_TOGETHER if self.is_together else {})}
-        return {**{name: metric[name] for name in ("name", "title", "unit", "direction")}, "says": says[metric["name"]]}
+        return RankingMetric(metric["name"], metric["title"], metric["unit"], metric["direction"], says[metric["name"]])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data: the run, the metrics, the control's values by them, and for each method its rank, value and interval.
+    def standing(self, model: str | None = None) -> Standing:
+        """Return the run, the metrics, the control's values by them, and for each method its rank, value and interval; ``model`` is the
+        name of the model that is asked about.
 
         ``tied`` is true for a method that ties with the best by all of the metrics.
         """
         report = self.run.report
         inputs = f"{report['inputs']} {INPUTS_IN_WORDS[report['kind']]}"
-        return {
-            "run": self.run.id,
-            "model": report["plan"]["model"],
-            "measured": f"{inputs} of {report['dataset']['title']}",
-            "inputs": inputs,
-            "metric": self._describe_metric(self.metric),
-            "second": self.second and self._describe_metric(self.second),
-            "random": report["results"][self.metric["name"]][CONTROL]["value"],
-            "random_second": self._second_value(CONTROL),
-            "ranks": {
-                spec: {"rank": self.ranks[spec], "of": len(self._figures)}
-                | {name: figures[name] for name in ("value", "low", "high", "tied")}
-                | {"second_value": self._second_value(spec)}
-                for spec, figures in self._figures.items()
-            },
-        }
+        return Standing(
+            run=self.run.id,
+            model=report["plan"]["model"],
+            measured=f"{inputs} of {report['dataset']['title']}",
+            inputs=inputs,
+            metric=self._describe_metric(self.metric),
+            second=None if self.second is None else self._describe_metric(self.second),
+            random=report["results"][self.metric["name"]][CONTROL]["value"],
+            random_second=self._second_value(CONTROL),
+            ranks={spec: self._place(spec, figures) for spec, figures in self._figures.items()},
+            here=report["plan"]["model"] == model,
+        )
+
+    def _place(self, spec: str, figures: dict[str, Any]) -> Place:
+        value, low, high, is_tied = (figures[name] for name in ("value", "low", "high", "tied"))
+        return Place(self.ranks[spec], len(self._figures), value, low, high, is_tied, self._second_value(spec))
 
 
 def method_rankings(together: bool = False) -> dict[str, MethodRanking]:

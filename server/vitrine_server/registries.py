@@ -1,35 +1,108 @@
-"""The registries of ``explainers`` as plain data, as the calls and the pages list them."""
+"""The registries of ``explainers`` as the calls and the pages list them. Each record here is an answer and its schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import explainers
+from explainers.analysis.inspection import Quantity
+from explainers.autograd.rules.kinds import Kind
+from explainers.json_records import INLINE, Record, describe, inline, optional
 from explainers.methods import METHOD_NEEDS, Method, Variant, parse
-from explainers.methods.families import METHOD_FAMILIES
-from explainers.methods.presets import PRESETS
-from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import MethodRanking, ranking_for, shown_first
+from explainers.methods.families import METHOD_FAMILIES, MethodFamily
+from explainers.methods.presets import PRESETS, PresetOfVariants
+from explainers.methods.specs import Option, Spec
+from explainers.methods.variants import MethodCounts, count_methods
+from explainers.records.result import OptionValue
+from vitrine_server.method_ranking import MethodRanking, Standing, ranking_for, shown_first
 
 
-def rules() -> list[dict[str, Any]]:
-    """List the backward rules as JSON."""
-    return [_rule(rule) for rule in explainers.RULES.values()]
+@dataclass(frozen=True)
+class Rules(Record):
+    """All backward rules, and the choices from which one's own rule can be made."""
+
+    rules: Sequence[explainers.Rule]
+    kinds: Sequence[Kind]
 
 
-def kinds() -> list[dict[str, Any]]:
-    """List the kinds of operators, and the choices that a rule has for each, as JSON."""
-    return [{"name": name, **kind.to_json()} for name, kind in explainers.OPERATOR_KINDS.items()]
+@dataclass(frozen=True)
+class Quantities(Record):
+    """The quantities that can be shown for the attention heads of a model."""
+
+    quantities: Sequence[Quantity]
 
 
-def quantities() -> list[dict[str, Any]]:
-    """List the quantities that can be shown for the attention heads of a model, as JSON."""
-    return [
-        {"name": name, "title": quantity.title, "says": quantity.says, "signed": quantity.signed}
-        for name, quantity in explainers.HEAD_QUANTITIES.items()
-    ]
+@dataclass(frozen=True)
+class MethodOption(Record):
+    """An option of a method."""
+
+    name: str
+    option: Annotated[Option, INLINE]
+
+
+@dataclass(frozen=True)
+class MethodPair(Record):
+    """A method combined with one rule."""
+
+    variant: Annotated[Variant, inline(without=("readout", "signed", "class_specific", "slow", "default", "description", "passes"))]
+    line: Annotated[str, describe("What it shows, in plain words.")]
+
+
+@dataclass(frozen=True)
+class ListedMethod(Record, name="Method"):
+    """A method, and every rule with which it can be combined."""
+
+    method: Annotated[Method, INLINE]
+    needs: Annotated[dict[str, str], describe("What the model must have, in words.")]
+    options: list[MethodOption]
+    pairs: list[MethodPair]
+
+
+@dataclass(frozen=True)
+class SpecParts(Record):
+    """A requested spec, split into method, rule and options."""
+
+    spec: str
+    pair: Annotated[str, describe("The spec of the method with its rule alone, as ``pairs`` and ``variants`` list it.")]
+    readout: str
+    rule: str | None
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True)
+class TogetherMethods(Record):
+    """The methods for several prompts that are asked together of a CLIP model."""
+
+    standing: Standing
+    usual: Annotated[list[str], describe("The specs that are computed where a question names none.")]
+    specs: Annotated[list[SpecParts], describe("The parts of those that have options.")]
+
+
+@dataclass(frozen=True)
+class Methods(Record):
+    """All methods, their rules, and the measurements and sets that help to choose among them."""
+
+    methods: Annotated[Sequence[Mapping[str, Any]], describe(kind=list[ListedMethod])]
+    variants: Annotated[Sequence[Mapping[str, Any]], describe(kind=list[Variant])]
+    rules: Sequence[explainers.Rule]
+    counts: Annotated[MethodCounts | None, optional("Where no model is named.")]
+    families: Sequence[MethodFamily]
+    presets: Sequence[PresetOfVariants]
+    standing: Standing | None
+    together: Annotated[TogetherMethods | None, optional("Of a CLIP model's image side.")]
+    specs: Annotated[Sequence[SpecParts] | None, optional("The parts of the specs that were asked about.", keep_empty=True)]
+
+
+def rules() -> Rules:
+    """List the backward rules, and the kinds of operators with the choices that a rule has for each."""
+    return Rules(list(explainers.RULES.values()), list(explainers.OPERATOR_KINDS.values()))
+
+
+def quantities() -> Quantities:
+    """List the quantities that can be shown for the attention heads of a model."""
+    return Quantities(list(explainers.HEAD_QUANTITIES.values()))
 
 
 def default_methods(model: explainers.Model, together: bool = False) -> list[str]:
@@ -55,68 +128,75 @@ def methods(model: explainers.Model | None) -> list[dict[str, Any]]:
     variants: dict[str, list[Variant]] = {name: [] for name in explainers.METHODS}
     for variant in explainers.all_variants(model):
         variants[variant.method_name].append(variant)
-    return [_method(method, blocks, variants[method.name]) for method in explainers.METHODS.values()]
+    return [_listed(method, blocks, variants[method.name]).to_json() for method in explainers.METHODS.values()]
 
 
-def _rule(rule: explainers.Rule) -> dict[str, Any]:
-    document = {name: value for name, value in asdict(rule).items() if name != "source"}
-    return {**document, **rule.source.to_json(), "label": rule.label, "short": rule.short or rule.title}
+def _listed(method: Method, blocks: int | None, variants: list[Variant]) -> ListedMethod:
+    return ListedMethod(
+        method,
+        needs={need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
+        options=[MethodOption(name, option.within(blocks)) for name, option in method.options.items()],
+        pairs=[MethodPair(variant, method.line_under(variant.rule)) for variant in variants],
+    )
 
 
-def _method(method: Method, blocks: int | None, variants: list[Variant]) -> dict[str, Any]:
-    left_out = ("function", "named", "pixels", "refuses", "promise", "source", "reads", "reads_under", "about")
-    document = {declared.name: getattr(method, declared.name) for declared in fields(method) if declared.name not in left_out}
-    shown = ("spec", "rule", "title", "names_rule", "adds_up_to", "reason", "remedies")
-    return {
-        **document,
-        **method.source.to_json(),
-        "rules": list(method.rules),
-        "promise": None if method.promise is None else method.promise.to_json(),
-        "needs": {need: METHOD_NEEDS[need] for need in METHOD_NEEDS if need in method.needs},
-        "options": [{"name": name, **option.within(blocks).to_json()} for name, option in method.options.items()],
-        "pairs": [
-            {
-                **{name: getattr(variant, name) for name in shown},
-                **variant.source.to_json(),
-                "line": method.line_under(variant.rule),
-            }
-            for variant in variants
-        ],
-    }
+def all_methods(specs: Sequence[SpecParts] | None) -> Methods:
+    """List the methods for no model in particular; ``specs`` are the parts of the specs that were asked about."""
+    counts = count_methods(explainers.all_variants())
+    return _listing(methods(None), variants(None), None, None, counts, specs)
 
 
-def choosing(model: str | None, kind: str | None, variants: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what helps to choose among ``variants``: families, ready sets, and how far each method can be trusted on models of ``kind``.
-
-    Trust comes from the model's own measurement where there is one; for ``kind`` None nothing was measured.
+def methods_of(
+    model: str,
+    kind: str | None,
+    methods: Sequence[Mapping[str, Any]],
+    variants: Sequence[Mapping[str, Any]],
+    specs: Sequence[SpecParts] | None,
+) -> Methods:
+    """List the ``methods`` and ``variants`` of a model. How far each can be trusted comes from the model's own measurement, else from that
+    of the embedded model of the ``kind``; for ``kind`` None nothing was measured.
     """
+    return _listing(methods, variants, model, kind, None, specs)
+
+
+def _listing(
+    methods: Sequence[Mapping[str, Any]],
+    variants: Sequence[Mapping[str, Any]],
+    model: str | None,
+    kind: str | None,
+    counts: MethodCounts | None,
+    specs: Sequence[SpecParts] | None,
+) -> Methods:
     listed = [Variant.from_json(variant) for variant in variants]
     ranking = None if kind is None else ranking_for(kind, model)
     together = ranking_for(kind, model, together=True) if kind == "clip" else None
-    return {
-        "families": [{"name": name, **asdict(family)} for name, family in METHOD_FAMILIES.items()],
-        "presets": [{"name": preset.name, "title": preset.title, "says": preset.says, "specs": preset.specs(listed)} for preset in PRESETS],
-        "standing": None if ranking is None else _standing(ranking, model),
-        **({} if together is None else {"together": _together(together, model, listed)}),
-    }
+    return Methods(
+        methods=methods,
+        variants=variants,
+        rules=list(explainers.RULES.values()),
+        counts=counts,
+        families=list(METHOD_FAMILIES.values()),
+        presets=presets(listed),
+        standing=None if ranking is None else ranking.standing(model),
+        together=None if together is None else _together(together, model, listed),
+        specs=specs,
+    )
 
 
-def _standing(ranking: MethodRanking, model: str | None) -> dict[str, Any]:
-    return {**ranking.to_json(), "here": ranking.run.report["plan"]["model"] == model}
+def presets(variants: Iterable[Variant]) -> list[PresetOfVariants]:
+    """List the ready sets of methods, each with those of the ``variants`` that belong to it and can run."""
+    listed = list(variants)
+    return [preset.among(listed) for preset in PRESETS]
 
 
-def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> dict[str, Any]:
+def _together(ranking: MethodRanking, model: str | None, variants: list[Variant]) -> TogetherMethods:
     usual = shown_first(ranking, variants)
-    return {
-        "standing": _standing(ranking, model),
-        "usual": usual,
-        "specs": [spec_parts(spec) for spec in usual if Spec.parse(spec).options],
-    }
+    return TogetherMethods(ranking.standing(model), usual, [spec_parts(spec) for spec in usual if Spec.parse(spec).options])
 
 
-def spec_parts(spec: str) -> dict[str, Any]:
-    """Split a spec into its parts, as JSON. Raises ExplainerError if it is invalid."""
+def spec_parts(spec: str) -> SpecParts:
+    """Split a spec into its parts. Raises ExplainerError if it is invalid."""
     request = parse(spec)
     rule = None if request.rule is None else request.rule.name
     pair = request.method.name if rule in (None, request.method.rule) else f"{request.method.name}:{rule}"
-    return {"spec": spec, "pair": pair, "readout": request.method.name, "rule": rule, "options": request.options}
+    return SpecParts(spec, pair, request.method.name, rule, request.options)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from explainers.evaluation.statistics import rank_methods
+from explainers.json_records import INLINE, Record, describe
 from explainers.methods.specs import Spec
-from vitrine_server.method_ranking import MethodRanking
+from vitrine_server.method_ranking import MethodRanking, Place, RankingMetric
 from vitrine_server.run_reports import CONTROL, RunReport
 
 #: Two methods differ where the p-value of their paired test is below this.
@@ -64,7 +65,42 @@ def on_photos(specs: Iterable[str], ranking: MethodRanking | None) -> str:
 MOST_TRUSTED_NAMED = 3
 
 
-def verdict_in_words(ranking: MethodRanking) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RankedMethod(Record):
+    """A method and its rank."""
+
+    spec: str
+    readout: Annotated[str, describe("The part of the spec that names the method.")]
+    title: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class TrustedMethod(Record):
+    """A method that a run gives reason to trust, with its rank and figures."""
+
+    method: Annotated[RankedMethod, INLINE]
+    place: Annotated[Place, INLINE]
+
+
+@dataclass(frozen=True)
+class Ranking(Record):
+    """The methods in the order of the metric by which the pages rank them, from one run."""
+
+    run: str
+    model: str
+    measured: str
+    metric: RankingMetric
+    second: RankingMetric | None
+    random: float | None
+    of: int
+    tied: Annotated[int, describe("How many methods cannot be told from the best.")]
+    trust: list[TrustedMethod]
+    by_chance: Annotated[list[RankedMethod], describe("What cannot be told from a random map.")]
+    worse: Annotated[list[RankedMethod], describe("What is worse than one.")]
+
+
+def verdict_in_words(ranking: MethodRanking) -> Ranking:
     """Return the verdict of a run as data for a sentence.
 
     ``trust`` has the first different methods that beat a random map, ``tied`` how many tie with the best, ``by_chance`` those no better
@@ -77,18 +113,23 @@ def verdict_in_words(ranking: MethodRanking) -> dict[str, Any]:
         if level < _CHANCE and len(trust) < MOST_TRUSTED_NAMED:
             trust.setdefault(Spec.parse(spec).method, spec)
 
-    def named(specs: Iterable[str]) -> list[dict[str, Any]]:
-        return [{"spec": spec, "readout": Spec.parse(spec).method, "title": titles[spec], "rank": ranking.ranks[spec]} for spec in specs]
+    def ranked(spec: str) -> RankedMethod:
+        return RankedMethod(spec, Spec.parse(spec).method, titles[spec], ranking.ranks[spec])
 
-    document = ranking.to_json()
-    return {
-        **{name: document[name] for name in ("run", "model", "measured", "metric", "second", "random")},
-        "of": len(levels),
-        "tied": sum(figure["tied"] for figure in document["ranks"].values()),
-        "trust": [{**entry, **document["ranks"][entry["spec"]]} for entry in named(trust.values())],
-        "by_chance": named(spec for spec, level in levels.items() if level == _CHANCE),
-        "worse": named(spec for spec, level in levels.items() if level == _WORSE),
-    }
+    standing = ranking.standing()
+    return Ranking(
+        run=standing.run,
+        model=standing.model,
+        measured=standing.measured,
+        metric=standing.metric,
+        second=standing.second,
+        random=standing.random,
+        of=len(levels),
+        tied=sum(place.tied for place in standing.ranks.values()),
+        trust=[TrustedMethod(ranked(spec), standing.ranks[spec]) for spec in trust.values()],
+        by_chance=[ranked(spec) for spec, level in levels.items() if level == _CHANCE],
+        worse=[ranked(spec) for spec, level in levels.items() if level == _WORSE],
+    )
 
 
 #: Best first.

@@ -93,11 +93,11 @@
  */
 
 /**
- * A drawer; one with `kinds` is for those pages alone, one with `tasks` for models of those. Its module's `open`
- * resolves to a tool, and asks the server with `asking`.
+ * A drawer; one with `kinds` is for those pages alone, one with `tasks` for models of those; one that `isPlain` has no
+ * style sheet of its own. Its module's `open` resolves to a tool, and asks the server with `asking`.
  * @typedef {(root: HTMLElement, workbench: WorkbenchView, report: Report, asking: Waiting) =>
  *   Tool | Promise<Tool>} Open
- * @typedef {{id: string, kinds?: string[], tasks?: string[], title: string, says: string,
+ * @typedef {{id: string, kinds?: string[], tasks?: string[], title: string, says: string, isPlain?: boolean,
  *   load: () => Promise<{open: Open}>}} DrawerEntry
  */
 

@@ -127,8 +127,9 @@ class Drawer {
    * @param {DrawerEntry} entry
    * @param {WorkbenchView} workbench
    */
-  constructor({ id, tasks, title, says, load }, workbench) {
+  constructor({ id, tasks, title, says, isPlain, load }, workbench) {
     this.id = id;
+    this.isPlain = isPlain;
     this.tasks = tasks;
     this.load = load;
     this.workbench = workbench;
@@ -190,7 +191,7 @@ class Drawer {
     const [module, { Waiting }] = await Promise.all([
       this.load(),
       import("../progress/waiting.js"),
-      styled(`tools/${this.id}.css`),
+      this.isPlain || styled(`tools/${this.id}.css`),
     ]);
     const asking = (this.#asking = new Waiting());
     this.problem.after(asking.node);

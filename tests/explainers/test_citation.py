@@ -34,7 +34,7 @@ def test_what_a_citation_says() -> None:
 
 def test_a_title_may_hold_all_as_packages_have_it() -> None:
     assert OLD.to_json() == {"by": "Doe et al.", "year": 2026, "paper": "A paper, ICML 2026, arXiv 2601.00001"}
-    assert OLD.about() == {"authors": "Doe et al.", "year": 2026, "title": OLD.title, "link": "https://example.org"}
+    assert OLD.about().to_json() == {"authors": "Doe et al.", "year": 2026, "title": OLD.title, "link": "https://example.org"}
     assert OLD.noted("its eq. 3").paper == FULL.paper
     assert Citation.from_json(FULL.to_json()).to_json() == FULL.to_json()
 

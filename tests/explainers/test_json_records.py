@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from torch import Tensor
 
-from explainers.json_records import HIDDEN, INLINE, Record, describe, finite_or_none, optional, schema_of
+from explainers.json_records import HIDDEN, INLINE, Record, describe, finite_or_none, inline, optional, schema_of
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,20 @@ def test_a_schema_may_have_fields_of_another_and_lack_some() -> None:
         "options",
         "total",
     ]
+
+
+@dataclass(frozen=True)
+class Excerpt(Record):
+    """A part of an answer, with remarks."""
+
+    answer: Annotated[Answer, inline(without=("scores", "parts"))]
+    remarks: Annotated[list[str] | None, optional(keep_empty=True)] = None
+
+
+def test_a_record_may_hold_some_fields_of_another() -> None:
+    assert Excerpt(SMALL).to_json() == {"by": "A", "rounding": None, "total": 3.0}
+    assert list(schema_of(Excerpt).model_fields) == ["by", "rounding", "label", "options", "total", "remarks"]
+
+
+def test_an_empty_list_may_be_kept() -> None:
+    assert Excerpt(SMALL, []).to_json()["remarks"] == []

@@ -39,7 +39,7 @@ def test_ranks_follow_the_values_and_leave_the_control_out(direction: str, ranks
 
 
 def test_what_the_pages_get() -> None:
-    document = made("higher").to_json()
+    document = made("higher").standing("m").to_json()
     ranks = document.pop("ranks")
     assert document == {
         "run": "run",
@@ -50,6 +50,7 @@ def test_what_the_pages_get() -> None:
         "second": None,
         "random": 0.2,
         "random_second": None,
+        "here": True,
     }
     assert ranks["b"] == {"rank": 1, "of": 3, "value": 0.3, "low": 0.3, "high": 0.3, "tied": True, "second_value": None}
     assert list(ranks) == ["b", "a", "c"]
@@ -85,7 +86,7 @@ def test_each_embedded_model_stands_on_a_run_of_its_own() -> None:
         standing = ranking_for(kind, model)
         assert standing is method_rankings()[model]
         assert standing.metric["name"] in RANKED_BY
-        document = standing.to_json()
+        document = standing.standing().to_json()
         assert document["model"] == model
         assert {spec.partition("?")[0] for spec in document["ranks"]} <= known
         assert document["random"] < max(figures["value"] for figures in document["ranks"].values())
@@ -108,7 +109,7 @@ def test_a_methods_page_gives_the_places_that_its_plate_has() -> None:
 def test_prompts_are_ranked_on_photos() -> None:
     ranking = ranking_for("clip", "clip")
     assert ranking is not None
-    document = ranking.to_json()
+    document = ranking.standing().to_json()
     assert (document["run"], document["metric"]["name"]) == ("clip-on-coco-pairs", "own_object")
     assert document["measured"] == "50 pictures of COCO 2017, photos of two things, train2017"
     assert (document["random"], document["ranks"]["gradcam_attention"]["value"]) == (0.5, pytest.approx(0.453, abs=0.001))
@@ -132,7 +133,7 @@ def test_several_prompts_are_ranked_on_photos_that_were_asked_for_them_together(
     assert together is not None
     assert (together.run.id, together.is_together, alone.is_together) == ("clip-on-coco-pairs-together", True, False)
     contrast = "maskclip?less=prompts"  # takes away what the prompts have in common: it matters which there are
-    assert together.to_json()["ranks"][contrast]["value"] > alone.to_json()["ranks"][contrast]["value"] + 0.1
+    assert together.standing().ranks[contrast].value > alone.standing().ranks[contrast].value + 0.1
     assert together.rank(contrast) == 1
     able = [variant for variant in explainers.variants() if variant.reason is None]
     assert contrast in shown_first(together, able)

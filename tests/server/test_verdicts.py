@@ -86,7 +86,7 @@ def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better
     run.report["methods"] = [{"spec": spec, "title": spec.upper()} for spec in order]
     for figure in run.report["results"]["srg"].values():
         figure |= {"low": figure["value"], "high": figure["value"], "error": 0.0}
-    said = verdict_in_words(MethodRanking(run, {"name": "srg", "direction": "higher", "unit": "share", "title": "Gain"}))
+    said = verdict_in_words(MethodRanking(run, {"name": "srg", "direction": "higher", "unit": "share", "title": "Gain"})).to_json()
     assert [(entry["spec"], entry["title"], entry["rank"]) for entry in said["trust"]] == [
         ("rollout:x", "ROLLOUT:X", 1),
         ("lrp", "LRP", 3),
@@ -100,7 +100,7 @@ def test_a_ranking_in_words_names_the_of_different_methods_and_what_is_no_better
 def test_what_ships_says_in_words_what_its_figures_say() -> None:
     """On photos, by SRG: the first three methods of the run, each above the random map, and no method named twice."""
     ranking = method_rankings()["photos-vit"]
-    said, figures = verdict_in_words(ranking), ranking.run.report["results"]["srg"]
+    said, figures = verdict_in_words(ranking).to_json(), ranking.run.report["results"]["srg"]
     assert [entry["spec"] for entry in said["trust"]] == ["pytorch_grad_cam", "gradcam_plus:libra", "xgradcam_plus:libra"]
     assert all(figures[entry["spec"]]["low"] > figures[CONTROL]["high"] for entry in said["trust"])
     empty = {"refinecam", "refinecam:libra"}  # maps of zeros, near the random map: the paired test alone tells them apart

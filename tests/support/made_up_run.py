@@ -48,7 +48,7 @@ def report(model: str = "scenes-vit") -> dict[str, Any]:
         "kind": "image",
         "dataset": {"name": "scenes", "title": "Scenes", "description": "", "source": None},
         "methods": methods,
-        "metrics": [METRICS[name].about() for name in METRIC_NAMES],
+        "metrics": [METRICS[name].to_json() for name in METRIC_NAMES],
         "interval": {"level": 0.95, "draws": 2000},
         "results": results,
         "apart": {name: [[1.0] * 3] * 3 for name in METRIC_NAMES},

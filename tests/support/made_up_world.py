@@ -47,7 +47,7 @@ def write_world(
         **report(),
         "kind": kind,
         "methods": of_methods,
-        "metrics": [METRICS[name].about() for name in names],
+        "metrics": [METRICS[name].to_json() for name in names],
         "results": {name: dict.fromkeys(methods, figure) for name in names},
     }
     if dataset is not None:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from explainers.autograd.rules.choices import activation, attention, bias, linear, norm, product
-from explainers.autograd.rules.choices.base import Choice
+from explainers.autograd.rules.choices.base import Choice, RuleChoice
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, Record, describe
+
+
+def _described(choices: Sequence[Choice]) -> list[dict[str, Any]]:
+    return [choice.described.to_json() for choice in choices]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """One kind of operator, and the ways back through it, the ordinary gradient's first. ``base``: what each of them is."""
+class Kind(Record, name="OperatorKind"):
+    """A kind of operators, and the choices that a rule can make for them. The ordinary gradient's comes first; ``base`` is the class of
+    all.
+    """
 
+    name: str
     title: str
     covers: str
-    base: type[Choice]
-    choices: tuple[Choice, ...]
+    base: Annotated[type[Choice], HIDDEN]
+    choices: Annotated[tuple[Choice, ...], describe(kind=list[RuleChoice], write=_described)]
 
     @property
     def values(self) -> list[str]:
@@ -30,14 +38,9 @@ class Kind:
         """Return the choice with this value, or None."""
         return next((choice for choice in self.choices if choice.value == value and type(choice.value) is type(value)), None)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the title, the operators covered and the choices of the kind as plain data."""
-        choices = [{name: getattr(choice, name) for name in ("value", "title", "says", "carries")} for choice in self.choices]
-        return {"title": self.title, "covers": self.covers, "choices": choices}
-
 
 def _kind(title: str, covers: str, base: type[Choice], choices: Sequence[Choice]) -> tuple[str, Kind]:
-    return base.kind, Kind(title, covers, base, tuple(choices))
+    return base.kind, Kind(base.kind, title, covers, base, tuple(choices))
 
 
 #: The fields of a rule: every kind of operator with its choices, each in one sentence.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, overload
+from dataclasses import asdict, dataclass
+from typing import Annotated, ClassVar, Literal, overload
 
 from explainers.autograd.rules.choices.activation import ActivationChoice
 from explainers.autograd.rules.choices.attention import AttentionChoice
@@ -15,11 +15,12 @@ from explainers.autograd.rules.kinds import OPERATOR_KINDS
 from explainers.autograd.rules.strength import Strength
 from explainers.citation import UNKNOWN, Citation
 from explainers.errors import ExplainerError
+from explainers.json_records import HIDDEN, INLINE, Record, describe
 
 
 @dataclass(frozen=True)
-class Rule:
-    """One choice for each kind of operator; :data:`OPERATOR_KINDS` says which there are and what they do.
+class Rule(Record):
+    """A backward rule: a choice for each kind of operator. :data:`OPERATOR_KINDS` lists the choices and what they do.
 
     ``strength`` has the numbers of the linear choices that take some.
 
@@ -32,12 +33,12 @@ class Rule:
     product: str = "jacobian"
     linear: str = "jacobian"
     bias: bool = True
-    strength: Strength = Strength()  # noqa: RUF009  it is frozen
+    strength: Annotated[Strength, describe(kind=dict[str, float], write=asdict)] = Strength()  # noqa: RUF009  it is frozen
     name: str = "custom"
     title: str = "custom rule"
-    short: str = ""  # what a label or a column calls it; none: its title
+    short: Annotated[str, HIDDEN] = ""  # what a label or a column calls it; none: its title
     group: str = ""  # what stands before ``short``, once over the columns of the rules that share it
-    source: Citation = UNKNOWN
+    source: Annotated[Citation, INLINE] = UNKNOWN
     _chosen: ClassVar[dict[str, Choice]]  # by kind: of each rule its own, and no field that rules are compared by
 
     @property
@@ -65,9 +66,13 @@ class Rule:
         return all(choice.has_linear_form for choice in self._chosen.values())
 
     @property
-    def label(self) -> str:
+    def label(self) -> Annotated[str, describe()]:
         """The title of the rule on a plate or in a list."""
-        return f"{self.group} {self.short or self.title}".strip()
+        return f"{self.group} {self._short_title}".strip()
+
+    @property
+    def _short_title(self) -> Annotated[str, describe(key="short")]:
+        return self.short or self.title
 
     @property
     def choices(self) -> dict[str, str | bool]:

@@ -7,14 +7,16 @@ against a metric: one that says the same of every map puts nothing right.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explainers.evaluation.controls import KNOWN_ORDER
 from explainers.evaluation.statistics import LEVEL, Numbers
+from explainers.json_records import INLINE, Record, describe
 
 __all__ = ["Side", "WorldControls", "side_of", "sum_of_worlds"]
 
@@ -24,6 +26,50 @@ Side = Literal["above", "below", "alike"]
 #: A function from weights (draws, inputs), how often each input is drawn, to the values (draws, M + K) of methods followed by controls,
 #: the larger the better.
 Values = Callable[[Numbers], Numbers]
+
+
+@dataclass(frozen=True)
+class ControlFigure(Record):
+    """The number of comparisons of a control with truer and less true methods that a metric gets right."""
+
+    right: int
+    of: int
+
+
+@dataclass(frozen=True)
+class ControlPlace(Record):
+    """The rank that a metric gives to a control in one world."""
+
+    figure: Annotated[ControlFigure, INLINE]
+    place: Annotated[int, describe("Among those methods and the control.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlsInWorld(Record):
+    """The ranks that a metric gives to the controls of one world."""
+
+    places: Annotated[dict[str, ControlPlace], describe("By control.")]
+    random: Annotated[Side | None, describe("On which side of random numbers it puts the truth itself; null where one has no value.")]
+    inverted: Annotated[Side | None, describe("On which side of its inverse it puts the truth itself; null where one has no value.")]
+    pairs: Annotated[int, describe("How many pairs of controls have a known order.")]
+    pairs_right: Annotated[int, describe("How many of these it orders correctly.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlsOfKind(Record):
+    """The ranks that a metric gives to the controls, over the worlds of one kind of input."""
+
+    controls: Annotated[dict[str, ControlFigure], describe("By control, over the worlds whose marks are all that answers come from.")]
+    first: Annotated[
+        bool | None, describe("Whether it puts the truth first and its inverse last in each of these; null where there is none.")
+    ]
+    below_random: Annotated[list[str], describe("The worlds in which it puts the truth measurably below random numbers.")]
+    like_random: Annotated[list[str], describe("Those in which it cannot tell the truth from random numbers.")]
+    below_inverted: Annotated[list[str], describe("Those in which it puts the truth measurably below its inverse.")]
+    like_inverted: Annotated[list[str], describe("Those in which it cannot tell the truth from its inverse.")]
+    pairs: int
+    pairs_right: int
+    worlds: int
 
 
 def side_of(difference: Numbers) -> Side | None:
@@ -74,13 +120,8 @@ class WorldControls:
         return figures
 
     def by_metric(self, values: Values) -> dict[str, Any] | None:
-        """Return where a metric ranks the controls, as plain data; None where it has no value for the truth itself.
-
-        places      for each control with a value: ``of``, the number of methods that are measurably truer or less true, ``right``, how many
-        of
-                    them it orders correctly, and the control's ``place`` among them
-        random, inverted  side of random numbers, and of its inverse, on which it puts the truth; None where one has no value
-        pairs       number of pairs of controls with a known order; ``pairs_right`` how many it orders correctly
+        """Return where a metric ranks the controls, :class:`ControlsInWorld` as plain data; None where it has no value for the truth
+        itself. A control is compared with the methods that are measurably truer or less true.
         """
         places = {}
         for name in self.controls:
@@ -91,17 +132,17 @@ class WorldControls:
             if np.isfinite(control_value) and compared:
                 is_below = [(value < control_value) if side == "above" else (value <= control_value) for side, value in compared]
                 right = sum(below == (side == "above") for below, (side, _) in zip(is_below, compared, strict=True))
-                places[name] = {"right": right, "of": len(compared), "place": 1 + is_below.count(False)}
+                places[name] = ControlPlace(ControlFigure(right, len(compared)), 1 + is_below.count(False))
         if TRUTH not in places:
             return None
         orders = [order for pair in KNOWN_ORDER if (order := self._order_of(pair, values)) is not None]
-        return {
-            "places": places,
-            "random": self._side_of_truth(RANDOM, values),
-            "inverted": self._side_of_truth(INVERTED, values),
-            "pairs": len(orders),
-            "pairs_right": sum(orders),
-        }
+        return ControlsInWorld(
+            places=places,
+            random=self._side_of_truth(RANDOM, values),
+            inverted=self._side_of_truth(INVERTED, values),
+            pairs=len(orders),
+            pairs_right=sum(orders),
+        ).to_json()
 
     def _has_maps(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Return which inputs have the maps of all these controls, bool (inputs,)."""
@@ -129,13 +170,10 @@ class WorldControls:
 
 
 def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None], marks_alone: Collection[str]) -> dict[str, Any] | None:
-    """Combine the results of a metric on controls over several worlds; None where it has no value in any of them.
+    """Combine the results of a metric on controls over several worlds, :class:`ControlsOfKind` as plain data; None where it has no value in
+    any of them.
 
-    controls        ``right`` ``of`` how many comparisons with methods, by control, over the worlds ``marks_alone``, where answers come from
-                    what is marked and from nothing else: elsewhere a method may know better than the marks
-    first           whether it ranks the truth first and its inverse last in each of them; None where there is none
-    below_random, like_random  the worlds in which it puts the truth measurably below random numbers, or cannot distinguish them
-    below_inverted, like_inverted  the worlds in which it does so with the inverse of the truth
+    Only the worlds ``marks_alone`` count for ``controls`` and ``first``: elsewhere a method may know better than the marks.
     """
     known = {name: about for name, about in places_of_worlds.items() if about is not None}
     if not known:
@@ -144,14 +182,14 @@ def sum_of_worlds(places_of_worlds: dict[str, dict[str, Any] | None], marks_alon
     names = dict.fromkeys(name for of_world in places for name in of_world)
     of_control = {name: [of_world[name] for of_world in places if name in of_world] for name in names}
     is_right = [place["right"] == place["of"] for name in (TRUTH, INVERTED) for place in of_control.get(name, ())]
-    return {
-        "controls": {name: {key: sum(place[key] for place in places) for key in ("right", "of")} for name, places in of_control.items()},
-        "first": all(is_right) if is_right else None,
-        "below_random": [name for name, about in known.items() if about["random"] == "below"],
-        "like_random": [name for name, about in known.items() if about["random"] == "alike"],
-        "below_inverted": [name for name, about in known.items() if about["inverted"] == "below"],
-        "like_inverted": [name for name, about in known.items() if about["inverted"] == "alike"],
-        "pairs": sum(about["pairs"] for about in known.values()),
-        "pairs_right": sum(about["pairs_right"] for about in known.values()),
-        "worlds": len(known),
-    }
+    return ControlsOfKind(
+        controls={name: ControlFigure(*(sum(place[key] for place in of) for key in ("right", "of"))) for name, of in of_control.items()},
+        first=all(is_right) if is_right else None,
+        below_random=[name for name, about in known.items() if about["random"] == "below"],
+        like_random=[name for name, about in known.items() if about["random"] == "alike"],
+        below_inverted=[name for name, about in known.items() if about["inverted"] == "below"],
+        like_inverted=[name for name, about in known.items() if about["inverted"] == "alike"],
+        pairs=sum(about["pairs"] for about in known.values()),
+        pairs_right=sum(about["pairs_right"] for about in known.values()),
+        worlds=len(known),
+    ).to_json()

@@ -118,7 +118,15 @@ class Calibration(Record):
 
     def probability_settings(self) -> dict[str, float]:
         """Return the settings that probabilities depend on: temperature and lapse, but no threshold."""
-        return {"temperature": self.temperature, "lapse": self.lapse}
+        return ProbabilitySettings(self.temperature, self.lapse).to_json()
+
+
+@dataclass(frozen=True)
+class ProbabilitySettings(Record):
+    """The temperature and lapse rate with which the model's probabilities were computed."""
+
+    temperature: float
+    lapse: float
 
 
 def prominence_of(logits: Tensor) -> Tensor:

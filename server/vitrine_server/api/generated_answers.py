@@ -10,7 +10,7 @@ from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import events_of
 from vitrine_server.lookup import ExplanationId
 from vitrine_server.schemas.base import study_events
-from vitrine_server.schemas.generated_answers import AnswerTable, AnswerTableRequest, TokenMaps, TokenMapsRequest
+from vitrine_server.schemas.studies import AnswerTable, AnswerTableRequest, TokenMaps, TokenMapsRequest
 from vitrine_server.services import Use
 from vitrine_server.studies import generated_answers as studies
 from vitrine_server.studies.study import study

@@ -10,14 +10,6 @@ from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import events_of
 from vitrine_server.lookup import ExplanationId
 from vitrine_server.schemas.base import study_events
-from vitrine_server.schemas.head_studies import (
-    Registers,
-    RegistersRequest,
-    SimilarityDecomposition,
-    SimilarityRequest,
-    WithoutHead,
-    WithoutHeadRequest,
-)
 from vitrine_server.schemas.studies import (
     Contributions,
     ContributionsRequest,
@@ -27,6 +19,12 @@ from vitrine_server.schemas.studies import (
     MixRequest,
     PatchRequest,
     PatchSimilarity,
+    Registers,
+    RegistersRequest,
+    SimilarityDecomposition,
+    SimilarityRequest,
+    WithoutHead,
+    WithoutHeadRequest,
 )
 from vitrine_server.services import Use
 from vitrine_server.studies import inspection

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from pydantic import Field
 
 from explainers.evaluation.examples import draw_example, unpack_scores
 from vitrine_server.http.answers import DocumentResponse
@@ -18,11 +19,22 @@ from vitrine_server.lookup import read_runs, run_reports
 from vitrine_server.method_ranking import REFERENCE_MODELS, ranking_for
 from vitrine_server.metric_truth import metric_truth, truth_of
 from vitrine_server.run_reports import RunReport
-from vitrine_server.schemas.leaderboard import Examples, Leaderboard
+from vitrine_server.schemas.base import Schema
+from vitrine_server.schemas.leaderboard import Examples, MetricTruth
+from vitrine_server.schemas.leaderboard import RunReport as ReportSchema
 from vitrine_server.services import Services, Use
-from vitrine_server.verdicts import verdict_in_words
+from vitrine_server.verdicts import Ranking, verdict_in_words
 
 router = APIRouter(prefix="/api/leaderboard", tags=["leaderboard"], route_class=BodyRoute)
+
+
+class Leaderboard(Schema):
+    """All runs with their results, the rankings from them, and the test of metrics against the truth."""
+
+    runs: list[ReportSchema]
+    truth: MetricTruth | None = Field(description="Null where no comparison ships.")
+    rankings: dict[str, Ranking] = Field(description="By the kind of input.")
+    problems: list[str] = Field(description="Which of the folders cannot be read.")
 
 
 def find_run_report(run_id: str, services: Services, visitor: Visitor) -> RunReport:
@@ -53,7 +65,7 @@ def _document(runs: list[RunReport], problems: list[str]) -> dict[str, Any]:
     references = {kind: reference for kind in REFERENCE_MODELS if (reference := ranking_for(kind)) is not None}
     ranking = [reference.run.id for reference in references.values()]
     runs = sorted(runs, key=lambda run: ranking.index(run.id) if run.shipped and run.id in ranking else len(ranking))
-    rankings = {kind: verdict_in_words(reference) for kind, reference in references.items()}
+    rankings = {kind: verdict_in_words(reference).to_json() for kind, reference in references.items()}
     truth = metric_truth()
 
     def with_truth(run: dict[str, Any]) -> dict[str, Any]:

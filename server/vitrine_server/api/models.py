@@ -8,11 +8,14 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import FileResponse, Response
+from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 
-from explainers import METHODS, RULES, all_variants
+from explainers import METHODS, RULES
 from explainers.errors import ExplainerError
-from explainers.methods import count_methods
+from explainers.json_records import schema_of
+from explainers.methods.variants import Variant
+from explainers.models.labels import ClassEntry
 from explainers.models.loading import card
 from vitrine_server import registries
 from vitrine_server.api.explanations import stream
@@ -21,15 +24,44 @@ from vitrine_server.http.bodies import BodyRoute
 from vitrine_server.http.openapi import events_of, file_of
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Who
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
+from vitrine_server.jobs.catalogue.model_registry import ListedModel
 from vitrine_server.jobs.intake import read_specs
-from vitrine_server.schemas.methods import Methods, Quantities, Rules
-from vitrine_server.schemas.models import LoadingEvent, ModelDetail, ModelRequest, Models, PendingModel
-from vitrine_server.schemas.samples import Samples
+from vitrine_server.samples import Samples
+from vitrine_server.schemas.base import Message, Schema, absent
+from vitrine_server.schemas.models import LoadFailedEvent, ModelRequest, PendingModel, ProgressEvent
 from vitrine_server.services import Use
 
 router = APIRouter(prefix="/api", tags=["registries"], route_class=BodyRoute)
 _Specs = Annotated[list[str] | None, Query(description="Specs whose parts are wanted, such as those of an address.")]
+
+
+class Models(Schema):
+    """All models that the visitor may use."""
+
+    models: list[ListedModel]
+    may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")
+
+
+class _OfOneModel(Schema):
+    """What is said of a model alone: its card, its classes and the methods that can explain it."""
+
+    labels: list[str]
+    card: str | None = Field(description="Markdown.")
+    variants: list[Variant] = absent("Once it is loaded.")
+    classes: list[ClassEntry] = absent("Where they are known.")
+
+
+ModelDetail = schema_of(ListedModel, name="ModelDetail", base=_OfOneModel)
+
+
+class LoadedEvent(Message):
+    """The last event of loading: the model is loaded."""
+
+    event: Literal["loaded"]
+    data: Json[ListedModel]
+
+
+LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(discriminator="event")]
 
 
 @router.get("/models", response_model=Models)
@@ -79,7 +111,7 @@ def model(name: str, services: Use, visitor: Who) -> DocumentResponse:
     return DocumentResponse(document)
 
 
-@router.get("/methods", response_model=Methods)
+@router.get("/methods", response_model=registries.Methods)
 async def methods(
     request: Request,
     services: Use,
@@ -95,9 +127,9 @@ async def methods(
     for a CLIP model ``together`` is the same for several prompts. ``specs`` has the parts of each ``spec`` that is valid.
     """
     specs = None if spec is None else read_specs(spec, services.settings)
-    parts = {} if specs is None else {"specs": _parts(specs)}
+    parts = None if specs is None else _parts(specs)
     if model is None:
-        return await services.kept.answer(request, ("methods", specs, _registered()), lambda: {**_all_methods(), **parts})
+        return await services.kept.answer(request, ("methods", specs, _registered()), lambda: registries.all_methods(parts).to_json())
     entry = services.registry.find(model, visitor)
     if entry.facts is None:
         raise Problem(409, "not-loaded", f"{model} is {entry.state}, not loaded.", send="Wait until it is loaded, or leave model out.")
@@ -105,26 +137,17 @@ async def methods(
     if facts is None:
         raise Problem(422, "wrong-side", f"{model} has no text side that can be explained.", send="Leave side out.")
     key = ("methods", model, side, specs, _registered())
-    return await services.kept.answer(request, key, lambda: {**_methods_of(model, side, facts), **parts}, [facts])
+    kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
+
+    def document() -> dict[str, Any]:
+        return registries.methods_of(model, kind, facts.methods, facts.variants, parts).to_json()
+
+    return await services.kept.answer(request, key, document, [facts])
 
 
 def _registered() -> tuple[str, ...]:
     """Return the names of all methods and rules, as part of a cache key: a new one changes the answer."""
     return (*METHODS, *RULES)
-
-
-def _all_methods() -> dict[str, Any]:
-    """Return the descriptions of all methods, for a request without a model."""
-    variants = registries.variants(None)
-    listed = {"methods": registries.methods(None), "variants": variants, "rules": registries.rules()}
-    return {**listed, "counts": count_methods(all_variants()), **registries.choosing(None, None, variants)}
-
-
-def _methods_of(model: str, side: str, facts: ModelFacts) -> dict[str, Any]:
-    """Return the descriptions of the methods of a model, or of one of its sides."""
-    kind = facts.kind if side == "image" else None  # nobody has measured the words of prompts
-    choosing = registries.choosing(model, kind, facts.variants)
-    return {"methods": facts.methods, "variants": facts.variants, "rules": registries.rules(), **choosing}
 
 
 def _card(name: str) -> str | None:
@@ -134,7 +157,7 @@ def _card(name: str) -> str | None:
     return None
 
 
-def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
+def _parts(specs: Sequence[str]) -> list[registries.SpecParts]:
     """Return the parts of those ``specs`` that can be parsed."""
     parts = []
     for spec in specs:
@@ -143,16 +166,16 @@ def _parts(specs: Sequence[str]) -> list[dict[str, Any]]:
     return parts
 
 
-@router.get("/rules", response_model=Rules)
+@router.get("/rules", response_model=registries.Rules)
 async def rules(request: Request, services: Use) -> Response:
     """List the backward rules: what each does with every kind of operator; and the choices for each kind, in one sentence each."""
-    return await services.kept.answer(request, ("rules", _registered()), lambda: {"rules": registries.rules(), "kinds": registries.kinds()})
+    return await services.kept.answer(request, ("rules", _registered()), lambda: registries.rules().to_json())
 
 
-@router.get("/quantities", response_model=Quantities)
+@router.get("/quantities", response_model=registries.Quantities)
 def quantities(services: Use) -> DocumentResponse:
     """List the quantities that can be shown for the attention heads of a model."""
-    return DocumentResponse({"quantities": registries.quantities()})
+    return DocumentResponse(registries.quantities().to_json())
 
 
 @router.get("/samples", response_model=Samples)

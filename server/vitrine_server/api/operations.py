@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import psutil
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from explainers.json_records import Record
 from vitrine_server.http.answers import DocumentResponse
 from vitrine_server.http.bodies import BodyRoute
-from vitrine_server.http.limits import limits
+from vitrine_server.http.limits import Limit, limits
 from vitrine_server.http.metrics import MEDIA_TYPE
 from vitrine_server.http.problems import Problem
 from vitrine_server.jobs.queue.worker_interface import WorkerInterface
-from vitrine_server.schemas.operations import Health, Limits, Readiness
+from vitrine_server.schemas.base import Schema
+from vitrine_server.schemas.models import ModelState
 from vitrine_server.services import Use
 
 router = APIRouter(tags=["operations"], route_class=BodyRoute)
+
+
+class Health(Schema):
+    """The server answers requests, and its worker makes progress."""
+
+    status: Literal["ok"]
+
+
+class Readiness(Schema):
+    """The server is ready: a model is loaded, the worker makes progress, and results can be stored."""
+
+    status: Literal["ready"]
+    models: dict[str, ModelState]
+
+
+@dataclass(frozen=True)
+class Limits(Record):
+    """The limits of one request, by name."""
+
+    limits: dict[str, Limit]
 
 
 @router.get("/healthz", response_model=Health)
@@ -50,7 +75,7 @@ def readyz(services: Use) -> Response:
 @router.get("/api/limits", response_model=Limits)
 def what_is_taken(services: Use) -> DocumentResponse:
     """Return the limits of one request: ``most`` of each quantity, and the refusal of more ({count} of {what})."""
-    return DocumentResponse({"limits": {name: limit.to_json() for name, limit in limits(services.settings).items()}})
+    return DocumentResponse(Limits(limits(services.settings)).to_json())
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from pydantic import Field, Json
 from sse_starlette import EventSourceResponse
 from starlette.concurrency import run_in_threadpool
 
+from explainers.json_records import Record, describe, schema_of
+from explainers.methods.presets import PresetOfVariants
 from vitrine_server import registries
 from vitrine_server.api.explanations import stream
 from vitrine_server.http.answers import DocumentResponse
@@ -17,12 +22,44 @@ from vitrine_server.http.hosts import is_reached_by_others
 from vitrine_server.http.openapi import events_of
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Who
+from vitrine_server.jobs.runs.measurable import MeasurableDataset, MeasurableModel, RunChoices
+from vitrine_server.jobs.runs.run_state import RunProgress
 from vitrine_server.lookup import run_reports
-from vitrine_server.schemas.runs import MeasurableDataset, Run, RunChoices, RunEvent, RunRequest, Runs
+from vitrine_server.schemas.base import Message
+from vitrine_server.schemas.runs import RunRequest
 from vitrine_server.services import Services, Use
 from vitrine_server.settings import environment_name
 
 router = APIRouter(prefix="/api/runs", tags=["leaderboard"], route_class=BodyRoute)
+Run = schema_of(RunProgress, base=RunRequest)
+
+
+@dataclass(frozen=True)
+class Runs(Record):
+    """The models, data sets and limits for runs, and the visitor's runs, the latest first."""
+
+    models: Sequence[MeasurableModel]
+    sets: Sequence[PresetOfVariants]
+    most: Annotated[int, describe("Inputs of a run, and of a data set that is sent.")]
+    most_mb: Annotated[float, describe("Megabytes of a data set that is sent.")]
+    runs: Annotated[list[dict[str, Any]], describe(kind=list[Run])]
+
+
+class RunProgressEvent(Message):
+    """An event: the run has measured another input."""
+
+    event: Literal["progress"]
+    data: Json[Run]  # type: ignore[valid-type]  # it is made of a record
+
+
+class RunEndedEvent(Message):
+    """The last event of a run: it is done, stopped or failed."""
+
+    event: Literal["ended"]
+    data: Json[Run]  # type: ignore[valid-type]
+
+
+RunEvent = Annotated[RunProgressEvent | RunEndedEvent, Field(discriminator="event")]
 
 
 def _may_run(services: Services) -> bool:
@@ -46,15 +83,14 @@ def runs(services: Use, visitor: Who) -> DocumentResponse:
     ``models`` are the loaded models (none if runs are not allowed), each with every data set and the reason if it does not suit; ``sets``
     are sets of methods; ``most`` is the maximum number of inputs, ``most_mb`` the maximum megabytes of a data set that is sent.
     """
-    return DocumentResponse(
-        {
-            "models": services.runs.measurable.models(visitor) if _may_run(services) else [],
-            "sets": registries.choosing(None, None, [])["presets"],
-            "most": services.settings.max_run_inputs,
-            "most_mb": services.settings.max_data_mb,
-            "runs": [run.to_json() for run in services.runs.all(visitor)],
-        }
+    answer = Runs(
+        models=services.runs.measurable.models(visitor) if _may_run(services) else [],
+        sets=registries.presets([]),
+        most=services.settings.max_run_inputs,
+        most_mb=services.settings.max_data_mb,
+        runs=[run.to_json() for run in services.runs.all(visitor)],
     )
+    return DocumentResponse(answer.to_json())
 
 
 @router.get("/choices", response_model=RunChoices)
@@ -66,7 +102,7 @@ def choices(
 
     ``reason`` says why something cannot be chosen.
     """
-    return DocumentResponse(services.runs.measurable.choices(model, dataset, visitor))
+    return DocumentResponse(services.runs.measurable.choices(model, dataset, visitor).to_json())
 
 
 @router.post("/data", status_code=201, response_model=MeasurableDataset)
@@ -76,7 +112,8 @@ async def receive(name: Annotated[str, Query(max_length=1000)], request: Request
     """
     _check_may_run(services)
     source = await services.sent_data.receive(name, request.stream())
-    return DocumentResponse(await run_in_threadpool(services.runs.measurable.about_data, source), 201)
+    data = await run_in_threadpool(services.runs.measurable.about_data, source)
+    return DocumentResponse(data.to_json(), 201)
 
 
 @router.post("", status_code=202, response_model=Run)

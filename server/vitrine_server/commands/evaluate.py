@@ -269,10 +269,10 @@ def listed() -> dict[str, Any]:
 
     plain = [
         {key: value for key, value in asdict(entry).items() if key != "opener"}
-        | {"gives": list(entry.gives), "source": entry.source and entry.source.about()}
+        | {"gives": list(entry.gives), "source": None if entry.source is None else entry.source.about().to_json()}
         for entry in DATASETS.values()
     ]
-    return {"datasets": plain, "metrics": [metric.about() for metric in METRICS.values()]}
+    return {"datasets": plain, "metrics": [metric.to_json() for metric in METRICS.values()]}
 
 
 def listing() -> str:

@@ -89,8 +89,8 @@ def run_methods(args: argparse.Namespace) -> None:
     print(text_table(("method", "title", "sign", "class", "adds up to", "", f"not for {args.model}" if args.model else ""), rows))
     count = count_methods(explainers.all_variants(model))
     print(
-        f"\n{count['readouts']} methods, {count['methods']} with their rules{' for this model' if model else ''}: {count['listed']} with "
-        f"rules of their own, listed here, and {count['parts']} with other rules, which --all lists."
+        f"\n{count.readouts} methods, {count.methods} with their rules{' for this model' if model else ''}: {count.listed} with "
+        f"rules of their own, listed here, and {count.parts} with other rules, which --all lists."
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
+from explainers.json_records import HIDDEN, Record, describe
 from vitrine_server.http.problems import Problem
 from vitrine_server.settings import Settings
 
@@ -17,25 +18,28 @@ MOST_BYTES_OF_FIELDS = 1_000_000  # all of a form but its image: names, targets,
 
 
 @dataclass(frozen=True)
-class Limit:
-    """A maximum (``most``) of one quantity, and the refusal of more; ``detail`` has {count} and {what} for the number and the kind of
-    things sent.
-    """
+class Limit(Record):
+    """The maximum of one quantity (``most``); the other fields are the refusal of more."""
 
     most: int
-    status: int
-    slug: str
-    detail: str
+    status: Annotated[int, HIDDEN]
+    slug: Annotated[str, HIDDEN]
+    detail: Annotated[str, describe("With {count} and {what} for the number and the kind of things sent.")]
     send: str
+
+    @property
+    def type(self) -> Annotated[str, describe()]:
+        """The type of the refusal, for machines."""
+        return str(self.problem().to_json()["type"])
+
+    @property
+    def title(self) -> Annotated[str, describe()]:
+        """The title of the refusal."""
+        return str(self.problem().to_json()["title"])
 
     def problem(self, count: int = 0, what: str = "") -> Problem:
         """Make the Problem for a request with ``count`` things of the kind ``what``."""
         return Problem(self.status, self.slug, self.detail.format(count=count, what=what), send=self.send)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the limit as JSON, for the pages."""
-        problem = self.problem().to_json()
-        return {"most": self.most, "type": problem["type"], "title": problem["title"], "detail": self.detail, "send": problem["send"]}
 
 
 def size_limit(slug: str, most: int) -> Limit:

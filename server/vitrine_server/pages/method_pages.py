@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
+from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 
 from explainers import METHODS, RULES
@@ -16,13 +17,30 @@ from explainers.methods.about import SYMBOLS
 from vitrine_server import registries
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.method_ranking import method_rankings, ranking_for
-from vitrine_server.pages.formula import mathml, symbols
 from vitrine_server.run_reports import figures_of, folders_of_runs, read_run_reports
 from vitrine_server.services import Use
 from vitrine_server.verdicts import on_photos, verdicts
 
 #: A paper of arXiv in a text.
 ARXIV = re.compile(r"arXiv (\d{4}\.\d{4,5})")
+
+
+# parts of a formula in TeX
+_TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|[0-9]+(?:\.[0-9]+)?|\S")
+_BAR = re.compile(r"\\bar\{\w\}")
+_TEXT = re.compile(r"\\text\{[^{}]*\}")
+_LARGE = re.compile(r"\\(sum|prod)(?=_)")
+
+
+def symbols(tex: str) -> set[str]:
+    """Return the letters and signs of a formula that its legend explains, with a ``\bar{}`` where they have one."""
+    return {*_TOKEN.findall(_TEXT.sub(" ", _BAR.sub(" ", tex))), *_BAR.findall(tex)}
+
+
+def mathml(tex: str, display: str = "block") -> str:
+    """Convert a TeX formula to a ``<math>`` element."""
+    # inside brackets latex2mathml puts the limits of a sum beside it unless they are asked for
+    return convert(_LARGE.sub(r"\\\1\\limits", tex), display=display)
 
 
 def linked(text: str) -> Markup:

@@ -32,14 +32,6 @@ class ProblemDocument(Schema):
     send: str = absent("What to send instead.")
 
 
-class CitationFields(Schema):
-    """The authors, year and title of the paper that published a method or a rule."""
-
-    by: str
-    year: int | None
-    paper: str
-
-
 class ProgressData(Schema):
     """The number of inputs that the model has answered for a study so far, and their total."""
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, Json
 
-from explainers.methods.variants import Variant
-from explainers.models.companion_files.calibration import Calibration
-from explainers.models.inputs.types import ModelKind
-from explainers.models.labels import ClassEntry
 from explainers.models.tasks.task import Control
 from vitrine_server.schemas.base import Grid, Message, ProblemDocument, Schema, absent
 
@@ -47,43 +43,6 @@ class ModelDetails(Schema):
     logit_bias: float = absent()
 
 
-class Model(Schema):
-    """One model as the list of models shows it."""
-
-    name: str
-    kind: ModelKind | None = Field(description="null where it is not known yet.")
-    title: str
-    description: str
-    embedded: bool
-    state: ModelState
-    default: bool
-    photos: bool = Field(description="Whether it is made for photos that people bring.")
-    recommended: bool
-    megabytes: int | None = Field(description="Of its download.")
-    good_for: str
-    details: ModelDetails
-    problem: ProblemDocument = absent("Why it could not be loaded.")
-    device: str = absent()
-    weights_digest: str = absent()
-    calibration: Calibration = absent("Once it is loaded, if it has lines.")
-
-
-class Models(Schema):
-    """All models that the visitor may use."""
-
-    models: list[Model]
-    may_load: bool = Field(description="Whether others of the hub can be had with POST /api/models.")
-
-
-class ModelDetail(Model):
-    """A model with its card, its classes and the methods that can explain it."""
-
-    labels: list[str]
-    card: str | None = Field(description="Markdown.")
-    variants: list[Variant] = absent("Once it is loaded.")
-    classes: list[ClassEntry] = absent("Where they are known.")
-
-
 class ModelRequest(Schema):
     """A model to load."""
 
@@ -119,18 +78,8 @@ class ProgressEvent(Message):
     data: Json[LoadProgress]
 
 
-class LoadedEvent(Message):
-    """The last event of loading: the model is loaded."""
-
-    event: Literal["loaded"]
-    data: Json[Model]
-
-
 class LoadFailedEvent(Message):
     """The last event of loading: the model could not be loaded."""
 
     event: Literal["failed"]
     data: Json[LoadFailure]
-
-
-LoadingEvent = Annotated[ProgressEvent | LoadedEvent | LoadFailedEvent, Field(discriminator="event")]

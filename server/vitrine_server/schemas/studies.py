@@ -7,16 +7,21 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from explainers.analysis import inspection, rule_mixer
+from explainers.analysis.answer_table import AnswerTable as Table
 from explainers.analysis.deletion_test import DeletionTest
+from explainers.analysis.heads import similarity
 from explainers.analysis.interactions import faithful
 from explainers.analysis.interactions.faithful import BUDGET, MOST_BUDGET, PARTS
 from explainers.analysis.interactions.pairs import Interaction as PairInteraction
 from explainers.analysis.patch_similarity import PatchComparison
 from explainers.analysis.target_output import FollowedNumber
+from explainers.analysis.token_activation import TokenActivationMaps
 from explainers.json_records import schema_of
+from explainers.models.companion_files.register_neurons import RegisterNeurons
 from explainers.models.removal.ways import HowOfPages
+from explainers.records.outliers import OutlierPatches
 from explainers.records.result import TargetInfo
-from vitrine_server.schemas.base import Schema, absent
+from vitrine_server.schemas.base import Grid, Schema, absent
 
 MOST_TOKENS = 100_000
 MOST_STEPS = 100
@@ -228,3 +233,56 @@ class Probe(Schema):
     def words(self) -> dict[str, list[str]]:
         """The words of each group, by the group's name."""
         return {group.name: group.words for group in self.groups}
+
+
+class SimilarityRequest(Schema):
+    """The target whose cosine with the image to split into the contributions of blocks and heads."""
+
+    target: str | None = TARGET
+
+
+class WithoutHeadRequest(SimilarityRequest):
+    """The attention head to ablate, and the target whose score to compare."""
+
+    block: int = Field(ge=0, description="Counted from 0.")
+    head: int = Field(ge=0, description="Counted from 0.")
+
+
+SimilarityDecomposition = schema_of(similarity.SimilarityDecomposition, base=Study)
+WithoutHead = schema_of(similarity.WithoutHead, base=Study)
+
+
+class RegistersRequest(Schema):
+    """Empty: there are no options."""
+
+
+class Registers(Study):
+    """The known outlier tokens of a model, and the register neurons that cause them."""
+
+    known: RegisterNeurons
+    says: str = Field(description="What was found, in a sentence.")
+    can_move: bool = Field(description="Whether the model can be explained without them: outlier_tokens=move.")
+    outliers: OutlierPatches | None = Field(description="Those of this picture; null where no norm stands apart.")
+
+
+class TokenMapsRequest(Schema):
+    """Empty: there are no options."""
+
+
+class MapsOnGrid(Study):
+    """Maps of the tokens of an answer on the grid of one picture."""
+
+    grid: Grid
+    maps: list[list[float]] = Field(description="Of each token, a number from 0 to 1 for each patch, in raster order.")
+
+
+TokenMaps = schema_of(TokenActivationMaps, base=MapsOnGrid)
+
+
+class AnswerTableRequest(Schema):
+    """The method by whose maps to make the table of an answer."""
+
+    method: str | None = Field(None, max_length=1000, description="A spec, whose maps are the rows; none: input_x_gradient:attnlrp.")
+
+
+AnswerTable = schema_of(Table, base=Study, without=("model", "prompt"))

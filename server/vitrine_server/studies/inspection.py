@@ -11,8 +11,7 @@ from explainers.records.targets import target_from_json
 from vitrine_server.http.problems import Problem
 from vitrine_server.lookup import find_target
 from vitrine_server.pictures import read_sources
-from vitrine_server.schemas.head_studies import WithoutHeadRequest
-from vitrine_server.schemas.studies import HeadsRequest
+from vitrine_server.schemas.studies import HeadsRequest, WithoutHeadRequest
 from vitrine_server.studies.study import Subject
 
 #: Over which outlier tokens are looked for where nobody has: photos that ship, and scenes to make up a hundred.

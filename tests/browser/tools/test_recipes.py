@@ -31,16 +31,16 @@ TSC = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
 FIRST = "const DRAWERS = [\n"
 
 
-def as_other(text: str) -> str:
-    """The style sheet or the entry of the first tool, for the one that asks."""
-    return text.replace("meanscore", "entropy").replace("Mean scores", "Entropy")
+def as_other(entry: str) -> str:
+    """The entry of the first tool, for the one that asks, which has no style sheet."""
+    named = entry.replace("meanscore", "entropy").replace("Mean scores", "Entropy")
+    return named.replace("    load:", "    isPlain: true,\n    load:")
 
 
 FILES = {
     "meanscore.js": SCRIPT,
     "meanscore.css": STYLE,
     "entropy.js": ASKING,
-    "entropy.css": as_other(STYLE),
 }
 
 

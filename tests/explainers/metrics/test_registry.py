@@ -73,7 +73,7 @@ def test_a_metric_keeps_its_word(name: str) -> None:
 
 @pytest.mark.parametrize("one", METRICS.values(), ids=list(METRICS))
 def test_a_metric_says_what_it_is(one: Metric) -> None:
-    told = one.about()
+    told = one.to_json()
     assert told["description"].endswith(".")
     assert told["title"]
     assert one.family in METRIC_FAMILIES

@@ -50,7 +50,7 @@ QUICK = ("mif", "auac", "completeness", "ap", "energy")  # of every kind that lo
 for name, kind in (("scenes-vit", "image"), ("reviews-bert", "text"), ("clip", "clip")):
     model = explainers.load(name, "cpu")
     source = next(each for each in catalogue.listed() if reason_against_dataset(kind, catalogue.opened(each)) is None)
-    metrics = [metric["name"] for metric in metric_choices(catalogue.opened(source)) if metric["name"] in QUICK and not metric["reason"]]
+    metrics = [metric.name for metric in metric_choices(catalogue.opened(source)) if metric.name in QUICK and not metric.reason]
     assert len(metrics) >= 3
     request = RunRequest(model=name, dataset=source.name, methods=["rollout", "random"], metrics=metrics, limit=2)
     wanted = {**request.model_dump(), "source": source.to_json()}

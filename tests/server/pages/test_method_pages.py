@@ -17,7 +17,7 @@ from explainers.methods.about import SYMBOLS, About
 from tests.server.conftest import Check, Site, Sites
 from tests.support.made_up_run import write_run
 from vitrine_server.cli import main
-from vitrine_server.pages.formula import mathml, symbols
+from vitrine_server.pages.method_pages import mathml, symbols
 
 #: What is said of each method, where something is.
 ABOUT: dict[str, About] = {name: method.about for name, method in METHODS.items() if method.about is not None}

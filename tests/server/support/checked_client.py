@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 from httpx import Response
 from pydantic import TypeAdapter
 
+from vitrine_server.api.models import LoadingEvent
+from vitrine_server.api.runs import RunEvent
 from vitrine_server.app import API
 from vitrine_server.schemas.base import ProblemDocument
 from vitrine_server.schemas.explanations import ExplanationEvent
-from vitrine_server.schemas.models import LoadingEvent
-from vitrine_server.schemas.runs import RunEvent
 
 EVENTS = {
     "/api/explanations/{id}/events": ExplanationEvent,

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Self
 
 from explainers.autograd.rules.strength import Strength
+from explainers.json_records import Record, describe
 
 SignalKind = Literal["gradient", "relevance"]
+
+
+@dataclass(frozen=True)
+class RuleChoice(Record):
+    """One choice of a rule for operators of a kind."""
+
+    value: str | bool
+    title: str
+    says: str
+    carries: Annotated[SignalKind | None, describe("What a rule with it must carry; null where both will do.", kind=str | None)]
 
 
 class Choice(ABC):
@@ -33,6 +45,11 @@ class Choice(ABC):
     accounts: ClassVar[bool] = False
     has_linear_form: ClassVar[bool] = False
     is_ordinary: ClassVar[bool] = False
+
+    @property
+    def described(self) -> RuleChoice:
+        """The choice as the rule mixer shows it."""
+        return RuleChoice(self.value, self.title, self.says, self.carries)
 
     def with_strength(self, strength: Strength) -> Self:
         """Return the choice with the strengths of a rule, if it takes any."""

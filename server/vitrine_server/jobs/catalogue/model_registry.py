@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from explainers.json_records import Record, describe, optional
+from explainers.models.companion_files.calibration import Calibration
+from explainers.models.inputs.types import ModelKind
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.failures import NOT_INSTALLED
 from vitrine_server.jobs.feed import Feed, event
-from vitrine_server.schemas.models import ModelState
+from vitrine_server.schemas.base import ProblemDocument
+from vitrine_server.schemas.models import ModelDetails, ModelState
 from vitrine_server.settings import environment_name
 
 _HUB_NAME = re.compile(r"timm/[\w.-]+|hf/[\w.-]+/[\w.-]+|openclip/[\w.-]+/[\w.-]+")
@@ -23,6 +27,28 @@ _MOST_FAILED = 20
 #: Whoever runs the server, and the server itself, know of all models.
 ALONE = Visitor(is_alone=True)
 SEND_HUB_NAME = "Send a name from /api/models, or timm/<name>, hf/<organisation>/<name> or openclip/<model>/<pretrained>."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedModel(Record, name="Model"):
+    """One model as the list of models shows it."""
+
+    name: str
+    kind: Annotated[str | None, describe("null where it is not known yet.", kind=ModelKind | None)]
+    title: str
+    description: str
+    embedded: bool
+    state: ModelState
+    default: bool
+    photos: Annotated[bool, describe("Whether it is made for photos that people bring.")]
+    recommended: bool
+    megabytes: Annotated[int | None, describe("Of its download.")]
+    good_for: str
+    details: Annotated[dict[str, Any], describe(kind=ModelDetails)]
+    problem: Annotated[dict[str, Any] | None, optional("Why it could not be loaded.", kind=ProblemDocument)]
+    device: Annotated[str | None, optional()]
+    weights_digest: Annotated[str | None, optional()]
+    calibration: Annotated[Calibration | None, optional("Once it is loaded, if it has lines.")]
 
 
 @dataclass
@@ -64,27 +90,24 @@ class ModelEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Return the model as a JSON object, as the list of models shows it."""
-        document: dict[str, Any] = {
-            "name": self.name,
-            "kind": self.kind,
-            "title": self.title,
-            "description": self.description,
-            "embedded": self.embedded,
-            "state": self.state,
-            "default": self.default,
-            "photos": self.photos,
-            "recommended": self.recommended,
-            "megabytes": self.megabytes,
-            "good_for": self.good_for,
-            "details": self.facts.details if self.facts else {},
-        }
-        if self.problem:
-            document["problem"] = self.problem.to_json()
-        if self.facts:
-            document |= {"device": self.facts.device, "weights_digest": self.facts.weights_digest}
-            if self.facts.calibration.thresholds:
-                document["calibration"] = self.facts.calibration.to_json()
-        return document
+        return ListedModel(
+            name=self.name,
+            kind=self.kind,
+            title=self.title,
+            description=self.description,
+            embedded=self.embedded,
+            state=self.state,
+            default=self.default,
+            photos=self.photos,
+            recommended=self.recommended,
+            megabytes=self.megabytes,
+            good_for=self.good_for,
+            details=self.facts.details if self.facts else {},
+            problem=self.problem.to_json() if self.problem else None,
+            device=self.facts.device if self.facts else None,
+            weights_digest=self.facts.weights_digest if self.facts else None,
+            calibration=self.facts.calibration if self.facts and self.facts.calibration.thresholds else None,
+        ).to_json()
 
 
 class ModelRegistry:

@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from vitrine_server.http.problems import Problem, suggestion
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.runs.data_sources import DataCatalogue, DataSource
-from vitrine_server.jobs.runs.measuring import given_in_words, metric_choices, option_choices, reason_against_dataset
-from vitrine_server.jobs.runs.run_protocols import protocol_forms
+from vitrine_server.jobs.runs.measuring import (
+    MeasurableMetric,
+    RunOptionValue,
+    given_in_words,
+    metric_choices,
+    option_choices,
+    reason_against_dataset,
+)
+from vitrine_server.jobs.runs.run_protocols import ProtocolForm, protocol_forms
 from vitrine_server.jobs.runs.sent_data import PREFIX
+
+
+@dataclass(frozen=True)
+class MeasurableDataset(Record):
+    """A data set, and the reason if a model cannot be measured on it."""
+
+    name: str
+    title: str
+    inputs: int
+    gives: Annotated[list[str], describe("What is known of its inputs, in words.")]
+    shipped: Annotated[bool, describe("Whether it comes with Vitrine.")]
+    reason: Annotated[str | None, describe("Why the model cannot be measured on it.")]
+
+
+@dataclass(frozen=True)
+class MeasurableModel(Record):
+    """A loaded model, and the data sets on which it can be measured."""
+
+    name: str
+    title: str
+    datasets: list[MeasurableDataset]
+
+
+@dataclass(frozen=True)
+class RunChoices(Record):
+    """The metrics, options and protocols for a run of a model on a data set, each with the reason if it cannot be chosen."""
+
+    metrics: list[MeasurableMetric]
+    options: dict[str, list[RunOptionValue]]
+    protocols: list[ProtocolForm]
 
 
 @dataclass(frozen=True)
@@ -24,40 +62,36 @@ class Measurable:
     catalogue: DataCatalogue
     most: int
 
-    def models(self, visitor: Visitor) -> list[dict[str, Any]]:
+    def models(self, visitor: Visitor) -> list[MeasurableModel]:
         """List each loaded model that a visitor may see, with every data set, and the reason if it cannot be measured on one."""
         return [
-            {"name": entry.name, "title": entry.title, "datasets": self._datasets(entry.facts)}
+            MeasurableModel(entry.name, entry.title, self._datasets(entry.facts))
             for entry in self.registry.all(visitor)
             if entry.facts is not None
         ]
 
-    def _datasets(self, facts: ModelFacts) -> list[dict[str, Any]]:
+    def _datasets(self, facts: ModelFacts) -> list[MeasurableDataset]:
         return [self.about_data(source, facts) for source in self.catalogue.listed()]
 
-    def about_data(self, source: DataSource, facts: ModelFacts | None = None) -> dict[str, Any]:
-        """Describe a data set as JSON, with the reason if a model with these facts cannot be measured on it."""
+    def about_data(self, source: DataSource, facts: ModelFacts | None = None) -> MeasurableDataset:
+        """Describe a data set, with the reason if a model with these facts cannot be measured on it."""
         data = self.catalogue.opened(source)
-        return {
-            "name": source.name,
-            "title": source.title,
-            "inputs": len(data),
-            "gives": given_in_words(data),
-            "shipped": source.folder is None,
-            "reason": None if facts is None else reason_against_dataset(facts.kind, data, facts.details.get("task")),
-        }
+        return MeasurableDataset(
+            name=source.name,
+            title=source.title,
+            inputs=len(data),
+            gives=given_in_words(data),
+            shipped=source.folder is None,
+            reason=None if facts is None else reason_against_dataset(facts.kind, data, facts.details.get("task")),
+        )
 
-    def choices(self, model: str, dataset: str, visitor: Visitor) -> dict[str, Any]:
+    def choices(self, model: str, dataset: str, visitor: Visitor) -> RunChoices:
         """List the metrics, options and protocols for a run of a model on a data set. Raises Problem if the model cannot
         be measured on it.
         """
         _, facts = self.model(model, visitor)
         data = self.catalogue.opened(self.source(dataset, facts))
-        return {
-            "metrics": metric_choices(data),
-            "options": option_choices(facts, data),
-            "protocols": protocol_forms(facts, data, self.most),
-        }
+        return RunChoices(metric_choices(data), option_choices(facts, data), protocol_forms(facts, data, self.most))
 
     def model(self, name: str, visitor: Visitor) -> tuple[ModelEntry, ModelFacts]:
         """Return a loaded model and its facts. Raises Problem 404 for an unknown one, 409 for one that is not loaded."""
@@ -76,7 +110,7 @@ class Measurable:
         except ExplainerError as problem:
             raise Problem(422, "broken-data", str(problem), send="Choose another data set.") from None
         if reason is not None:
-            suits = ", ".join(each["name"] for each in self._datasets(facts) if each["reason"] is None)
+            suits = ", ".join(each.name for each in self._datasets(facts) if each.reason is None)
             detail = f"{source.title} does not suit the model: {reason}."
             raise Problem(422, "unsuitable-dataset", detail, send=f"Send one of: {suits}.")
         return source

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import explainers
 from explainers.errors import ExplainerError
+from explainers.json_records import Record, describe
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.runs.data_sources import source_from_json, without_paths
 
@@ -18,6 +20,26 @@ if TYPE_CHECKING:
 PLANNED = ("limit", "target", "explains", "resize", "how", "right", "steps", "seed", "long_texts")
 _UNSET = {"resize": "as the model was trained", "how": "as suits the model", "long_texts": "as the metrics need"}
 _MANY = 2  # methods: a metric that compares several is offered
+
+
+@dataclass(frozen=True)
+class MeasurableMetric(Record):
+    """A metric, and the reason if it cannot be measured on a data set."""
+
+    name: str
+    title: str
+    family: str
+    needs: Annotated[list[str], describe("What a data set has to give, in words.")]
+    reason: Annotated[str | None, describe("Why it cannot be measured here.")]
+
+
+@dataclass(frozen=True)
+class RunOptionValue(Record):
+    """A value of an option of a run."""
+
+    value: str | None
+    title: str
+    reason: Annotated[str | None, describe("Why it cannot be chosen here.")]
 
 
 def reason_against_dataset(kind: str, data: Dataset, task: str | None = None) -> str | None:
@@ -39,26 +61,26 @@ def given_in_words(data: Dataset) -> list[str]:
     return [GIVES[fact] for fact in data.gives]
 
 
-def metric_choices(data: Dataset) -> list[dict[str, Any]]:
+def metric_choices(data: Dataset) -> list[MeasurableMetric]:
     """List the metrics for the kind of input of a data set, each with what it needs, and the reason if this data set does not give it."""
     from explainers.datasets.registry import GIVES
     from explainers.evaluation.plan import facts_needed, reason_against_metric
     from explainers.metrics import METRICS
 
     return [
-        {
-            "name": metric.name,
-            "title": metric.title,
-            "family": metric.family,
-            "needs": [GIVES[fact] for fact in facts_needed(metric)],
-            "reason": reason_against_metric(metric, data, _MANY),
-        }
+        MeasurableMetric(
+            name=metric.name,
+            title=metric.title,
+            family=metric.family,
+            needs=[GIVES[fact] for fact in facts_needed(metric)],
+            reason=reason_against_metric(metric, data, _MANY),
+        )
         for metric in METRICS.values()
         if data.kind in metric.kinds
     ]
 
 
-def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str, Any]]]:
+def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[RunOptionValue]]:
     """List the values of each option for the kind of input of a data set, in words, each with the reason if it cannot be chosen."""
     from explainers.evaluation.plan import CHOICES, LONG_TEXTS_IN_WORDS, reason_against_target
     from explainers.models.removal.ways import REMOVAL_WAYS, ways_for
@@ -74,8 +96,8 @@ def option_choices(facts: ModelFacts, data: Dataset) -> dict[str, list[dict[str,
     options = {}
     for name, values in words.items():
         reason = reasons.get(name, _no_reason)
-        unset = [{"value": None, "title": _UNSET[name], "reason": None}] if name in _UNSET else []
-        options[name] = unset + [{"value": value, "title": title, "reason": reason(value)} for value, title in values.items()]
+        unset = [RunOptionValue(None, _UNSET[name], None)] if name in _UNSET else []
+        options[name] = unset + [RunOptionValue(value, title, reason(value)) for value, title in values.items()]
     return options
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
+from explainers.json_records import Record, describe
 from explainers.methods.specs import Spec
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.schemas.runs import RunOptions
@@ -17,7 +19,21 @@ if TYPE_CHECKING:
 _SEVERAL = 2  # methods: a metric that compares several is allowed
 
 
-def protocol_forms(facts: ModelFacts, data: Dataset, most: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class ProtocolForm(Record):
+    """The settings of a run that follows the protocol of a paper."""
+
+    name: str
+    title: str
+    methods: list[str]
+    metrics: list[str]
+    limit: int
+    options: Annotated[RunOptions, describe(write=RunOptions.model_dump)]
+    left_out: Annotated[list[str], describe("What of it cannot be measured here, and why.")]
+    notes: Annotated[list[str], describe("What differs from the paper or its code.")]
+
+
+def protocol_forms(facts: ModelFacts, data: Dataset, most: int) -> list[ProtocolForm]:
     """List every protocol for the kind of input of a data set as values of the page's form, one entry for each set of its options, since a
     run has one. Methods and metrics that the model or the data set does not allow are named with the reason in ``left_out``; an entry
     without any method or metric left is omitted.
@@ -28,7 +44,7 @@ def protocol_forms(facts: ModelFacts, data: Dataset, most: int) -> list[dict[str
     return [form for protocol in protocols if protocol.kind == "runs" for form in _forms_of(protocol, facts, data, most)]
 
 
-def _forms_of(protocol: Protocol, facts: ModelFacts, data: Dataset, most: int) -> Iterator[dict[str, Any]]:
+def _forms_of(protocol: Protocol, facts: ModelFacts, data: Dataset, most: int) -> Iterator[ProtocolForm]:
     groups = list(_groups(protocol, data))
     for number, (options, measures, specs) in enumerate(groups):
         left_out: list[str] = []
@@ -38,16 +54,16 @@ def _forms_of(protocol: Protocol, facts: ModelFacts, data: Dataset, most: int) -
             continue
         titles = list(dict.fromkeys(measure.head for measure in measures))
         apart = f": {', '.join(titles)}; from its {options.get('explains', 'logit')}" if len(groups) > 1 else ""
-        yield {
-            "name": protocol.name if not number else f"{protocol.name}-{number + 1}",
-            "title": f"{protocol.source}: {protocol.title}{apart}",
-            "methods": methods,
-            "metrics": metrics,
-            "limit": min(protocol.inputs or most, len(data), most),
-            "options": RunOptions.model_validate(options).model_dump(),
-            "left_out": left_out,
-            "notes": [*protocol.notes, *protocol.differences],
-        }
+        yield ProtocolForm(
+            name=protocol.name if not number else f"{protocol.name}-{number + 1}",
+            title=f"{protocol.source}: {protocol.title}{apart}",
+            methods=methods,
+            metrics=metrics,
+            limit=min(protocol.inputs or most, len(data), most),
+            options=RunOptions.model_validate(options),
+            left_out=left_out,
+            notes=[*protocol.notes, *protocol.differences],
+        )
 
 
 def _groups(protocol: Protocol, data: Dataset) -> Iterator[tuple[dict[str, Any], list[Measure], list[str]]]:

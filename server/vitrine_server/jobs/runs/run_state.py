@@ -7,17 +7,34 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from explainers.evaluation.rows import inputs_in_part
+from explainers.json_records import Record, describe, optional
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.feed import Feed, event
 from vitrine_server.jobs.queue.study import Study
+from vitrine_server.schemas.base import ProblemDocument
 from vitrine_server.schemas.runs import RunRequest
 
 _SAVED_EVERY = 5.0  # seconds, while it is measured
 EndState = Literal["done", "stopped", "failed"]
+State = Literal["waiting", "running", "done", "stopped", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress(Record, name="Run"):
+    """A run and its progress. The fields of its request come before these."""
+
+    id: str
+    title: Annotated[str, describe("That of its data set.")]
+    created: str
+    state: State
+    done: int
+    total: int
+    seconds_left: float | None
+    problem: Annotated[dict[str, Any] | None, optional("Why it failed.", kind=ProblemDocument)]
 
 
 @dataclass(eq=False)
@@ -55,7 +72,7 @@ class RunState:
     feed: Feed = field(default_factory=Feed)
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """The state of the run: waiting, running, done, stopped or failed."""
         return self.ended or ("waiting" if self.turn_began is None else "running")
 
@@ -117,17 +134,17 @@ class RunState:
     def to_json(self) -> dict[str, Any]:
         """Return the request and progress of the run as JSON, for the page."""
         left = self.seconds_left()
-        document = {
-            "id": self.id,
-            **self.request.model_dump(),
-            "title": self.title,
-            "created": self.created,
-            "state": self.state,
-            "done": self.done,
-            "total": self.total,
-            "seconds_left": None if left is None else round(left, 1),
-        }
-        return document if self.problem is None else {**document, "problem": self.problem}
+        progress = RunProgress(
+            id=self.id,
+            title=self.title,
+            created=self.created,
+            state=self.state,
+            done=self.done,
+            total=self.total,
+            seconds_left=None if left is None else round(left, 1),
+            problem=self.problem,
+        )
+        return {**self.request.model_dump(), **progress.to_json()}
 
     def save(self) -> None:
         """Write the record of the run to ``place``."""

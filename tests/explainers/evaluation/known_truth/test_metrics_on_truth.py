@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import kendalltau
 
 from explainers import ExplainerError
-from explainers.evaluation.known_truth.metrics_on_truth import World, agreement_with_truth, kendall, read_world, write_truth
+from explainers.evaluation.known_truth.metrics_on_truth import agreement_with_truth, kendall, write_truth
 from explainers.evaluation.known_truth.truth_in_words import advice, conclusions, doubts, metrics_without_marks
+from explainers.evaluation.known_truth.world import World, read_world
 from explainers.evaluation.rows import read_rows
 from explainers.metrics import METRICS
 from tests.support.made_up_world import CONTROLS, INPUTS, METHODS, NAMES, write_world

@@ -36,7 +36,7 @@ def run(
         "inputs": 50,
         "dataset": {"name": dataset, "title": dataset.title()},
         "methods": [{"spec": spec, "title": spec.partition(":")[0].title()} for spec in specs],
-        "metrics": [METRICS[metric].about() for metric in metrics],
+        "metrics": [METRICS[metric].to_json() for metric in metrics],
         "results": results,
         "apart": dict.fromkeys(metrics, apart),
     }
