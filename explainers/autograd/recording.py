@@ -39,11 +39,8 @@ from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
 from explainers.models.structure.hooks import hooked, in_this_thread
-from explainers.models.structure.watching import NO_GRADIENT
+from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.tokens import mask_of
-
-#: The head reads a token whose gradient is more than this share of the largest one.
-_READ_SHARE = 1e-6
 
 
 class Recording:
@@ -362,19 +359,6 @@ class Recording:
         signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
         assert signal is not None
         return signal.abs().amax(-1).argmax(-1)
-
-    @cached_property
-    def other_tokens(self) -> frozenset[int]:
-        """The places of tokens that the head reads next to the class token, which always has the same place; none where it pools."""
-        token, x = self.layout.class_token, self.nodes.blocks[-1].passed_on
-        if token is None or token < 0 or x is None or x.dim() != 3:
-            return frozenset()
-        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device)
-        signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
-        if signal is None:
-            return frozenset()
-        sizes = signal.abs().amax((0, 2))
-        return frozenset((sizes > _READ_SHARE * sizes.max()).nonzero()[:, 0].tolist()) - {token}
 
     @property
     def starts(self) -> list[Tensor]:
