@@ -31,6 +31,8 @@ def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Map
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(Enough):
         run(tensors)
+    if not seen:
+        raise ExplainerError("the model does not call the module that entry= names: pass the one that takes the embedded tokens")
     return seen[0]
 
 
@@ -117,31 +119,43 @@ def has_bypass(
 
 
 def reads_words_twice(
-    module: nn.Module, structure: Structure, run: Forward, first: Mapping[str, Tensor], other: Mapping[str, Tensor]
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    first: Mapping[str, Tensor],
+    other: Mapping[str, Tensor],
+    answers: Tensor | None = None,
 ) -> bool:
     """Return whether the answer depends on the words by another way than the embedded tokens x^1: a text with the x^1 of another text does
     not get the other's answer. ``first`` and ``other`` hold one text each, of one length.
+
+    ``answers`` is what ``run`` gives for ``first``; None: not known yet.
     """
     entry, block_kind = structure.entry, structure.block_kind
 
-    def ask(tensors: Mapping[str, Tensor], instead: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        taken: list[Tensor] = []
+    def answer_with(x: Tensor) -> Tensor | None:
+        """Return the answer to the other text with the tokens x^1 replaced; None where it has another number of tokens."""
+        is_replaced: bool | None = None
 
         def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
-            if taken:
+            nonlocal is_replaced
+            if is_replaced is not None:
                 return None
-            taken.append(block_kind.taken(args, kwargs))
-            return None if instead is None else block_kind.with_taken(args, kwargs, instead.clone())
+            is_replaced = block_kind.taken(args, kwargs).shape == x.shape
+            return block_kind.with_taken(args, kwargs, x.clone()) if is_replaced else None
 
-        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module):
-            answer = run(tensors)
-        return answer, taken[0] if taken else None
+        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
+            answer = run(other)
+        return answer if is_replaced else None
 
     try:
-        (logits, x), (other_logits, of_other) = ask(first), ask(other)
-        if x is None or of_other is None or x.shape != of_other.shape:
-            return False
-        apart, still_apart = (other_logits - logits).abs().max(), (ask(other, x)[0] - logits).abs().max()
+        x = embedded(module, structure, run, first)
+        with trial(module):
+            logits = run(first) if answers is None else answers
+            replaced = answer_with(x)
+            if replaced is None or torch.equal(replaced, logits):  # the usual case
+                return False
+            apart, still_apart = (run(other) - logits).abs().max(), (replaced - logits).abs().max()
     except ExplainerError:  # the tokens are not where they could be replaced
         return False
     return bool(0 < 1e-3 * apart < still_apart)
