@@ -56,7 +56,7 @@ def trial(model: Model, record: Record[P]) -> P:
     """
     with torch.no_grad():
         recording = record(model, trial_tensors(model), pixels=True, double=_is_short(model))
-    plans, key = _plans_of(model)
+    plans, key = _PLANS.setdefault(model.module, {}), key_of(model)
     if key not in plans:
         plans[key] = recording.structure.found_plan()
     return recording
@@ -66,7 +66,7 @@ def attention_plan_of(model: Model, recording: Pass, record: Record[Pass]) -> At
     """Return how a model's attention is to be read, found once and then kept. ``recording`` itself is used where it is of one picture, from
     its pixels on, and where the model takes no made-up input.
     """
-    plans, key = _plans_of(model)
+    plans, key = _PLANS.setdefault(model.module, {}), key_of(model)
     if key in plans:
         return plans[key]
     of_one_picture = not model.reads_text and len(recording.mask) == 1 and recording.pixels is not None and not _is_short(model)
@@ -85,6 +85,6 @@ def _is_short(model: Model) -> bool:
     return model.dtype in (torch.float16, torch.bfloat16)
 
 
-def _plans_of(model: Model) -> tuple[Plans, Key]:
-    """Return the attention plans known of a module, and the key for its explained blocks."""
-    return _PLANS.setdefault(model.module, {}), (model.side, model.name, *(id(block) for block in model.blocks))
+def key_of(model: Model) -> Key:
+    """Return the key under which what a trial pass finds of a module is kept: its explained blocks, and how it is asked."""
+    return (model.side, model.name, *(id(block) for block in model.blocks))

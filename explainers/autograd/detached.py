@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from explainers.autograd.dispatch import active, tensors_in
@@ -24,43 +27,72 @@ _LIKE = frozenset(["to", "type_as", "expand_as", "view_as", "reshape_as", "type"
 _EACH = frozenset(["broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"])
 #: Functions by which numbers leave torch, and cannot be followed.
 LEAVING = frozenset(["numpy", "__array__", "item", "tolist", "__float__"])
+#: How far numbers are moved as they are detached, relative to one more than their size.
+_STEP = 1e-3
 
 
 class DetachedNumbers:
     """Record of numbers that one forward pass detached from the gradient. ``functions`` names those by which such numbers met the input's
     path again, or left torch.
+
+    ``moved`` names a function whose numbers are moved a little as they leave the gradient, to see whether the answer changes; ``has_moved``
+    is whether there were any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, moved: str | None = None) -> None:
         self.functions: set[str] = set()
+        self.has_moved = False
+        self._moved = moved
         self._functions_of = WeakTensorKeyDictionary()  # of each tensor of such numbers, by what they were detached
 
-    def follow(self, name: str, given: Iterable[Any], out: Any) -> None:
-        """Take note of a call of the function ``name``."""
+    def follow(self, name: str, given: Iterable[Any], out: Any) -> Any:
+        """Take note of a call of the function ``name`` that gave ``out``, and return what the model goes on with, which is that unless
+        numbers are moved.
+        """
         if name in _NEW:
-            return
+            return out
         given = tuple(given)
         if name in _EACH and isinstance(out, list | tuple):
             for source, copy in zip(tensors_in(given), out, strict=False):
                 self.follow(name, (source,), copy)
-            return
+            return out
         if name in _LIKE:
             given = given[:1]
         numbers = [tensor for tensor in tensors_in(given) if tensor.is_floating_point()]
         detached = [self._functions_of[tensor] for tensor in numbers if tensor in self._functions_of] if len(self._functions_of) else []
         met = any(active(tensor) for tensor in numbers)
         if not (met or detached):
-            return
+            return out
         if name in LEAVING:
             self.functions.add(name)
-            return
+            return self._move(out) if name == self._moved else out
+        function = detached[0] if detached else "data" if name == "__get__" else name
+        if met and function == self._moved:
+            out = self._move(out)
         for tensor in tensors_in(out):
             if not tensor.is_floating_point():
                 continue
             if active(tensor):
                 self.functions.update(detached)
             else:
-                self._functions_of[tensor] = detached[0] if detached else "data" if name == "__get__" else name
+                self._functions_of[tensor] = function
+        return out
+
+    def _move(self, value: Any) -> Any:
+        """Return numbers outside of the gradient moved a little, each by another share; what depends on the gradient, and what is no
+        floating-point number, as it is.
+        """
+        if isinstance(value, Tensor):
+            if active(value) or not value.is_floating_point():
+                return value
+            self.has_moved = True
+            shares = torch.rand(value.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(value)
+            return torch.where(value.isfinite(), value + _STEP * shares * (1 + value.abs()), value)
+        if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating):
+            return self._move(torch.tensor(value)).numpy()
+        if isinstance(value, float):
+            return float(self._move(torch.tensor(value, dtype=torch.float64)))
+        return type(value)(map(self._move, value)) if isinstance(value, list | tuple) else value
 
     def forget(self) -> None:
         """Forget the record of the pass."""

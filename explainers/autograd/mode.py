@@ -69,7 +69,7 @@ class RecordingMode(TorchFunctionMode):
                 if written._is_view():
                     self._note_write(name, written._base, (written,))
             if self.recording.entered:
-                self._detached.follow(name, (*args, *kwargs.values()), out)
+                out = self._detached.follow(name, (*args, *kwargs.values()), out)
             return out
 
         insides, position = self.recording.insides, self.recording.position

@@ -122,7 +122,7 @@ class Nodes:
     blocks        the runs of the model's blocks
     class_blocks  those of the modules behind them in which a class token may join
     entry         how many nodes there were before x^1; None until it is reached
-    detached      the functions by which numbers left the graph that the answer may depend on
+    detached      the functions by which numbers left the graph and met it again, whether or not the answer depends on them
     """
 
     ran: list[Node] = field(default_factory=list)

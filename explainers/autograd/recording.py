@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from explainers.autograd.attention_trial import attention_plan_of
 from explainers.autograd.backward_pass import BackwardPass, missing_of, places_of, seconds_on, signals_at
+from explainers.autograd.detached import DetachedNumbers
+from explainers.autograd.detached_trial import functions_that_matter
 from explainers.autograd.dispatch import active
 from explainers.autograd.forward_pass import Change, ForwardPass
 from explainers.autograd.mode import RecordingMode, doubled
@@ -38,12 +40,9 @@ from explainers.errors import ExplainerError
 from explainers.models.eval_mode import evaluating
 from explainers.models.layout import Layout
 from explainers.models.model import Model
+from explainers.models.structure.head_reading import NO_GRADIENT
 from explainers.models.structure.hooks import hooked, in_this_thread
-from explainers.models.structure.watching import NO_GRADIENT
 from explainers.models.tokens import mask_of
-
-#: The head reads a token whose gradient is more than this share of the largest one.
-_READ_SHARE = 1e-6
 
 
 class Recording:
@@ -58,6 +57,7 @@ class Recording:
     exit_block    the head reads ``exit_through`` of that block's output instead of the last block's: LeGrad
     single_head   the last block attends with one head over its whole width: Grad-ECLIP's published code
     double        everything in float64 whatever the weights are in, converted on the way: for rules that amplify rounding
+    moved         a function of which the numbers are moved a little that it takes out of the gradient, to see whether they matter
 
     The model runs as it is written, not compiled. It is as it was afterwards, also when it raises: hooks gone, modes restored,
     ``requires_grad`` never touched.
@@ -78,6 +78,7 @@ class Recording:
         exit_through: Change | None = None,
         single_head: bool = False,
         double: bool = False,
+        moved: str | None = None,
     ) -> None:
         if own_code().blocks:
             raise ExplainerError("A model cannot be explained in a block of backward_rule: ask for the explanation before it or after it.")
@@ -88,7 +89,7 @@ class Recording:
         self.backward_pass = BackwardPass(Rule())
         self.rounding: Mapping[int, float] = {}  # by position, the rounding that a value has gathered, where it was measured
         self._cache: dict[tuple[Rule, bytes], Signals] = {}
-        self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head)
+        self._forward: ForwardPass | None = ForwardPass(entry, exit_block, exit_through, single_head, detached=DetachedNumbers(moved))
 
         tensors = {k: doubled(v) for k, v in tensors.items()} if double else dict(tensors)
         self.pixels: Tensor | None = None
@@ -124,7 +125,7 @@ class Recording:
         self.forward_pass.insides.end(self)
         self.forward_pass.saved.forget()
         self.forward_pass.detached.forget()
-        self.nodes.detached = frozenset(self.forward_pass.detached.functions)
+        self.nodes.detached, self.has_moved = frozenset(self.forward_pass.detached.functions), self.forward_pass.detached.has_moved
         self.nodes.end()
         self._forward = None
 
@@ -305,6 +306,11 @@ class Recording:
         plan = partial(attention_plan_of, self.model, recording, Recording)
         return ModelStructure(self.nodes, self.layout, self.model.block_kind, self.model.reads_text, attention_kind, gradient, pull, plan)
 
+    @cached_property
+    def detached(self) -> frozenset[str]:
+        """The functions by which numbers left the gradient that the answer depends on; a shift that a softmax cancels is none."""
+        return functions_that_matter(self.model, self.nodes.detached, Recording)
+
     @property
     def block_inputs(self) -> list[Tensor]:
         """The input of each block, (B, S, D); the first is x^1."""
@@ -362,19 +368,6 @@ class Recording:
         signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
         assert signal is not None
         return signal.abs().amax(-1).argmax(-1)
-
-    @cached_property
-    def other_tokens(self) -> frozenset[int]:
-        """The places of tokens that the head reads next to the class token, which always has the same place; none where it pools."""
-        token, x = self.layout.class_token, self.nodes.blocks[-1].passed_on
-        if token is None or token < 0 or x is None or x.dim() != 3:
-            return frozenset()
-        weights = torch.linspace(1, 2, self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device)
-        signal = self.pull(Rule(), self.logits, x, weights.expand_as(self.logits))
-        if signal is None:
-            return frozenset()
-        sizes = signal.abs().amax((0, 2))
-        return frozenset((sizes > _READ_SHARE * sizes.max()).nonzero()[:, 0].tolist()) - {token}
 
     @property
     def starts(self) -> list[Tensor]:

@@ -14,6 +14,7 @@ from explainers.methods.class_attention import trace_behind
 from explainers.methods.declaration import Method, Name, name_of
 from explainers.methods.registry import METHODS
 from explainers.methods.specs import Spec
+from explainers.models.tasks.several_heads import SeveralHeads
 from explainers.records.trace import MethodOutput, Trace
 
 Methods = Sequence[str | tuple[str, Rule]]
@@ -76,7 +77,7 @@ class Request:
         trace.integrated, trace.row = options.pop("integrated", 0), options.pop("row", None)
         if "attention" in self.method.needs:
             _note_attention(trace)
-        if self.method.rule is not None and "class_token" in self.method.needs and trace.row != "mean":  # others run before any way back
+        if "class_token" in self.method.needs and trace.row != "mean":
             _note_other_tokens(trace)
         behind = trace_behind(trace, self.method.class_attention)
         if behind is None:
@@ -110,15 +111,15 @@ def _note_attention(trace: Trace) -> None:
 
 def _note_other_tokens(trace: Trace) -> None:
     """Say where the head reads more than the token whose row is read."""
-    layout, others = trace.layout, trace.recording.other_tokens
-    in_front = sum(place < layout.prefix for place in others)
-    names = [f"{in_front} other token{'s' if in_front > 1 else ''} in front"] if in_front else []
-    names += [f"{len(others) - in_front} of the other tokens"] if len(others) > in_front else []
-    if names:
-        trace.note(
-            f"Read at the class token (token {layout.class_token}) alone. The head of this model also reads {' and '.join(names)}, whose "
-            "rows this map leaves out."
-        )
+    token, others = trace.layout.class_token, trace.layout.other_tokens
+    if token is None or not others:
+        return
+    names = [f"{others.in_front} other token{'s' if others.in_front > 1 else ''} in front"] if others.in_front else []
+    names += [] if others.rest == "none" else [f"{others.rest} of the other tokens"]
+    where = f"the class token (token {token})" if token >= 0 else "the token that the head singles out, such as the last word,"
+    several = isinstance(trace.recording.model.task, SeveralHeads)  # which of them reads what is not known
+    subject = "The heads of this model together also read" if several else "The head of this model also reads"
+    trace.note(f"Read at {where} alone. {subject} {' and '.join(names)}, whose rows this map leaves out.")
 
 
 def _move_to_grid(output: MethodOutput, trace: Trace) -> MethodOutput:

@@ -53,7 +53,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "rollout and generic_attention multiply all of them."
         )
     if plan is not None and not plan.keeps_order:
-        mixed = ", or are mixed there by numbers that it takes out of the gradient (detach)" if recording.nodes.detached else ""
+        mixed = ", or are mixed there by numbers that it takes out of the gradient (detach)" if recording.detached else ""
         lacks["token_order"] = (
             f"Tokens of {name} change places between its blocks or inside them{mixed}, so that token i of one block is not token i of the "
             "next. "

@@ -3,7 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class OtherTokens:
+    """The tokens that the head reads next to the one that a layout calls ``class_token``.
+
+    in_front  the number of them among the prefix tokens
+    rest      how many of the tokens behind the prefix are among them
+    """
+
+    in_front: int = 0
+    rest: Literal["none", "some", "all"] = "none"
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return self.in_front > 0 or self.rest != "none"
+
+    @classmethod
+    def at(cls, places: Collection[int], prefix: int, token: int | None, count: int) -> OtherTokens:
+        """Describe the tokens at these ``places`` among ``count`` tokens with so many prefix tokens; ``token`` is the class token."""
+        behind = sum(place >= prefix for place in places)
+        room = sum(place != token for place in range(prefix, count))
+        return cls(len(places) - behind, "none" if not behind else "all" if behind == room else "some")
 
 
 @dataclass(frozen=True)
@@ -17,6 +42,7 @@ class Layout:
     coarser      (rows, columns) of further, larger patches of the same image, whose tokens follow those of the grid
     after        tokens behind all patches, such as one for each box of a detector
     added        how many of the prefix tokens, the last of them, were added to take outliers: :mod:`explainers.models.registers`
+    other_tokens the tokens that the head reads next to the class token; none where it pools
     """
 
     prefix: int
@@ -25,6 +51,7 @@ class Layout:
     coarser: tuple[tuple[int, int], ...] = ()
     after: int = 0
     added: int = 0
+    other_tokens: OtherTokens = OtherTokens()
 
     @property
     def patches(self) -> slice:

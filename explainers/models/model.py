@@ -207,7 +207,7 @@ class Model:
         return replace(
             self,
             forward=lambda tensors: reading.read(run(tensors)),
-            layout_of=lambda tensors: replace(layout_of(tensors), class_token=reading.token),
+            layout_of=lambda tensors: reading.layout_from(layout_of(tensors)),
             labels=self.labels if reading.labels is None else reading.labels,
             classes=self.classes if reading.labels is None else (),
             output=reading.output,

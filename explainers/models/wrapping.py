@@ -16,6 +16,7 @@ from explainers.errors import ExplainerError, ran_out_of_memory
 from explainers.models import labels as naming
 from explainers.models.details import details_of
 from explainers.models.eval_mode import evaluating, uncompiled, with_gradients
+from explainers.models.first_pass import FirstPass
 from explainers.models.input_readers import input_readers
 from explainers.models.inputs.molecules import MoleculeReader
 from explainers.models.inputs.types import ModelKind, Side
@@ -42,8 +43,7 @@ from explainers.models.structure.repeating import why_not_repeatable
 from explainers.models.structure.watching import reads_words_twice
 from explainers.models.structure.word_places import check_word_order
 from explainers.models.tangent import by_tangent, find_tail
-from explainers.models.tasks import GeneratedAnswer, Task, task_of
-from explainers.models.tasks.features import without_reference
+from explainers.models.tasks import GeneratedAnswer, Task
 from explainers.models.tasks.several_heads import SeveralHeads
 
 
@@ -118,15 +118,16 @@ def wrap(
     readers = input_readers(module, library, kind, preprocess, tokenizer, reader)
     words, sample, first = readers.words, readers.sample, readers.first
     reads_text = kind not in ("image", "clip") or side == "text"
-    its_task = None if kind in ("clip", "molecule") or head is not None else _task(module, library, sample, task)
-    if its_task is not None:
-        its_task.tokenizer = None if words is None else words.tokenizer
-    labels = _plain_labels(its_task, labels)
-    raw = None if its_task is None else _without_reference(its_task.raw_forward(calls.raw_forward_of(module, library)))
     own_forward = calls.molecule_forward_of(module, head) if kind == "molecule" else calls.forward_of(module, library, side, head)
-    run = own_forward if its_task is None or raw is None else _of_trial(its_task, raw)
-    first_row = its_task is not None and its_task.first_row
-    structure, answers, head_activation = _explored(module, kind, side, run, first if reads_text else sample, blocks, entry, first_row)
+    first_pass = FirstPass(module, library, own_forward, task, None if words is None else words.tokenizer)
+    if kind in ("clip", "molecule") or head is not None:
+        first_pass.settle(None)
+    elif not reads_text:  # two pictures are tried, and a task is told by what the model gives for one
+        first_pass.try_one(first)
+    tried = first if reads_text else sample
+    structure, answers, head_activation = _explored(module, kind, side, first_pass, tried, blocks, entry, lambda: first_pass.first_row)
+    its_task, raw, run, first_row = first_pass.task, first_pass.raw, first_pass.run, first_pass.first_row
+    labels = _plain_labels(its_task, labels)
     if its_task is not None:
         head_activation = HeadActivation()  # each place has numbers of its own
     run = run if head_activation.kind is None else before_final_activation(run)
@@ -142,7 +143,7 @@ def wrap(
     if reads_text:
         others = _of_other_words(sample) if kind == "text" and readers.pictures is None else None
         in_order = "input_ids" in first and readers.pictures is None
-        find_layout = partial(_find_text_layout, module, structure, run, first, prefix, others, in_order)
+        find_layout = partial(_find_text_layout, module, structure, run, first, prefix, others, in_order, answers)
     else:
         find_layout = partial(image_layout, module, structure, run, sample, prefix, answers, first_row)
     layout_of, layout = _find_layout(module, run, first, find_layout)
@@ -227,16 +228,17 @@ def _find_text_layout(
     prefix: int | None,
     other: Mapping[str, Tensor] | None,
     in_order: bool,
+    answers: Tensor | None,
 ) -> LayoutOf:
     """The layout of a model's words. ``other`` is a sample of other words, by which a second reading is found, where that is looked for;
-    ``in_order`` says whether tokens have to lie in the order of the words.
+    ``in_order`` says whether tokens have to lie in the order of the words. ``answers`` are the logits of ``first``; None: not known yet.
 
     Raises ExplainerError where they do not, or where words are read twice.
     """
     if in_order:
         check_word_order(module, structure, run, first)
     layout_of = text_layout(module, structure, run, first, prefix)
-    if other is not None and reads_words_twice(module, structure, run, first, other):
+    if other is not None and reads_words_twice(module, structure, run, first, other, answers):
         raise ExplainerError(_READ_TWICE)
     return layout_of
 
@@ -255,33 +257,6 @@ _READ_TWICE = (
 )
 
 
-def _task(module: nn.Module, library: lib.Library, sample: Mapping[str, Tensor], name: str | None) -> Task | None:
-    """The task of the module, of a trial pass with one sample; None where it fails, which the search for its blocks then says.
-
-    Raises ExplainerError for an encoder-decoder that writes.
-    """
-    config = getattr(module, "config", None)
-    if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
-        raise ExplainerError(
-            f"{type(module).__name__} is an encoder-decoder: what it writes is made by a second row of blocks, which looks at the tokens "
-            "of the first, and scores go back through one row. Wrap its encoder for features, or a decoder alone (...ForCausalLM)."
-        )
-    first = {key: tensor[:1] for key, tensor in sample.items()}
-    try:
-        with torch.no_grad(), evaluating(module):
-            output = calls.raw_forward_of(module, library)(first)
-    except Exception:
-        if name is not None:
-            raise
-        return None
-    return task_of(module, library, output, name)
-
-
-def _without_reference(forward: calls.RawForward) -> calls.RawForward:
-    """Return the same forward pass for tensors that include the one that features are compared with."""
-    return lambda tensors: forward(without_reference(tensors))
-
-
 def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequence[str]] | None) -> Sequence[str] | None:
     """Return the names of the classes of a model with one output; those of a model with several go to its task."""
     if isinstance(task, SeveralHeads):
@@ -290,10 +265,6 @@ def _plain_labels(task: Task | None, labels: Sequence[str] | Mapping[str, Sequen
     if isinstance(labels, Mapping):
         raise ExplainerError("labels= as a dict is for models with several outputs: pass a list, in the order of the logits")
     return labels
-
-
-def _of_trial(task: Task, forward: calls.RawForward) -> Callable[[Mapping[str, Tensor]], Tensor]:
-    return lambda tensors: task.trial(forward(tensors))
 
 
 #: What to pass where a trial pass fails.
@@ -308,7 +279,7 @@ def _explored(
     sample: Mapping[str, Tensor],
     blocks: Any,
     entry: Any,
-    first_row: bool,
+    first_row: Callable[[], bool],
 ) -> tuple[rows.Structure, Tensor | None, HeadActivation]:
     """The structure of the explained tower, the logits of ``sample``, and how they are squashed; of CLIP models the tower alone runs."""
     answers: Tensor | None = None

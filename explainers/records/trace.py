@@ -190,7 +190,7 @@ class Trace:
             self.notes.append(
                 f"This model uses {names}. The rule {self.rule.name} has no choice for that, so it used the ordinary gradient there."
             )
-        if detached := self.recording.nodes.detached:
+        if detached := self.recording.detached:
             self.note(
                 f"This model cuts numbers that depend on the input from the gradient ({', '.join(sorted(detached))}). No map made from "
                 "gradients shows what they do."

@@ -101,7 +101,8 @@ def attention_outside(nodes: Nodes, read: Sequence[Attention], users: Users) -> 
 
 def has_shortcuts(nodes: Nodes) -> bool:
     """Return whether a later block, or what runs behind the last one, takes what an earlier block took or gave by another way than through
-    the blocks between. Ways through attention weights do not count.
+    the blocks between. Ways through attention weights do not count. Where a loop adds the residual of blocks, what it adds around one block
+    alone cannot be told from that block's residual, and does not count either.
     """
     blocks = nodes.blocks
     first, last = blocks[0].start, blocks[-1]

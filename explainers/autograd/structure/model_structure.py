@@ -85,8 +85,7 @@ class ModelStructure:
         known = self.attention_kind.no_map or self._block_kind.no_attention
         plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, known)
         read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
-        shortcuts = self._block_kind.is_row and not self._block_kind.in_loop and has_shortcuts(self._nodes)
-        return replace(plan, outside=attention_outside(self._nodes, read, self._users), has_shortcuts=shortcuts)
+        return replace(plan, outside=attention_outside(self._nodes, read, self._users), has_shortcuts=has_shortcuts(self._nodes))
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:

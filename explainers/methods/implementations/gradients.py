@@ -34,7 +34,7 @@ def _note_epsilon(trace: Trace, method: str) -> None:
     """Say so where all that the map shows of other tokens than the class token is the epsilon of the last block's normalisation."""
     assert trace.rule is not None
     recording = trace.recording
-    if not trace.rule.choice("norm").is_ordinary or trace.integrated or recording.class_tokens is None or recording.other_tokens:
+    if not trace.rule.choice("norm").is_ordinary or trace.integrated or recording.class_tokens is None or trace.layout.other_tokens:
         return
     if is_added_and_normalised(recording.nodes, recording.nodes.blocks[-1]):
         trace.note(_LAST_EPSILON + _EPSILON.format(where=" at the others", method=method))

@@ -31,17 +31,21 @@ def forward_of(
     output_of = raw_forward_of(module, library)
 
     def run(tensors: Mapping[str, Tensor]) -> Tensor:
-        output = output_of(tensors)
-        if library == "open_clip":
-            return output  # type: ignore[no-any-return]
-        if library == "transformers" and head is None and isinstance(output, tuple):
-            output = output[0]  # logits stand first, and of a model without a head the tokens
-        return logits_of(output, len(next(iter(tensors.values()))), head)
+        return logits_given(output_of(tensors), tensors, library, head)
 
     def turned(tensors: Mapping[str, Tensor]) -> Tensor:
         return run(tensors).T
 
     return run if side == "image" else turned
+
+
+def logits_given(output: Any, tensors: Mapping[str, Tensor], library: Library, head: str | int | None = None) -> Tensor:
+    """Return the logits (B, C) in the ``output`` that a module gives for these tensors; of several outputs those of ``head``."""
+    if library == "open_clip":
+        return output  # type: ignore[no-any-return]
+    if library == "transformers" and head is None and isinstance(output, tuple):
+        output = output[0]  # logits stand first, and of a model without a head the tokens
+    return logits_of(output, len(next(iter(tensors.values()))), head)
 
 
 def raw_forward_of(module: nn.Module, library: Library) -> RawForward:

@@ -128,13 +128,14 @@ def find(
     blocks: Any = None,
     entry: Any = None,
     words: int | None = None,
-    first_row: bool = False,
+    first_row: Callable[[], bool] = lambda: False,
 ) -> Structure:
     """Watch one forward pass of ``batch`` samples, ``run()``, and return the structure of the model. Two samples are to be different
     images.
 
     ``words`` is how many tokens a text has: blocks that see them all are preferred to later ones that see fewer.
-    ``first_row`` prefers the first row over patches, rather than the last: of a detector or a segmenter its encoder, not what follows.
+    ``first_row`` says, after the pass, whether the first row over patches is preferred, rather than the last: of a detector or a segmenter
+    its encoder, not what follows.
     ``blocks`` (a dotted name of a list of modules, or the modules) and ``entry`` (a dotted name or a module) are what the caller knows.
     Raises ExplainerError naming the argument to pass when the blocks cannot be told.
     """
@@ -163,7 +164,7 @@ def find(
         )
     else:
         whole = [run for run in runs if words is not None and run[0].tokens is not None and run[0].tokens.shape[1] >= words]
-        runs = (whole or runs) if not first_row else _from_first(runs)
+        runs = (whole or runs) if not first_row() else _from_first(runs)
         chosen = _chosen(runs or [_last_map(module, run, batch)], {id(m): name for name, m in names.items()})
     first = chosen[0]
     assert first.tokens is not None

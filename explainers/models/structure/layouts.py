@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
-from explainers.models.layout import Layout
+from explainers.models.layout import Layout, OtherTokens
 from explainers.models.libraries.recognition import clip_shape, vision_config
 from explainers.models.outputs import Forward
 from explainers.models.structure.blocks import Structure
 from explainers.models.structure.dropped_tokens import are_in_place
+from explainers.models.structure.head_reading import ReadTokens, read_tokens
 from explainers.models.structure.patch_places import is_in_order
-from explainers.models.structure.watching import class_token, covers_image, embedded, has_bypass, sees_all_edges
+from explainers.models.structure.watching import covers_image, embedded, has_bypass, sees_all_edges
 
 LayoutOf = Callable[[Mapping[str, Tensor]], Layout]
 
@@ -25,8 +26,9 @@ def text_layout(module: nn.Module, structure: Structure, run: Forward, tensors: 
     """Return a function that gives the layout of any batch of texts: one prefix token where the head reads the first, unless ``prefix``
     says otherwise. ``tensors`` holds one text.
     """
-    read = class_token(module, structure, run, tensors, None)
-    layout = Layout(int(read == 0) if prefix is None else prefix, read, None)
+    read = read_tokens(module, structure, run, tensors, None)
+    prefix = int(read.class_token == 0) if prefix is None else prefix
+    layout = Layout(prefix, read.class_token, None, other_tokens=_others(read, prefix))
     return lambda tensors: layout
 
 
@@ -60,7 +62,8 @@ def image_layout(
     if not 0 <= prefix < structure.tokens:
         raise ExplainerError(f"prefix={prefix} leaves no patches of the model's {structure.tokens} tokens; pass a smaller prefix=")
     sample = {name: tensor[:1] for name, tensor in tensors.items()}
-    read = None if dense else class_token(module, structure, run, sample, prefix, after)
+    tokens_read = ReadTokens(None) if dense else read_tokens(module, structure, run, sample, prefix, after)
+    read, others = tokens_read.class_token, _others(tokens_read, prefix)
     height, width = tensors["pixel_values"].shape[-2:]
     rows, columns = structure.grid or (0, 0)
     if min(rows, columns) > 1 and abs(rows - math.sqrt(rows * columns * height / width)) > 1.5:
@@ -115,7 +118,7 @@ def image_layout(
         tall, wide = batch["pixel_values"].shape[-2:]
         grid = (rows, columns) if (tall, wide) == (height, width) else filled(tall, wide)
         further = math.prod(grid) - rows * columns  # patches before a token that lies behind them
-        return Layout(prefix, read if read is None or read < prefix else read + further, grid, after=after)
+        return Layout(prefix, read if read is None or read < prefix else read + further, grid, after=after, other_tokens=others)
 
     return layout_of
 
@@ -136,9 +139,14 @@ def _known_layout(module: nn.Module, structure: Structure, run: Forward, tensors
                 f"the stream with {grid[0]} x {grid[1]} patches does not see the whole image, or not row by row: where its patches lie "
                 "is not known (one that is shown a crop, as CrossViT's with crop_scale=True, cannot be explained)"
             )
-    read = class_token(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
-    layout = Layout(before, read, grids[0], tuple(grids[1:]))
+    read = read_tokens(module, structure, run, {name: tensor[:1] for name, tensor in tensors.items()}, before)
+    layout = Layout(before, read.class_token, grids[0], tuple(grids[1:]), other_tokens=_others(read, before))
     return lambda batch: layout
+
+
+def _others(read: ReadTokens, prefix: int) -> OtherTokens:
+    """Return which tokens the head reads next to the class token, of a model with so many prefix tokens."""
+    return OtherTokens.at(read.others, prefix, read.place, read.count)
 
 
 def _unchanging(x: Tensor) -> tuple[int, int]:

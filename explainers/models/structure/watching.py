@@ -1,13 +1,9 @@
-"""Facts that trial forward passes show about a Transformer's tokens: which are patches, and which of them the head reads.
-
-Prefix tokens are those that do not change with the image. A classification token is one that the head reads in another way than
-the patches. The module is left as it was.
-"""
+"""Facts that trial forward passes show about a Transformer's embedded tokens. The module is left as it was."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,13 +12,8 @@ from torch import Tensor, nn
 
 from explainers.errors import ExplainerError
 from explainers.models.outputs import Forward
-from explainers.models.structure.blocks import Structure, first_tensor, trial
+from explainers.models.structure.blocks import Structure, trial
 from explainers.models.structure.hooks import hooked
-
-NO_GRADIENT = (
-    "No gradient goes from the model's output back to its blocks: its forward runs them under torch.no_grad, or detaches what they give. "
-    "Let it run with gradients: to freeze a backbone, requires_grad_(False) on its weights is enough."
-)
 
 
 class Enough(Exception):
@@ -40,6 +31,8 @@ def embedded(module: nn.Module, structure: Structure, run: Forward, tensors: Map
 
     with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module), suppress(Enough):
         run(tensors)
+    if not seen:
+        raise ExplainerError("the model does not call the module that entry= names: pass the one that takes the embedded tokens")
     return seen[0]
 
 
@@ -126,104 +119,46 @@ def has_bypass(
 
 
 def reads_words_twice(
-    module: nn.Module, structure: Structure, run: Forward, first: Mapping[str, Tensor], other: Mapping[str, Tensor]
+    module: nn.Module,
+    structure: Structure,
+    run: Forward,
+    first: Mapping[str, Tensor],
+    other: Mapping[str, Tensor],
+    answers: Tensor | None = None,
 ) -> bool:
     """Return whether the answer depends on the words by another way than the embedded tokens x^1: a text with the x^1 of another text does
     not get the other's answer. ``first`` and ``other`` hold one text each, of one length.
+
+    ``answers`` is what ``run`` gives for ``first``; None: not known yet.
     """
     entry, block_kind = structure.entry, structure.block_kind
 
-    def ask(tensors: Mapping[str, Tensor], instead: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        taken: list[Tensor] = []
+    def answer_with(x: Tensor) -> Tensor | None:
+        """Return the answer to the other text with the tokens x^1 replaced; None where it has another number of tokens."""
+        is_replaced: bool | None = None
 
         def hook(child: nn.Module, args: Any, kwargs: Any) -> Any:
-            if taken:
+            nonlocal is_replaced
+            if is_replaced is not None:
                 return None
-            taken.append(block_kind.taken(args, kwargs))
-            return None if instead is None else block_kind.with_taken(args, kwargs, instead.clone())
+            is_replaced = block_kind.taken(args, kwargs).shape == x.shape
+            return block_kind.with_taken(args, kwargs, x.clone()) if is_replaced else None
 
-        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]), trial(module):
-            answer = run(tensors)
-        return answer, taken[0] if taken else None
+        with hooked([entry.register_forward_pre_hook(hook, with_kwargs=True)]):
+            answer = run(other)
+        return answer if is_replaced else None
 
     try:
-        (logits, x), (other_logits, of_other) = ask(first), ask(other)
-        if x is None or of_other is None or x.shape != of_other.shape:
-            return False
-        apart, still_apart = (other_logits - logits).abs().max(), (ask(other, x)[0] - logits).abs().max()
+        x = embedded(module, structure, run, first)
+        with trial(module):
+            logits = run(first) if answers is None else answers
+            replaced = answer_with(x)
+            if replaced is None or torch.equal(replaced, logits):  # the usual case
+                return False
+            apart, still_apart = (run(other) - logits).abs().max(), (replaced - logits).abs().max()
     except ExplainerError:  # the tokens are not where they could be replaced
         return False
     return bool(0 < 1e-3 * apart < still_apart)
-
-
-def class_token(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], prefix: int | None, after: int = 0
-) -> int | None:
-    """Find the index of the classification token; -1 where the head reads one token whose place differs between inputs, such as the last
-    word of a text; None where the head pools.
-
-    All tokens that leave the last block are made the same. A mean or attention pooling then hears each of them alike, by symmetry; a head
-    that reads a classification token hears that, token 0 or one behind the patches, and, in another way or not at all, the patches. In a
-    text it may hear one other token alone, the last word or the end of the text, whose place is another in every text.
-    ``tensors`` holds one sample. ``prefix`` is None for text, where token 0 may be one; so many tokens of a picture are before its patches
-    and ``after`` behind them: where there are none of either, there can be no classification token.
-    """
-    if prefix == after == 0:
-        return None
-    gradient = _gradient_at_last_block(module, structure, run, tensors, lambda tokens: tokens[:, :1].expand_as(tokens))
-    scale = gradient.abs().max()
-    if not bool(scale):
-        raise ExplainerError(
-            "the model's output does not depend on what its blocks give: are the weights of its head zero, as before training? Load those "
-            "of a trained one"
-        )
-    heard = (gradient[0].abs().amax(-1) > 1e-6 * scale).tolist()
-    if heard.count(True) == 1:
-        read = heard.index(True)
-        if prefix is None and read > 0:
-            return -1
-
-        def plain_there(tokens: Tensor) -> Tensor:
-            return torch.cat([tokens[:, :read], tokens.mean(1, keepdim=True), tokens[:, read + 1 :]], 1)
-
-        # a head that picks the strongest token, or the like, takes no mean of them where it can have another
-        picked = _gradient_at_last_block(module, structure, run, tensors, plain_there)[0].abs().amax(-1)
-        return read if bool(picked[read] > 1e-6 * picked.max()) or not bool(picked.any()) else -1
-    other = gradient[0, -1 if prefix is None else prefix]
-    behind = range(len(heard) - after, len(heard))
-    apart = [i for i in (*([] if prefix == 0 else [0]), *behind) if heard[i] and bool((gradient[0, i] - other).abs().max() > 1e-3 * scale)]
-    return apart[0] if apart[:1] == [0] or len(apart) == 1 else None
-
-
-def _gradient_at_last_block(
-    module: nn.Module, structure: Structure, run: Forward, tensors: Mapping[str, Tensor], change: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Return the gradient (1, S, D) of a weighted sum of the logits, at the tokens that leave the last block, after a ``change`` of
-    them.
-    """
-    last, block_kind = structure.blocks[-1], structure.block_kind
-    by_kind = not (block_kind.is_row or block_kind.is_map)
-    calls_left = structure.blocks.count(last)  # a shared block runs several times; the last time counts
-    leaf: Tensor | None = None
-
-    def hook(child: nn.Module, args: Any, output: Any) -> Any:
-        nonlocal calls_left, leaf
-        calls_left -= 1
-        tokens = block_kind.given(output) if by_kind else first_tensor(output)
-        if calls_left or tokens is None:
-            return None
-        leaf = change(tokens).clone().requires_grad_()
-        torch.set_grad_enabled(True)  # from here to the output; trial() puts it back
-        return block_kind.with_given(output, leaf) if by_kind else with_first_tensor(output, leaf)
-
-    with hooked([last.register_forward_hook(hook)]), trial(module):
-        logits = run(tensors)
-        assert leaf is not None
-        if not logits.requires_grad:
-            raise ExplainerError(NO_GRADIENT)
-        weights = torch.linspace(1, 2, logits.shape[1], dtype=logits.dtype, device=logits.device)
-        (gradient,) = torch.autograd.grad(logits, leaf, weights.expand_as(logits))
-    return gradient
 
 
 def with_first_tensor(output: Any, tensor: Tensor) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from explainers.errors import ExplainerError
 from explainers.json_records import Record, describe, optional
 from explainers.models.inputs.types import ImageInput, Prepared, TextInput
-from explainers.models.layout import Layout
+from explainers.models.layout import Layout, OtherTokens
 from explainers.models.libraries.calls import RawForward
 from explainers.models.libraries.recognition import Library
 from explainers.models.outputs import Output
@@ -68,6 +68,7 @@ class Reading:
     labels  of these logits; None: those of the model
     output  what they mean
     token   the token whose last hidden state they are made of, which then stands for the class token; None: of several
+    other_tokens  what they are made of next to that token; None: what the head reads next to it where it is the head's own, else nothing
     notes   what people must know of the number
     moves   whether the place is still found where words before it are gone: then those that are taken away are removed, not masked
     complete  what is added to another input that is asked at the same place
@@ -81,6 +82,12 @@ class Reading:
     notes: tuple[str, ...] = ()
     moves: bool = False
     complete: Callable[[Prepared], Prepared] = _as_it_is
+    other_tokens: OtherTokens | None = None
+
+    def layout_from(self, layout: Layout) -> Layout:
+        """Return the ``layout`` of a model's tokens with those that the place is read from."""
+        kept = layout.other_tokens if self.token is not None and self.token == layout.class_token else OtherTokens()
+        return replace(layout, class_token=self.token, other_tokens=kept if self.other_tokens is None else self.other_tokens)
 
 
 class Task(ABC):

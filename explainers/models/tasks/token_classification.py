@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from explainers.models.inputs.types import TextInput
+from explainers.models.layout import OtherTokens
 from explainers.models.libraries.recognition import Library
 from explainers.models.tasks.task import (
     MOST_PLACES,
@@ -77,4 +78,5 @@ class TokenClassification(Task):
         pieces = [word.tokens[0] for word in task_input.record.words if word.tokens and first <= word.tokens[0] <= last]
         pieces = pieces or list(range(first, last + 1))
         notes = (f"The label is for {len(pieces)} words: the mean of their logits is explained.",) if len(pieces) > 1 else ()
-        return Reading(place, lambda output: logits_in(output)[:, pieces].mean(1), token=pieces[0], notes=notes)
+        others = OtherTokens(rest="some" if len(pieces) > 1 else "none")
+        return Reading(place, lambda output: logits_in(output)[:, pieces].mean(1), token=pieces[0], notes=notes, other_tokens=others)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import flex_attention
 
 import explainers
+from explainers.autograd import detached_trial
 from explainers.autograd.recording import Recording
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
@@ -81,6 +82,76 @@ def test_numbers_that_leave_the_gradient_are_named(change: Callable[[Tensor], Te
 )
 def test_choices_and_shapes_are_no_such_numbers(change: Callable[[Tensor], Tensor]) -> None:
     assert notes(change) == []
+
+
+def largest(x: Tensor) -> Tensor:
+    return x.amax(-1, keepdim=True).detach()
+
+
+def share(exponentials: Tensor) -> Tensor:
+    return exponentials / exponentials.sum(-1, keepdim=True)
+
+
+def in_two_halves(x: Tensor) -> Tensor:
+    """A softmax as flash attention computes it: each half with a shift of its own, put together in the end."""
+    parts = [(half.exp_(), m) for half, m in ((half - largest(half), largest(half)) for half in x.chunk(2, -1))]
+    both = torch.maximum(parts[0][1], parts[1][1])
+    scaled = torch.cat([exponentials * torch.exp(m - both) for exponentials, m in parts], -1)
+    return scaled / scaled.sum(-1, keepdim=True)
+
+
+#: Ways to take off, outside of the gradient, what is the same for a whole row.
+SHIFTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "softmax": lambda x: (x - largest(x)).softmax(-1),
+    "log-softmax": lambda x: (x - largest(x)).log_softmax(-1),
+    "softmax written out": lambda x: share(torch.exp(x - largest(x))),
+    "softmax written out, of the whole detached": lambda x: share(torch.exp(x - x.detach().amax(-1, keepdim=True))),
+    "softmax written out, with the mean": lambda x: share(torch.exp2(x - x.detach().mean(-1, keepdim=True))),
+    "softmax written out, with one number": lambda x: share(torch.exp(x - x.max().item())),
+    "softmax written out, with data": lambda x: share(torch.exp(x - x.data.amax(-1, keepdim=True))),
+    "softmax written out, by numpy": lambda x: share(torch.exp(x - torch.from_numpy(x.detach().numpy().max(-1, keepdims=True)))),
+    "softmax in halves": in_two_halves,
+    "logarithm of a sum": lambda x: x * (largest(x) + (x - largest(x)).exp().sum(-1, keepdim=True).log()),
+    "layer norm": lambda x: nn.functional.layer_norm(x - x.mean(-1, keepdim=True).detach(), (4,)),
+    "mean": lambda x: (x - largest(x)) - (x - largest(x)).mean(-1, keepdim=True),
+}
+
+
+@pytest.mark.parametrize("form", SHIFTS)
+def test_a_shift_that_is_cancelled_is_none(form: str) -> None:
+    assert notes(SHIFTS[form]) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x - largest(x),
+        lambda x: (x * largest(x)).softmax(-1),
+        lambda x: (x - x.detach() / 2).softmax(-1),
+        lambda x: torch.exp(x - largest(x)) / (1 + torch.exp(x - largest(x)).sum(-1, keepdim=True)),
+        lambda x: share(torch.exp(x - largest(x))) * x.detach(),
+        lambda x: nn.functional.layer_norm(x - x.detach() / 2, (4,)),
+    ],
+)
+def test_other_numbers_around_a_softmax_or_a_norm_are_named(change: Callable[[Tensor], Tensor]) -> None:
+    (note,) = notes(change)
+    assert "(detach)" in note
+
+
+def test_a_model_is_asked_once_whether_what_it_detaches_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, ids = explainers.wrap(Tokens(SHIFTS["softmax"]), blocks="blocks"), {"input_ids": torch.tensor([[1, 2, 3]])}
+    recording = Recording(model, ids)
+    assert (recording.nodes.detached, recording.detached) == ({"detach"}, frozenset())
+    monkeypatch.setattr(detached_trial, "_changes_the_answer", lambda *given: pytest.fail("asked again"))
+    assert Recording(model, ids).detached == frozenset()
+
+
+def test_what_a_trial_input_does_not_show_counts() -> None:
+    def only_of_short_texts(x: Tensor) -> Tensor:
+        return x.detach() if x.shape[1] < 4 else x
+
+    (note,) = notes(only_of_short_texts)
+    assert "(detach)" in note
 
 
 def test_what_is_detached_and_only_kept_is_none() -> None:

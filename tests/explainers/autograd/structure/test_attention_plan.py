@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import explainers
-from explainers.methods import METHODS
+from explainers.autograd.recording import Recording
+from explainers.models.layout import OtherTokens
 from tests.explainers.support.attention_forms import (
     CLASSES,
     PREPROCESS,
@@ -127,24 +128,50 @@ class OtherHead(Vit):
             skipped = layers[1] if self.reads == "skip" and len(layers) == 3 else 0.0
             layers.append(block(layers[-1] + skipped))
         last = layers[-1]
-        others = {"patches": last[:, 1:].mean(1), "token": 2 * last[:, 1], "layers": layers[2][:, 0]}
+        others = {
+            "patches": last[:, 1:].mean(1),
+            "one patch": 2 * last[:, 3],
+            "spread": last[:, 1:].std(1),
+            "token": 2 * last[:, 1],
+            "layers": layers[2][:, 0],
+        }
         return self.head(last[:, 0] + others.get(self.reads, 0.0))
 
 
 @pytest.mark.parametrize(
-    ("reads", "said"), [("patches", "also reads 16 of the"), ("layers", "by a way around"), ("skip", "by a way around"), ("nothing", "")]
+    ("reads", "said"),
+    [
+        ("patches", "also reads all of the other tokens"),
+        ("one patch", "also reads some of the other tokens"),
+        ("spread", "also reads all of the other tokens"),
+        ("layers", "by a way around"),
+        ("skip", "by a way around"),
+        ("nothing", ""),
+    ],
 )
 def test_maps_say_what_of_the_way_to_the_head_they_leave_out(reads: str, said: str) -> None:
-    for spec, note in notes_of(built(lambda: OtherHead(reads)), *SPECS, prefix=1).items():
-        has_way_back = METHODS[spec.partition(":")[0]].rule is not None  # without one, what the head reads is not known
-        expected = said if has_way_back or said == "by a way around" else ""
-        assert expected in note
-        assert ("also reads" in note, "by a way around" in note) == ("also reads" in expected, "by a way around" in expected)
+    for note in notes_of(built(lambda: OtherHead(reads)), *SPECS, prefix=1).values():
+        assert said in note
+        assert ("also reads" in note, "by a way around" in note) == ("also reads" in said, "by a way around" in said)
 
 
 def test_maps_name_a_second_class_token() -> None:
-    notes = notes_of(built(lambda: OtherHead("token")), "generic_attention", prefix=2)
-    assert "also reads 1 other token in front" in notes["generic_attention"]
+    for note in notes_of(built(lambda: OtherHead("token")), *SPECS, prefix=2).values():
+        assert "also reads 1 other token in front, whose" in note
+
+
+def test_other_tokens_are_found_when_a_model_is_opened_and_not_for_each_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = explainers.wrap(built(lambda: OtherHead("patches")), kind="image", preprocess=PREPROCESS, prefix=1)
+    assert model.layout_of({"pixel_values": pixels()}).other_tokens == OtherTokens(rest="all")
+    explainers.explain(model, {"pixel_values": pixels()}, 1, ["rollout"])  # finds how attention is read
+    monkeypatch.setattr(Recording, "pull", lambda *given: pytest.fail("a signal was sent back for a map that reads attention alone"))
+    result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["rollout"])
+    first = result[0] if isinstance(result, list) else result
+    assert any("also reads all" in note for note in first["rollout"].notes)
+
+
+def test_a_map_from_the_mean_of_all_tokens_says_nothing_of_those_that_the_head_reads() -> None:
+    assert "also reads" not in notes_of(built(lambda: OtherHead("patches")), "rollout?row=mean", prefix=1)["rollout?row=mean"]
 
 
 class Handing(nn.Module):

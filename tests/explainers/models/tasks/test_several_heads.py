@@ -60,6 +60,28 @@ def test_each_head_by_its_name(model: Model, at: str, meaning: str, labels: list
     assert (test.how, test.explains) == ("removed", "value" if at == "age" else "probability")
 
 
+class OfPatchesToo(nn.Module):
+    """A head of the class token, and one of the mean of the patches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.trunk = image_model("vit").module
+        width = self.trunk.embed_dim
+        self.species, self.age = nn.Linear(width, 4), nn.Linear(width, 1)
+
+    def forward(self, pixel_values: Tensor) -> Any:
+        x = self.trunk.forward_features(pixel_values)
+        return {"species": self.species(x[:, 0]), "age": self.age(x[:, 1:].mean(1))}
+
+
+def test_maps_say_what_the_heads_read_together() -> None:
+    preprocess = explainers.Preprocessing(resize=(32, 24), fit="squash")
+    model = explainers.wrap(OfPatchesToo().eval(), kind="image", preprocess=preprocess)
+    result = explainers.explain(model, picture(), methods="raw_attention", at="species")
+    assert "The heads of this model together also read all of the other tokens" in " ".join(result["raw_attention"].notes)
+
+
 def test_the_first_is_meant_and_a_note_says_so(model: Model) -> None:
     result = explainers.explain(model, picture(), methods="random")
     assert [place.at for place in result.places] == ["species", "age", "colour"]

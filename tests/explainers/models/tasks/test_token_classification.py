@@ -67,6 +67,13 @@ def test_attention_is_read_from_the_word(model: Model) -> None:
     torch.testing.assert_close(bad.scores[1:-1], weights[9, 1:-1])
 
 
+@pytest.mark.parametrize(("at", "others"), [("movie", False), ("film, not", True)])
+def test_maps_of_several_words_say_that_they_are_read_at_the_first_alone(model: Model, at: str, others: bool) -> None:
+    for spec in ("raw_attention", "generic_attention"):
+        notes = " ".join(explainers.explain(model, TEXT, "B-LOC", spec, at=at)[spec].notes)
+        assert ("also reads some of the other tokens" in notes) == others
+
+
 def test_words_are_masked_and_stay_where_they_are(model: Model) -> None:
     result = explainers.explain(model, TEXT, "B-PER", ["attcat:libra", "random"], at="movie")
     test = explainers.deletion_test(model, result, fractions=(0.0, 1.0))

@@ -1,0 +1,59 @@
+"""Trial passes that show whether numbers that a model takes out of the gradient change its answer.
+
+What a softmax is shifted by changes nothing, nor does whatever else is taken off again, such as the shift of exponentials whose logarithm
+of a sum is shifted back, or that of numbers whose mean is taken off. No list of forms tells them all. So the numbers are moved a little as
+they leave the gradient, in float64: if the answer stays the same, no gradient is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from explainers.autograd.attention_trial import Key, key_of, trial_tensors
+from explainers.models.model import Model
+
+#: The largest difference, relative to the largest logit, of answers that are the same; rounding in float64 stays far below.
+_SAME = 1e-9
+_MATTERS: WeakKeyDictionary[nn.Module, dict[Key, bool]] = WeakKeyDictionary()
+
+
+class MovedPass(Protocol):
+    """A recorded pass, as far as it is asked here."""
+
+    logits: Tensor
+    has_moved: bool
+
+
+P = TypeVar("P", bound=MovedPass)
+
+
+def functions_that_matter(model: Model, functions: frozenset[str], record: Callable[..., P]) -> frozenset[str]:
+    """Return those of the ``functions`` that take numbers out of the gradient on which the answer of a model depends, found once for each.
+
+    ``record`` makes a recording of a model and tensors, with its options ``double`` and ``moved``. A function counts where that fails, or
+    where it takes nothing out in a trial pass.
+    """
+    known = _MATTERS.setdefault(model.module, {})
+    place = "" if model.reading is None else model.reading.place.at
+    key = (*key_of(model), place)
+    for function in functions:
+        if (*key, function) not in known:
+            known[*key, function] = _changes_the_answer(model, function, record)
+    return frozenset(function for function in functions if known[*key, function])
+
+
+def _changes_the_answer(model: Model, function: str, record: Callable[..., P]) -> bool:
+    """Return whether the answer changes where the numbers that a function takes out of the gradient are moved a little."""
+    try:
+        with torch.no_grad():
+            tensors = trial_tensors(model)
+            plain, moved = record(model, tensors, double=True), record(model, tensors, double=True, moved=function)
+    except Exception:  # whatever code of the model's own raises of an input that is made up
+        return True
+    difference = (moved.logits - plain.logits).detach().abs().max()
+    return not moved.has_moved or not bool(difference <= _SAME * plain.logits.detach().abs().max())

@@ -1,0 +1,88 @@
+"""The first pass over a module that is opened: it shows what the module gives, and by that the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.errors import ExplainerError
+from explainers.models.eval_mode import evaluating
+from explainers.models.libraries import calls
+from explainers.models.libraries.recognition import Library
+from explainers.models.outputs import Forward
+from explainers.models.tasks import Task, task_of
+from explainers.models.tasks.features import without_reference
+
+
+class FirstPass:
+    """The forward pass of a module whose task is not known yet; the first call, with one sample, shows it.
+
+    task  what the module gives besides one row of logits a sample; None where it gives that
+    raw   from tensors to what places are read from; None where there is no task
+    """
+
+    def __init__(self, module: nn.Module, library: Library, own_forward: Forward, name: str | None, tokenizer: Any) -> None:
+        self._module, self._library, self._name, self._tokenizer = module, library, name, tokenizer
+        self._forward, self._is_settled = calls.raw_forward_of(module, library), False
+        self.run: Forward = own_forward
+        self.task: Task | None = None
+        self.raw: calls.RawForward | None = None
+
+    @property
+    def first_row(self) -> bool:
+        """Return whether the task reads what follows the blocks that are explained."""
+        return self.task is not None and self.task.first_row
+
+    def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return logits of a trial, (B, C)."""
+        if self._is_settled:
+            return self.run(tensors)
+        _refuse_two_rows(self._module)
+        output = self._forward(tensors)
+        self.settle(task_of(self._module, self._library, output, self._name))
+        if self.task is None:
+            return calls.logits_given(output, tensors, self._library)
+        return self.task.trial(self.task.raw_forward(lambda given: output)(tensors))
+
+    def try_one(self, sample: Mapping[str, Tensor]) -> None:
+        """Find the task in a pass with one sample. Where that fails there is none, which the search for the blocks then says."""
+        _refuse_two_rows(self._module)
+        try:
+            with torch.no_grad(), evaluating(self._module):
+                output = self._forward(sample)
+        except Exception:
+            if self._name is not None:
+                raise
+            self.settle(None)
+        else:
+            self.settle(task_of(self._module, self._library, output, self._name))
+
+    def settle(self, task: Task | None) -> None:
+        """Go on with the forward pass of a task, or with the module's own."""
+        self.task, self._is_settled = task, True
+        if task is not None:
+            task.tokenizer = self._tokenizer
+            self.raw = _without_reference(task.raw_forward(self._forward))
+            self.run = _of_trial(task, self.raw)
+
+
+def _refuse_two_rows(module: nn.Module) -> None:
+    """Raise ExplainerError for an encoder-decoder that writes."""
+    config = getattr(module, "config", None)
+    if type(module).__name__.endswith(("ForConditionalGeneration", "MTModel")) and getattr(config, "is_encoder_decoder", False):
+        raise ExplainerError(
+            f"{type(module).__name__} is an encoder-decoder: what it writes is made by a second row of blocks, which looks at the tokens "
+            "of the first, and scores go back through one row. Wrap its encoder for features, or a decoder alone (...ForCausalLM)."
+        )
+
+
+def _without_reference(forward: calls.RawForward) -> calls.RawForward:
+    """Return the same forward pass for tensors that include the one that features are compared with."""
+    return lambda tensors: forward(without_reference(tensors))
+
+
+def _of_trial(task: Task, forward: calls.RawForward) -> Forward:
+    return lambda tensors: task.trial(forward(tensors))
