@@ -59,6 +59,17 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "next. "
             "What reads the tokens that enter the first block runs: input_x_gradient, integrated_gradients, occlusion."
         )
+    if plan is not None and not plan.has_places:
+        lacks["places"] = (
+            f"The tokens of {name} are no patches of the picture: queries of its own read all patches before its blocks (as a Perceiver's "
+            "latents do). What hides parts of the picture runs, such as occlusion, and what goes back to its pixels: "
+            "input_x_gradient?at=pixels."
+        )
+    if plan is not None and not plan.keeps_inner_order:
+        lacks["inner_order"] = (
+            f"Inside its blocks {name} puts tokens into another order, so that row i of what is computed there is not of token i. "
+            "What reads tokens between the blocks, or attention, runs."
+        )
     if any(m is None for m in recording.mid_residuals):
         why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream."
         lacks["residual"] = why.format(name=name)
@@ -68,7 +79,9 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
     if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = f"{name} has blocks whose queries, keys and values are not made of one row of its tokens alone."
+        lacks["attention_input"] = (
+            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made."
+        )
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
@@ -113,6 +126,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
     needs = method.needs
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
         needs = needs_behind(method.class_attention, needs)
+    elif options.get("at") == "pixels":
+        needs = needs - {"places"}
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

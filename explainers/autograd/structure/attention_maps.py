@@ -15,8 +15,9 @@ from typing import Literal
 import torch
 from torch import Size, Tensor
 
-from explainers.autograd.nodes import Block, Node, Nodes, Role, Unruled, ancestors
-from explainers.autograd.operators import Add, LinearAttention, MatMul, Softmax
+from explainers.autograd.nodes import Block, Node, Nodes, Role, Start, Unruled, ancestors
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Softmax
+from explainers.autograd.structure.attention import scores_of
 from explainers.autograd.structure.attention_kinds import OVER_CHANNELS
 from explainers.autograd.structure.token_codes import MIXED, NOTHING, ONE_TOKEN, Pull, tokens_of
 
@@ -195,6 +196,54 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
     return products
 
 
+def mixes(node: Node, block: Block) -> bool:
+    """Return whether a node is a product of attention weights, made in a block, with values."""
+    return _is_product(node) and bool(softmaxes_behind(node.inputs, block))
+
+
+def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
+    """Return the index, among the residual ``sums`` of a block, of the first behind all of its attention to which the block's input also
+    goes by another way than through attention and linear maps.
+
+    Where there is no such sum it is the first behind all of its attention, and the first of all where that is in none.
+    """
+    reached = {id(node) for node in ancestors([block.made_by], [block.start])}
+    attention = {id(node) for node in nodes.inside(block) if id(node) in reached and mixes(node, block)}
+
+    def ends_straight_way(node: Node) -> bool:
+        return node is block.start or _is_product(node) or node.operator is LinearMap
+
+    behind = [i for i, node in enumerate(sums) if attention and attention <= {id(each) for each in ancestors([node], [block.start])}]
+    straight = [i for i in behind if block.start in ancestors([sums[i]], until=ends_straight_way)]
+    return next(iter(straight or behind), 0)
+
+
+def are_of_no_place(nodes: Nodes) -> bool:
+    """Return whether the tokens that enter the first block are made of the picture by attention alone whose queries are no part of it, such
+    as latents of a model's own that read all patches (Perceiver). A pass that is not recorded from the pixels does not show it.
+    """
+    start = nodes.blocks[0].start
+
+    def is_picture(node: Node) -> bool:
+        return node.operator is Start and node.role == Role.PIXELS
+
+    if not any(is_picture(node) for node in ancestors([start])):
+        return False
+    waiting, seen = [start], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if is_picture(node):
+            return False
+        softmaxes = softmaxes_behind(node.inputs) if _is_product(node) else []
+        scores = [scores_of(softmax) for softmax in softmaxes]
+        queries = [each.inputs[0] for each in scores if each is not None and each.operator is MatMul]
+        waiting += queries if softmaxes else node.paths
+    return True
+
+
 def _why_no_attention(product: Node, block: Block) -> str:
     """Return the reason why a product of two paths is not read as weights that meet values, as the end of a sentence."""
     of_weights = [path for path in product.inputs if path is not None and path.role in (Role.WEIGHTS, Role.CONTEXT)]
@@ -203,6 +252,8 @@ def _why_no_attention(product: Node, block: Block) -> str:
         return "their attention is linear: keys meet values before queries do, so that no weights between tokens are made"
     if len(of_weights) > 1 or any(each.role == Role.CONTEXT and softmaxes_behind(each.inputs, block) for each in behind):
         return "attention weights are multiplied with others before they meet values, or again with what these gave"
+    if any(product in ancestors([softmax], [block.start]) for softmax in softmaxes_behind([block.made_by], block)):
+        return "their attention weights multiply values number by number, and meet them in no matrix product"
     return "they bring tokens together by a product of two paths that is no attention of a softmax"
 
 
@@ -335,8 +386,20 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
     if bool((samples != lowest).any()) or len(set(samples.bincount(minlength=batch).tolist())) > 1:
         raise Unreadable("their attention does not keep samples apart")
     leads = torch.stack([(samples == sample).nonzero()[:, 0] for sample in range(batch)])
-    rows = torch.where(known, matrices % tokens, tokens)[leads]
-    return leads, rows
+    return _unfolded(leads, torch.where(known, matrices % tokens, tokens)[leads], tokens)
+
+
+def _unfolded(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+    """Return matrices and queries as :func:`_heads_of` does where a matrix has several queries of each token, such as those of all heads
+    that share their keys: the first query of each token is of one head, the second of the next.
+    """
+    is_query = torch.nn.functional.one_hot(rows, tokens + 1)
+    number = (is_query.cumsum(2) - 1).gather(3, rows[..., None])[..., 0].masked_fill(rows == tokens, 0)
+    folded = 1 + int(number.max())
+    if folded == 1:
+        return leads, rows
+    of_heads = [torch.where(number == head, rows, tokens) for head in range(folded)]
+    return leads.repeat_interleave(folded, 1), torch.stack(of_heads, 2).flatten(1, 2)
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
