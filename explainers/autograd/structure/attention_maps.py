@@ -88,6 +88,7 @@ class _Part:
     firsts   (B, H): their places among all matrices of what the product gives, the first of several
     rows     (B, H, Q), columns (B, K): the tokens of its queries and keys, ``tokens`` where there is none
     others   products with the same values that are added to it, each so many times (B, H, 1, 1)
+    pieces   those of the same queries with values of other tokens that are added to it, each so many times (B, H, 1, 1)
     alike    those of the same weights with other values, such as other channels of them
     """
 
@@ -98,13 +99,15 @@ class _Part:
     columns: Tensor
     tokens: int
     others: tuple[tuple[_Part, Tensor], ...] = ()
+    pieces: tuple[tuple[_Part, Tensor], ...] = ()
     alike: tuple[_Part, ...] = ()
 
     @property
     def sources(self) -> tuple[Tensor, ...]:
         """The tensors that hold the part's weights."""
-        of_alike = (source for part in self.alike for source in part.sources)
-        return (self.product.weights, *(other.product.weights for other, _ in self.others), *of_alike)
+        of_others = (other.product.weights for other, _ in self.others)
+        further = (source for part in (*(piece for piece, _ in self.pieces), *self.alike) for source in part.sources)
+        return (self.product.weights, *of_others, *further)
 
     def arrange(self, values: Sequence[Tensor], what: What) -> Tensor:
         """Arrange ``values``, at the sources or the signals there, as a map (B, H, S, S)."""
@@ -114,6 +117,9 @@ class _Part:
             value = next(left)
             if what != "gradient":  # that at the others is a multiple of the one at the first
                 whole = whole + (times if what == "weights" else 1) * other._placed(value)
+        for piece, times in self.pieces:
+            of_piece = piece.arrange([next(left) for _ in piece.sources], what)
+            whole = whole + (times * of_piece if what == "weights" else of_piece / times if what == "gradient" else of_piece)
         for part in self.alike:
             of_alike = part.arrange([next(left) for _ in part.sources], what)
             whole = whole if what == "weights" else whole + of_alike
@@ -403,9 +409,11 @@ def _unfolded(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
-    """Merge the products of a stage that weigh the same values and are added or subtracted, and return the shorter list.
+    """Merge the products of a stage that are added or subtracted and weigh the same values, or the values of different tokens; return the
+    shorter list.
 
-    An example is a difference of two attentions, whose weights do not meet before the values.
+    Examples are a difference of two attentions, whose weights do not meet before the values, and weights that are split between the class
+    token and the patches.
     """
     if len(stage) < 2 or block.output is None:
         return stage
@@ -419,8 +427,13 @@ def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
             raise Unreadable("it is not seen where one of their attentions goes")
         for number, (first, reference) in enumerate(left):
             times = _multiple(first, reference, part, signal)
-            if times is not None:
+            if times is None:
+                continue
+            if _weighs_the_same(first, reference, part, signal):
                 left[number] = (replace(first, others=(*first.others, (part, times))), reference)
+                break
+            if bool(times.all()) and _weighs_other_tokens(first, part):
+                left[number] = (replace(first, pieces=(*first.pieces, (part, times))), reference)
                 break
         else:
             left.append((part, signal))
@@ -443,17 +456,31 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
     return joined
 
 
-def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
-    """Return how many times one product's output is added to that of another with the same values, for each head (B, H, 1, 1).
+def _weighs_the_same(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> bool:
+    """Return whether two products weigh the same values; the signals are at what they give."""
+    ours, theirs = (
+        _matrices(each.product.value)[_met(each.product.value, given.shape[:-2])] for each, given in ((first, reference), (part, signal))
+    )
+    return ours.shape == theirs.shape and torch.allclose(ours, theirs)
 
-    None where they weigh other values or are added in another way.
+
+def _weighs_other_tokens(first: _Part, part: _Part) -> bool:
+    """Return whether the values of a product are of other tokens than all those of the first and its pieces."""
+    counts = torch.zeros(len(part.columns), part.tokens + 1, dtype=torch.long, device=part.columns.device)
+    for each in (first, *(piece for piece, _ in first.pieces), part):
+        counts.scatter_add_(1, each.columns, torch.ones_like(each.columns))
+    return not bool((counts[:, :-1] > 1).any())
+
+
+def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
+    """Return how many times one product's output is added to that of another with the same queries, for each head (B, H, 1, 1); None where
+    they are added in another way.
     """
     contexts = [each.shape[:-2] for each in (reference, signal)]
-    values = [_matrices(each.product.value)[_met(each.product.value, leads)] for each, leads in zip((first, part), contexts, strict=True)]
     given = [_matrices(each.double()).flatten(1) for each in (reference, signal)]
-    if contexts[0] != contexts[1] or values[0].shape != values[1].shape or given[0].shape != given[1].shape:
+    if contexts[0] != contexts[1] or given[0].shape != given[1].shape:
         return None
-    if not torch.equal(first.firsts, part.firsts) or not torch.equal(first.rows, part.rows) or not torch.allclose(values[0], values[1]):
+    if not torch.equal(first.firsts, part.firsts) or not torch.equal(first.rows, part.rows):
         return None
     times = (given[0] * given[1]).sum(-1, keepdim=True) / given[0].square().sum(-1, keepdim=True).clamp_min(_TINY)
     rest = (given[1] - times * given[0]).norm(dim=-1)

@@ -48,6 +48,18 @@ def head_by_head(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) 
     return torch.cat(heads, 1)  # the values of a head are computed after the first head has attended
 
 
+def class_token_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k)
+    return weights[..., :1] @ v[:, :, :1] + 2 * (weights[..., 1:] / 2 @ v[:, :, 1:])
+
+
+def test_weights_that_are_split_between_tokens_are_one_map() -> None:
+    specs = ("raw_attention", "rollout", "generic_attention", "attcat", "legrad", "gradcam_attention", *INSIDE_BLOCKS)
+    found, expected = (scores(vit_of(form), pixels(), 1, *specs) for form in (class_token_apart, of_module))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
+
+
 @pytest.mark.parametrize("form", [with_samples, in_chunks, head_by_head])
 def test_what_reads_the_stream_after_attention_finds_it_in_every_form(form: Any) -> None:
     for found, expected in zip(
