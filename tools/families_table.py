@@ -31,6 +31,8 @@ NEEDS = {
     "attention": "attention over all tokens in every block",
     "one_attention": "no block that attends several times, one after the other",
     "token_order": "tokens that keep their places from block to block",
+    "places": "of images, tokens that are of places in the picture, and no latents that read all of it",
+    "inner_order": "tokens that keep their places inside the blocks",
     "class_token": "one token that the head reads",
     "residual": "attention that is added to a residual stream",
     "positions": "of images, position embeddings added to the patches before the blocks",

@@ -314,7 +314,7 @@ def contributions(session: Session, spec: str) -> Contributions:
         raise ExplainerError(f"{spec} is no sum over the blocks, so no block adds a part of its own; these are: {able}.")
     if _first(session).halves is not None:
         raise ExplainerError("The positive part of a difference is no sum over blocks: explain the class itself to see what they add.")
-    _require(session, {"token_order"})
+    _require(session, {"token_order", "inner_order"})
     trace = choose_trace(session, _first(session), request.rule, request.read)
     output = request.read(trace)
     session.forget_signals()

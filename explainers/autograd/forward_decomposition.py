@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from explainers.autograd.nodes import Role
+from explainers.autograd.nodes import Node, Role, ancestors
 from explainers.autograd.recorder import BiasOf, Operator
 from explainers.autograd.recording import Recording
 from explainers.autograd.rules import Rule
-from explainers.autograd.structure.attention import over_tokens
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind
+from explainers.autograd.structure.attention_maps import mixes
 from explainers.autograd.structure.class_attention import class_attentions, with_tokens_of_class_block
 from explainers.autograd.structure.model_structure import ModelStructure
 from explainers.errors import ExplainerError
@@ -64,6 +64,7 @@ class ForwardDecomposition(Recording):
         self._propagated = rule
         self._block = None if class_attention_stage else block
         self._of_classes = block if class_attention_stage else None
+        self._taken: tuple[Node | None, ...] = ()  # what gave the operator that runs now what it takes
         self._kept: Tensor | None = None  # (copies, S): the tokens of each copy, from the isolated input of the block on
         # of the last block: input, output, the factor (scale times weight) of the real copy
         self.norms: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -209,7 +210,9 @@ class ForwardDecomposition(Recording):
             behind = [] if running is None else class_attentions(self.nodes, lambda value, left: True)
             return running is not None and not any(attention.softmax.place >= running.first for attention in behind)
         running = self.nodes.running
-        return running is not None and (not self._attention_kind.mixes_tokens or not over_tokens(self.nodes, running))
+        if running is None or not self._attention_kind.mixes_tokens:
+            return running is not None
+        return not any(mixes(node, running) for node in ancestors(self._taken, [running.start], until=lambda node: mixes(node, running)))
 
     def watch(self, tensor: Tensor, name: str, fits: Callable[[Rule], bool] | None = None) -> None:
         """Note ``name``, unless it makes a scale or a weight, which is held constant where it is used."""
@@ -224,6 +227,7 @@ class ForwardDecomposition(Recording):
 
     def run(self, operator: type[Operator], *arguments: Any, role: Role | None = None) -> Tensor:
         """Apply the linear form of an operator. Nothing goes back from here: the way to it is let go of, which frees what it kept."""
+        self._taken = tuple(self.nodes.of(argument) for argument in arguments)
         out: Tensor = operator.propagate(self, *arguments)
         alone = out.detach() if out._is_view() else out.detach_()  # what was noted of a norm is this very tensor
         path: Tensor = _OnPath.apply(alone, self._mark)  # type: ignore[no-untyped-call]

@@ -99,14 +99,14 @@ def _shares(parts: list[tuple[Tensor, Tensor]]) -> Shares:
 
 
 def _last_mixing_sum(trace: Trace, block: int) -> int:
-    """Return the index of the sum in a block that last brings tokens together: the first, of attention over tokens, unless attention is
+    """Return the index of the sum in a block that last brings tokens together: the one behind attention over tokens, unless attention is
     over channels (XCiT's), and convolutions after it reach further.
     """
     recording = trace.recording
     if not recording.structure.sums[block]:
         raise ExplainerError("This model's blocks do not add attention to a residual stream.")
     if recording.attentions[block] is not None:
-        return 0
+        return recording.structure.sums_after_attention[block]
     x, token_counts = recording.block_inputs[block], []
     for total in recording.structure.sums[block]:
         start_signal = torch.zeros_like(total)

@@ -39,6 +39,8 @@ METHOD_NEEDS = {
     "attention": "attention maps over all tokens",
     "one_attention": "one attention in each block",
     "token_order": "tokens that keep their places from block to block",
+    "places": "tokens that are of places in the picture",
+    "inner_order": "tokens that keep their places inside the blocks",
     "class_token": "a classification token",
     "residual": "attention added to a residual stream",
     "parts": "queries, keys and values of the last block",
@@ -50,6 +52,8 @@ METHOD_NEEDS = {
 }
 #: Which of these are read of tokens of later blocks than the first, and the fields of signals that are not.
 _OF_LATER_BLOCKS = {"attention", "one_attention", "residual", "parts", "attention_input", "patch_features"}
+#: Which of them, and which fields, are read of tokens inside blocks.
+_INSIDE_BLOCKS = {"residual", "parts", "attention_input", "bias"}
 _OF_FIRST_TOKENS = {"block_inputs[0]", "placed", "pixels"}
 
 
@@ -112,6 +116,10 @@ def method(
         needed = frozenset(needs)
         if summed or needed & _OF_LATER_BLOCKS or (fields != ALL and not fields <= _OF_FIRST_TOKENS):
             needed |= {"token_order"}
+        if (needed | (fields if fields != ALL else set())) & _INSIDE_BLOCKS:
+            needed |= {"inner_order"}
+        if rule is not None or "token_order" in needed:
+            needed |= {"places"}
         METHODS[name] = Method(
             name=name,
             function=function,

@@ -9,6 +9,7 @@ from typing import Any
 
 from explainers.autograd.attention_trial import trial
 from explainers.autograd.recording import Recording
+from explainers.autograd.structure.attention_plan import AttentionPlan
 from explainers.methods.class_attention import CLASS_ATTENTION, lacks_behind, needs_behind
 from explainers.methods.declaration import Method
 from explainers.methods.registry import METHODS
@@ -47,18 +48,7 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "or such a token is added after them. The option row says where to start instead: row=class_token where there is such a token "
             "before the patches, or row=mean for what can start from all tokens."
         )
-    if plan is not None and plan.has_several:
-        lacks["one_attention"] = (
-            f"{name} has blocks that attend several times, one after the other, so that no single map of a block goes with what it gives. "
-            "rollout and generic_attention multiply all of them."
-        )
-    if plan is not None and not plan.keeps_order:
-        mixed = ", or are mixed there by numbers that it takes out of the gradient (detach)" if recording.detached else ""
-        lacks["token_order"] = (
-            f"Tokens of {name} change places between its blocks or inside them{mixed}, so that token i of one block is not token i of the "
-            "next. "
-            "What reads the tokens that enter the first block runs: input_x_gradient, integrated_gradients, occlusion."
-        )
+    lacks |= {} if plan is None else _lacks_of_order(name, plan, bool(recording.detached))
     if any(m is None for m in recording.mid_residuals):
         why = kind.no_residual or "{name} has blocks that do not add attention to a residual stream."
         lacks["residual"] = why.format(name=name)
@@ -68,7 +58,9 @@ def lacks_of(recording: Recording) -> dict[str, str]:
             "output projection could be read (fused attention does: attn_implementation='sdpa')."
         )
     if any(x is None for x in recording.structure.attention_inputs):
-        lacks["attention_input"] = f"{name} has blocks whose queries, keys and values are not made of one row of its tokens alone."
+        lacks["attention_input"] = (
+            f"{name} has blocks without a tensor (batch, tokens, width) of whose linear maps all queries, keys and values are made."
+        )
     if recording.structure.positions is None and (recording.pixels is not None or recording.model.reads_text):
         lacks["positions"] = (
             f"{name} reads {units}: positions are split from patches alone here. Rotary ones, for which the authors have a rule too, are "
@@ -86,6 +78,35 @@ def lacks_of(recording: Recording) -> dict[str, str]:
     masks_words = recording.model.kind != "molecule" and not recording.model.reads_pictures  # of others attention is masked
     if recording.model.reads_text and masks_words and recording.model.details.get("mask_token_id") is None:
         lacks["mask_token"] = f"The tokenizer of {name} has no mask token to hide words with."
+    return lacks
+
+
+def _lacks_of_order(name: str, plan: AttentionPlan, has_detached: bool) -> dict[str, str]:
+    """Return what a model lacks by its attention plan: one attention in each block, and tokens in their order, with the reasons."""
+    lacks: dict[str, str] = {}
+    if plan.has_several:
+        lacks["one_attention"] = (
+            f"{name} has blocks that attend several times, one after the other, so that no single map of a block goes with what it gives. "
+            "rollout and generic_attention multiply all of them."
+        )
+    if not plan.keeps_order:
+        mixed = ", or are mixed there by numbers that it takes out of the gradient (detach)" if has_detached else ""
+        lacks["token_order"] = (
+            f"Tokens of {name} change places between its blocks or inside them{mixed}, so that token i of one block is not token i of the "
+            "next. "
+            "What reads the tokens that enter the first block runs: input_x_gradient, integrated_gradients, occlusion."
+        )
+    if not plan.has_places:
+        lacks["places"] = (
+            f"The tokens of {name} are no patches of the picture: queries of its own read all patches before its blocks (as a Perceiver's "
+            "latents do). What hides parts of the picture runs, such as occlusion, and what goes back to its pixels: "
+            "input_x_gradient?at=pixels."
+        )
+    if not plan.keeps_inner_order:
+        lacks["inner_order"] = (
+            f"Inside its blocks {name} puts tokens into another order, so that row i of what is computed there is not of token i. "
+            "What reads tokens between the blocks, or attention, runs."
+        )
     return lacks
 
 
@@ -113,6 +134,8 @@ def reason_against(method: Method, lacks: dict[str, str], options: Mapping[str, 
     needs = method.needs
     if method.class_attention and options.get("row") != "mean" and "class_token" in lacks and CLASS_ATTENTION not in lacks:
         needs = needs_behind(method.class_attention, needs)
+    elif options.get("at") == "pixels":
+        needs = needs - {"places"}
     elif options.get("row") is not None:
         needs = needs - {"class_token"}
     return next((reason for need, reason in lacks.items() if need in needs), None)

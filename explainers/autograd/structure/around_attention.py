@@ -11,15 +11,12 @@ from explainers.autograd.operators import Add, Norm, Softmax
 from explainers.autograd.operators.arithmetic import constant_of
 from explainers.autograd.structure.attention import Attention, Users, meeting
 from explainers.models.layout import Layout
-from explainers.models.structure.block_kinds import BlockKind
 
 
-def sums_in(nodes: Nodes, block: Block, block_kind: BlockKind) -> list[Tensor]:
-    """The residual stream (B, S, D) after each sum of two paths in a block: the first is the one after attention. None where a block has
-    several streams.
-    """
+def sums_in(nodes: Nodes, block: Block) -> list[Node]:
+    """List the sums of two paths in a block that have the shape of its residual stream; none where it has several streams."""
     return [
-        block_kind.row_of(node.output)
+        node
         for node in nodes.inside(block)
         if node.operator is Add and node.output is not None and node.shape == block.stream and len(node.paths) == 2
     ]

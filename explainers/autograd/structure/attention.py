@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,8 +144,9 @@ def _bias_after(linear_map: Node, width: int, users: Users) -> Tensor | None:
             return constant.flatten() if is_bias else None
 
 
-def input_of(attention: Attention, block: Block) -> Tensor | None:
-    """Return the input (B, S, D) of an attention: the one tensor whose linear maps are its queries, keys and values.
+def input_of(products: Sequence[Node | None], block: Block) -> Tensor | None:
+    """Return the input (B, S, D) of the attention whose weights meet values in ``products``: the one tensor whose linear maps are its
+    queries, keys and values.
 
     None where they come from several, or where it is no row of the block's tokens.
     """
@@ -153,7 +154,7 @@ def input_of(attention: Attention, block: Block) -> Tensor | None:
     def projects(node: Node) -> bool:
         return node.operator is LinearMap and bool(node.operands) and node.operands[0].shape == block.input.shape
 
-    reached = [node for node in ancestors([attention.product], [block.start], projects) if projects(node)]
+    reached = [node for node in ancestors(products, [block.start], projects) if projects(node)]
     return reached[0].operands[0] if len({id(node.inputs[0]) for node in reached}) == 1 else None
 
 

@@ -15,8 +15,9 @@ from typing import Literal
 import torch
 from torch import Size, Tensor
 
-from explainers.autograd.nodes import Block, Node, Nodes, Role, Unruled, ancestors
-from explainers.autograd.operators import Add, LinearAttention, MatMul, Softmax
+from explainers.autograd.nodes import Block, Node, Nodes, Role, Start, Unruled, ancestors
+from explainers.autograd.operators import Add, LinearAttention, LinearMap, MatMul, Softmax
+from explainers.autograd.structure.attention import scores_of
 from explainers.autograd.structure.attention_kinds import OVER_CHANNELS
 from explainers.autograd.structure.token_codes import MIXED, NOTHING, ONE_TOKEN, Pull, tokens_of
 
@@ -87,6 +88,7 @@ class _Part:
     firsts   (B, H): their places among all matrices of what the product gives, the first of several
     rows     (B, H, Q), columns (B, K): the tokens of its queries and keys, ``tokens`` where there is none
     others   products with the same values that are added to it, each so many times (B, H, 1, 1)
+    pieces   those of the same queries with values of other tokens that are added to it, each so many times (B, H, 1, 1)
     alike    those of the same weights with other values, such as other channels of them
     """
 
@@ -97,13 +99,15 @@ class _Part:
     columns: Tensor
     tokens: int
     others: tuple[tuple[_Part, Tensor], ...] = ()
+    pieces: tuple[tuple[_Part, Tensor], ...] = ()
     alike: tuple[_Part, ...] = ()
 
     @property
     def sources(self) -> tuple[Tensor, ...]:
         """The tensors that hold the part's weights."""
-        of_alike = (source for part in self.alike for source in part.sources)
-        return (self.product.weights, *(other.product.weights for other, _ in self.others), *of_alike)
+        of_others = (other.product.weights for other, _ in self.others)
+        further = (source for part in (*(piece for piece, _ in self.pieces), *self.alike) for source in part.sources)
+        return (self.product.weights, *of_others, *further)
 
     def arrange(self, values: Sequence[Tensor], what: What) -> Tensor:
         """Arrange ``values``, at the sources or the signals there, as a map (B, H, S, S)."""
@@ -113,6 +117,9 @@ class _Part:
             value = next(left)
             if what != "gradient":  # that at the others is a multiple of the one at the first
                 whole = whole + (times if what == "weights" else 1) * other._placed(value)
+        for piece, times in self.pieces:
+            of_piece = piece.arrange([next(left) for _ in piece.sources], what)
+            whole = whole + (times * of_piece if what == "weights" else of_piece / times if what == "gradient" else of_piece)
         for part in self.alike:
             of_alike = part.arrange([next(left) for _ in part.sources], what)
             whole = whole if what == "weights" else whole + of_alike
@@ -195,6 +202,54 @@ def products_of(nodes: Nodes, block: Block) -> list[Product]:
     return products
 
 
+def mixes(node: Node, block: Block) -> bool:
+    """Return whether a node is a product of attention weights, made in a block, with values."""
+    return _is_product(node) and bool(softmaxes_behind(node.inputs, block))
+
+
+def sum_after_attention(nodes: Nodes, block: Block, sums: Sequence[Node]) -> int:
+    """Return the index, among the residual ``sums`` of a block, of the first behind all of its attention to which the block's input also
+    goes by another way than through attention and linear maps.
+
+    Where there is no such sum it is the first behind all of its attention, and the first of all where that is in none.
+    """
+    reached = {id(node) for node in ancestors([block.made_by], [block.start])}
+    attention = {id(node) for node in nodes.inside(block) if id(node) in reached and mixes(node, block)}
+
+    def ends_straight_way(node: Node) -> bool:
+        return node is block.start or _is_product(node) or node.operator is LinearMap
+
+    behind = [i for i, node in enumerate(sums) if attention and attention <= {id(each) for each in ancestors([node], [block.start])}]
+    straight = [i for i in behind if block.start in ancestors([sums[i]], until=ends_straight_way)]
+    return next(iter(straight or behind), 0)
+
+
+def are_of_no_place(nodes: Nodes) -> bool:
+    """Return whether the tokens that enter the first block are made of the picture by attention alone whose queries are no part of it, such
+    as latents of a model's own that read all patches (Perceiver). A pass that is not recorded from the pixels does not show it.
+    """
+    start = nodes.blocks[0].start
+
+    def is_picture(node: Node) -> bool:
+        return node.operator is Start and node.role == Role.PIXELS
+
+    if not any(is_picture(node) for node in ancestors([start])):
+        return False
+    waiting, seen = [start], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if is_picture(node):
+            return False
+        softmaxes = softmaxes_behind(node.inputs) if _is_product(node) else []
+        scores = [scores_of(softmax) for softmax in softmaxes]
+        queries = [each.inputs[0] for each in scores if each is not None and each.operator is MatMul]
+        waiting += queries if softmaxes else node.paths
+    return True
+
+
 def _why_no_attention(product: Node, block: Block) -> str:
     """Return the reason why a product of two paths is not read as weights that meet values, as the end of a sentence."""
     of_weights = [path for path in product.inputs if path is not None and path.role in (Role.WEIGHTS, Role.CONTEXT)]
@@ -203,6 +258,8 @@ def _why_no_attention(product: Node, block: Block) -> str:
         return "their attention is linear: keys meet values before queries do, so that no weights between tokens are made"
     if len(of_weights) > 1 or any(each.role == Role.CONTEXT and softmaxes_behind(each.inputs, block) for each in behind):
         return "attention weights are multiplied with others before they meet values, or again with what these gave"
+    if any(product in ancestors([softmax], [block.start]) for softmax in softmaxes_behind([block.made_by], block)):
+        return "their attention weights multiply values number by number, and meet them in no matrix product"
     return "they bring tokens together by a product of two paths that is no attention of a softmax"
 
 
@@ -335,14 +392,28 @@ def _heads_of(matrices: Tensor, batch: int, tokens: int) -> tuple[Tensor, Tensor
     if bool((samples != lowest).any()) or len(set(samples.bincount(minlength=batch).tolist())) > 1:
         raise Unreadable("their attention does not keep samples apart")
     leads = torch.stack([(samples == sample).nonzero()[:, 0] for sample in range(batch)])
-    rows = torch.where(known, matrices % tokens, tokens)[leads]
-    return leads, rows
+    return _unfolded(leads, torch.where(known, matrices % tokens, tokens)[leads], tokens)
+
+
+def _unfolded(leads: Tensor, rows: Tensor, tokens: int) -> tuple[Tensor, Tensor]:
+    """Return matrices and queries as :func:`_heads_of` does where a matrix has several queries of each token, such as those of all heads
+    that share their keys: the first query of each token is of one head, the second of the next.
+    """
+    is_query = torch.nn.functional.one_hot(rows, tokens + 1)
+    number = (is_query.cumsum(2) - 1).gather(3, rows[..., None])[..., 0].masked_fill(rows == tokens, 0)
+    folded = 1 + int(number.max())
+    if folded == 1:
+        return leads, rows
+    of_heads = [torch.where(number == head, rows, tokens) for head in range(folded)]
+    return leads.repeat_interleave(folded, 1), torch.stack(of_heads, 2).flatten(1, 2)
 
 
 def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
-    """Merge the products of a stage that weigh the same values and are added or subtracted, and return the shorter list.
+    """Merge the products of a stage that are added or subtracted and weigh the same values, or the values of different tokens; return the
+    shorter list.
 
-    An example is a difference of two attentions, whose weights do not meet before the values.
+    Examples are a difference of two attentions, whose weights do not meet before the values, and weights that are split between the class
+    token and the patches.
     """
     if len(stage) < 2 or block.output is None:
         return stage
@@ -356,8 +427,13 @@ def _sums_of(stage: list[_Part], block: Block, pull: Pull) -> list[_Part]:
             raise Unreadable("it is not seen where one of their attentions goes")
         for number, (first, reference) in enumerate(left):
             times = _multiple(first, reference, part, signal)
-            if times is not None:
+            if times is None:
+                continue
+            if _weighs_the_same(first, reference, part, signal):
                 left[number] = (replace(first, others=(*first.others, (part, times))), reference)
+                break
+            if bool(times.all()) and _weighs_other_tokens(first, part):
+                left[number] = (replace(first, pieces=(*first.pieces, (part, times))), reference)
                 break
         else:
             left.append((part, signal))
@@ -380,17 +456,31 @@ def _joined_with_alike(parts: list[_Part]) -> list[_Part]:
     return joined
 
 
-def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
-    """Return how many times one product's output is added to that of another with the same values, for each head (B, H, 1, 1).
+def _weighs_the_same(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> bool:
+    """Return whether two products weigh the same values; the signals are at what they give."""
+    ours, theirs = (
+        _matrices(each.product.value)[_met(each.product.value, given.shape[:-2])] for each, given in ((first, reference), (part, signal))
+    )
+    return ours.shape == theirs.shape and torch.allclose(ours, theirs)
 
-    None where they weigh other values or are added in another way.
+
+def _weighs_other_tokens(first: _Part, part: _Part) -> bool:
+    """Return whether the values of a product are of other tokens than all those of the first and its pieces."""
+    counts = torch.zeros(len(part.columns), part.tokens + 1, dtype=torch.long, device=part.columns.device)
+    for each in (first, *(piece for piece, _ in first.pieces), part):
+        counts.scatter_add_(1, each.columns, torch.ones_like(each.columns))
+    return not bool((counts[:, :-1] > 1).any())
+
+
+def _multiple(first: _Part, reference: Tensor, part: _Part, signal: Tensor) -> Tensor | None:
+    """Return how many times one product's output is added to that of another with the same queries, for each head (B, H, 1, 1); None where
+    they are added in another way.
     """
     contexts = [each.shape[:-2] for each in (reference, signal)]
-    values = [_matrices(each.product.value)[_met(each.product.value, leads)] for each, leads in zip((first, part), contexts, strict=True)]
     given = [_matrices(each.double()).flatten(1) for each in (reference, signal)]
-    if contexts[0] != contexts[1] or values[0].shape != values[1].shape or given[0].shape != given[1].shape:
+    if contexts[0] != contexts[1] or given[0].shape != given[1].shape:
         return None
-    if not torch.equal(first.firsts, part.firsts) or not torch.equal(first.rows, part.rows) or not torch.allclose(values[0], values[1]):
+    if not torch.equal(first.firsts, part.firsts) or not torch.equal(first.rows, part.rows):
         return None
     times = (given[0] * given[1]).sum(-1, keepdim=True) / given[0].square().sum(-1, keepdim=True).clamp_min(_TINY)
     rest = (given[1] - times * given[0]).norm(dim=-1)

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
 from explainers.autograd.nodes import Block, Nodes, ancestors
-from explainers.autograd.operators import Softmax
+from explainers.autograd.operators import Add, LinearMap, Norm, Softmax
 from explainers.autograd.structure.attention import Attention, Users, meeting
 from explainers.autograd.structure.attention_maps import Product, Unreadable, maps_in, products_of
 from explainers.autograd.structure.token_codes import MIXED, NO_SIGNAL, NOTHING, ONE_TOKEN, Pull, tokens_of
 
 _NO_SOFTMAX = (
     "no softmax runs in them whose weights could be read: they bring tokens together in another way or not at all, such as by "
-    "convolutions, by a sigmoid, by exponentials whose sum divides what they gave, by weights that are constants or made in an earlier "
-    "block, or in code that cannot be looked into (attention with keys of its own, torch.jit)"
+    "convolutions, by a sigmoid, by exponentials whose sum divides what they gave, by weights that are constants, detached or made in an "
+    "earlier block, or in code that cannot be looked into (attention with keys of its own, torch.jit)"
 )
 _NO_VALUES = (
     "no softmax in them, as far as it depends on the input and is not detached, weighs their tokens by a matrix product with values made "
@@ -46,10 +47,12 @@ class BlockPlan:
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first. ``outside``: where there is
+    """``keeps_order``: whether token i of what goes into every block is token i of what goes into the first; ``keeps_inner_order``: whether
+    row i of what is computed in a block for each token is of its token i too. ``outside``: where there is
     attention that no block and no known head has: "before", "between" or "behind" the blocks. ``has_earlier_values``: whether attention in
     some block weighs values that an earlier block made, alone or mixed with its own. ``has_shortcuts``: whether what a block took or
-    gave goes on to the head or to a later block by another way than through the blocks between.
+    gave goes on to the head or to a later block by another way than through the blocks between. ``has_places``: whether the tokens are of
+    places in the picture.
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -57,6 +60,8 @@ class AttentionPlan:
     outside: tuple[str, ...] = ()
     has_earlier_values: bool = False
     has_shortcuts: bool = False
+    keeps_inner_order: bool = True
+    has_places: bool = True
 
     @property
     def reason(self) -> str | None:
@@ -192,7 +197,7 @@ def _follow(nodes: Nodes, products: Sequence[Product], pull: Pull) -> tuple[bool
     if any(tensor.shape[-2] != tokens for tensor in (*outputs, *inputs, *contexts)):
         return False, False
     directions = [
-        torch.randn(output.shape[-1], generator=generator, dtype=torch.float64).to(output).expand(output.shape) for output in outputs
+        torch.randn(output.shape[-2:], generator=generator, dtype=torch.float64).to(output).expand(output.shape) for output in outputs
     ]
     plain = pull(outputs, [*inputs, *contexts], directions)
     coded = pull(outputs, [*inputs, *contexts], [direction * code for direction in directions])
@@ -240,6 +245,45 @@ def _has_keys_in_order(attention: Attention, last: Block, pull: Pull) -> bool:
     (whose,) = tokens_of(pull, value, labels, keys, [given], [2])
     expected = torch.arange(keys - tokens, keys, device=value.device)
     return whose is None or not bool(((whose != expected) & (whose != NOTHING) & (whose != MIXED)).any())
+
+
+def keeps_inner_order(nodes: Nodes, pull: Pull) -> bool:
+    """Return whether row i of what linear maps and normalisations in a block take, and of its residual stream, is of its token i, as far as
+    these have a row for each token.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for block in nodes.blocks:
+        inner = _rows_inside(nodes, block)
+        if not inner or block.output is None or block.output.shape != block.input.shape:
+            continue
+        at, start = [block.input, *inner], [block.output, *inner]
+        directions = [torch.randn(block.input.shape, generator=generator, dtype=torch.float64).to(block.input) for _ in start]
+        code = (1 + torch.rand(block.input.shape[1], 1, generator=generator, dtype=torch.float64)).to(block.input)
+        plain, coded = pull(start, at, directions), pull(start, at, [direction * code for direction in directions])
+        pairs = [(one, other) for one, other in zip(plain, coded, strict=True) if one is not None and other is not None]
+        if all(bool((other - one * code).norm() <= ONE_TOKEN * other.norm()) for one, other in pairs):
+            continue
+        count = block.input.shape[:2].numel()
+        labels = torch.arange(count, device=block.input.device).view(*block.input.shape[:2], 1)
+        for tensor in inner:  # tokens come together somewhere: each way alone
+            ways = ((block.output, tensor), (tensor, block.input))
+            for later, earlier in ways:
+                (whose,) = tokens_of(pull, later, labels, count, [earlier], [2])
+                if whose is not None and bool(((whose != labels[..., 0]) & (whose != NOTHING) & (whose != MIXED)).any()):
+                    return False
+    return True
+
+
+def _rows_inside(nodes: Nodes, block: Block) -> list[Tensor]:
+    """List the tensors in a block with a row for each token that linear maps take, or that normalisations or sums give."""
+    tensors: dict[int, Tensor] = {}
+    for node in nodes.inside(block):
+        taken = node.operands[:1] if node.operator is LinearMap else ()
+        given = (node.output,) if node.operator in (Norm, Add) else ()
+        for tensor in (*taken, *given):
+            if tensor is not None and tensor.requires_grad and tensor.shape == block.input.shape and tensor is not block.input:
+                tensors[id(tensor)] = tensor
+    return [tensor for tensor in tensors.values() if tensor is not block.output]
 
 
 def _keeps_order(nodes: Nodes, candidates: Sequence[Attention | None], pull: Pull) -> bool:

@@ -14,8 +14,24 @@ from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
 from explainers.autograd.structure.around_attention import added_before, pooling_attention, pooling_products, sums_in
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
-from explainers.autograd.structure.attention_maps import AttentionMap, Unreadable, as_recorded, maps_in
-from explainers.autograd.structure.attention_plan import AttentionPlan, BlockPlan, attention_outside, has_shortcuts, plan_of, softmaxes_in
+from explainers.autograd.structure.attention_maps import (
+    AttentionMap,
+    Unreadable,
+    are_of_no_place,
+    as_recorded,
+    maps_in,
+    products_of,
+    sum_after_attention,
+)
+from explainers.autograd.structure.attention_plan import (
+    AttentionPlan,
+    BlockPlan,
+    attention_outside,
+    has_shortcuts,
+    keeps_inner_order,
+    plan_of,
+    softmaxes_in,
+)
 from explainers.autograd.structure.class_attention import ClassAttention, class_attention, class_attentions
 from explainers.autograd.structure.token_codes import Pull
 from explainers.errors import ExplainerError
@@ -85,7 +101,10 @@ class ModelStructure:
         known = self.attention_kind.no_map or self._block_kind.no_attention
         plan = plan_of(self._nodes, self._shaped, [*behind, *pooling], self._pull, known)
         read = [*behind, *(pooling if self._layout.class_token is None else [])]  # what else pools is read from a class token
-        return replace(plan, outside=attention_outside(self._nodes, read, self._users), has_shortcuts=has_shortcuts(self._nodes))
+        inner_order = not plan.keeps_order or keeps_inner_order(self._nodes, self._pull)
+        outside = attention_outside(self._nodes, read, self._users)
+        places = not are_of_no_place(self._nodes)
+        return replace(plan, outside=outside, has_shortcuts=has_shortcuts(self._nodes), keeps_inner_order=inner_order, has_places=places)
 
     @cached_property
     def _maps(self) -> list[list[AttentionMap] | None]:
@@ -150,8 +169,14 @@ class ModelStructure:
     @cached_property
     def attention_inputs(self) -> list[Tensor | None]:
         """The input of each block's attention, (B, S, D), in most models the output of the first norm; None if that is not one tensor."""
-        pairs = zip(self._attentions, self._nodes.blocks, strict=True)
-        return [None if each is None else attention_nodes.input_of(each, block) for each, block in pairs]
+        pairs = zip(self._attentions, self._maps, self._nodes.blocks, strict=True)
+        return [self._attention_input(each, maps, block) for each, maps, block in pairs]
+
+    def _attention_input(self, usual: attention_nodes.Attention | None, maps: list[AttentionMap] | None, block: Block) -> Tensor | None:
+        if usual is None and (maps is None or len(maps) > 1):
+            return None
+        products = [each.node for each in products_of(self._nodes, block)] if usual is None else [usual.product]
+        return attention_nodes.input_of(products, block)
 
     @cached_property
     def output_projections(self) -> list[tuple[Tensor, Tensor | None] | None]:
@@ -162,15 +187,21 @@ class ModelStructure:
     @cached_property
     def sums(self) -> list[list[Tensor]]:
         """The residual stream after each sum of two paths, (B, S, D) each, for every block."""
-        return [sums_in(self._nodes, block, self._block_kind) for block in self._nodes.blocks]
+        return [[self._block_kind.row_of(node.output) for node in sums if node.output is not None] for sums in self._sums]
+
+    @cached_property
+    def _sums(self) -> list[list[Node]]:
+        return [sums_in(self._nodes, block) for block in self._nodes.blocks]
+
+    @cached_property
+    def sums_after_attention(self) -> list[int]:
+        """The index of the sum behind the attention of each block among its :attr:`sums`; 0 where none is behind it."""
+        return [sum_after_attention(self._nodes, block, sums) for block, sums in zip(self._nodes.blocks, self._sums, strict=True)]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
-        """The residual stream after the attention of each block, (B, S, D); None if there is none, or if attention is added in several
-        steps.
-        """
-        products = [sum(len(each.sources) for each in maps or []) for maps in self._maps]
-        return [sums[0] if sums and count < 2 else None for sums, count in zip(self.sums, products, strict=True)]
+        """The residual stream after the attention of each block, (B, S, D); None if there is none."""
+        return [sums[place] if sums else None for sums, place in zip(self.sums, self.sums_after_attention, strict=True)]
 
     @cached_property
     def positions(self) -> tuple[Tensor, Tensor] | None:

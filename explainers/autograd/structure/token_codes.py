@@ -67,8 +67,8 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
     dimensions.
     """
     seeds = [torch.ones_like(labels, dtype=output.dtype), *codes(count, output)[:, labels]]
-    direction = _direction(output, labels)
-    arrived = [pull([output], at, [(direction * seed).expand_as(output).contiguous()]) for seed in seeds]
+    direction = _direction(output)
+    arrived = [pull([output], at, [direction * seed]) for seed in seeds]
     whose: list[Tensor | None] = []
     for place, dims in enumerate(rows):
         signals = [each[place] for each in arrived]
@@ -82,8 +82,9 @@ def tokens_of(pull: Pull, output: Tensor, labels: Tensor, count: int, at: Sequen
     return whose
 
 
-def _direction(output: Tensor, labels: Tensor) -> Tensor:
-    """Return random numbers in the shape of ``output``, the same along the dimensions in which labels differ."""
-    shape = [side if labels.shape[place] == 1 and place else 1 for place, side in enumerate(output.shape)]
+def _direction(output: Tensor) -> Tensor:
+    """Return random numbers in the shape of ``output``: were they the same for all tokens, what comes back of a mean of tokens would be a
+    multiple of what comes back of one.
+    """
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(output)
+    return torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output)

@@ -206,6 +206,13 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
     return trace.class_row(product(trace.identity(), maps, trace.recording.structure.first_map(start_layer)))
 
 
+#: Said of AttCAT where the output of the last block, which it leaves out, has a gradient at every token.
+POOLED_ATTCAT = (
+    "The head of this model pools all tokens of the last block. Their own share in the answer is not in this map, which ends with the "
+    "block before, as LibraGrad's code does: attcat?published_code=true takes the last block in, by its input."
+)
+
+
 @method(
     "attcat",
     title="AttCAT",
@@ -238,10 +245,12 @@ def generic_attention(trace: Trace, start_layer: int = 0) -> Tensor:
 def attcat(trace: Trace, published_code: bool = False) -> MethodOutput:
     """Token times its gradient, weighted by the attention the token receives, summed over the blocks.
 
-    sum_l alpha^l * sum_d h^l grad h^l; alpha the mean over heads and query rows of A^l; h^l the output of block l (the
-    last block, whose gradient is zero off the
-    classification token, is left out) or, as in the published code, its input.
+    sum_l alpha^l * sum_d h^l grad h^l; alpha the mean over heads and query rows of A^l, so that no classification token is needed; h^l the
+    output of block l or, as in the published code, its input. The last block's output is left out, as LibraGrad's code has it: of a head
+    that reads a classification token its gradient is zero elsewhere. Where the head pools all tokens it is not, and a note says so.
     """
+    if not published_code and trace.recording.layout.class_token is None:
+        trace.note(POOLED_ATTCAT)
     values, grads = (
         (trace.block_inputs, trace.block_input_grads) if published_code else (trace.block_outputs[:-1], trace.block_output_grads[:-1])
     )

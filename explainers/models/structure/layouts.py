@@ -79,6 +79,11 @@ def image_layout(
         raise ExplainerError("the tokens of this model do not lie in the order of its frames, so that no map of them can be drawn")
     if clip_shape(module) is None and not structure.block_kind.patch_places:
         place, grid = slice(prefix, structure.tokens - after), (rows, columns)
+        if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
+            raise ExplainerError(
+                "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
+                "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
+            )
         if not is_in_order(module, structure, run, tensors, place, grid):
             raise ExplainerError(
                 "the tokens of this model do not lie row by row in the order of the picture, so that a map would be drawn at other places "
@@ -88,11 +93,6 @@ def image_layout(
             raise ExplainerError(
                 "the model does not see the edge of the picture, as where its forward cuts the picture, so that a map would be drawn over "
                 "more than it is of: have preprocess= cut it instead"
-            )
-        if structure.earlier and not are_in_place(module, structure, run, tensors, place, grid):
-            raise ExplainerError(
-                "tokens are dropped or merged before the blocks that are read, so that what is left does not lie row by row in the order "
-                "of the picture: pass blocks= (the modules before that, if all blocks are to take every patch) or let no token be dropped"
             )
     patch = (height / rows, width / columns)
 
@@ -157,7 +157,10 @@ def _unchanging(x: Tensor) -> tuple[int, int]:
     prefix, after = int(changing.int().argmax()), int(changing.flip(0).int().argmax())
     if not bool(changing[prefix : len(changing) - after].all()):
         same = torch.nonzero(~changing).flatten().tolist()
-        raise ExplainerError(f"which tokens are patches is not clear: tokens {same[:8]} are the same for every image; pass prefix=")
+        raise ExplainerError(
+            f"tokens {same[:8]} are the same for every image and so no patches, but they lie among the patches: let tokens that are no "
+            "patches stand before or behind all of them"
+        )
     return prefix, after
 
 
@@ -178,6 +181,7 @@ def _grid(module: nn.Module, patches: int, size: tuple[int, int]) -> tuple[int, 
         if rows * columns == patches:
             return rows, columns
     raise ExplainerError(
-        f"{patches} tokens do not fill the patches of an image of {size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
+        f"{patches} tokens (the second axis of what the blocks take) do not fill the patches of an image of "
+        f"{size[0]} x {size[1]} pixels ({rows} x {columns}); pass prefix= "
         "(how many tokens stand before the first patch) or preprocess= (another image size)"
     )

@@ -62,7 +62,11 @@ class Derivative(_OfGradients):
 
 
 class Half(_OfGradients):
-    """Choice in which each factor gets half: LibraGrad, AttnLRP."""
+    """Choice in which each factor gets half: LibraGrad, AttnLRP.
+
+    A factor that a sigmoid made is no such path where gates are constant, as in gated attention or a gated residual: the other one gets the
+    whole signal. That is our choice, see docs/rules.md.
+    """
 
     value = "half"
     title = "half each"

@@ -1,0 +1,297 @@
+"""Models that compute what a plain Transformer does, written in another way: their maps are the same, or refused with the true reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import explainers
+from explainers.errors import ExplainerError
+from tests.explainers.support.attention_forms import (
+    HEADS,
+    PREPROCESS,
+    WIDTH,
+    Attention,
+    Block,
+    Vit,
+    built,
+    of_module,
+    pixels,
+    plain_blocks,
+    scores,
+    softmax_of,
+)
+
+INSIDE_BLOCKS = ("token_tm", "globenc", "alti")
+
+
+def vit_of(form: Any) -> nn.Module:
+    return built(lambda: Vit(lambda: [Block(lambda: Attention(form)) for _ in range(2)]))
+
+
+def with_samples(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    q, k, v = (t.flatten(0, 1) for t in (q, k, v))
+    return torch.bmm(softmax_of(q, k), v).unflatten(0, (-1, HEADS))
+
+
+def in_chunks(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return torch.cat([softmax_of(part, k) @ v for part in q.split(5, 2)], 2)
+
+
+def head_by_head(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    heads = [softmax_of(q[:, [i]], k[:, [i]]) @ module.heads(module.qkv(x), 3)[2][:, [i]] for i in range(HEADS)]
+    return torch.cat(heads, 1)  # the values of a head are computed after the first head has attended
+
+
+def class_token_apart(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    weights = softmax_of(q, k)
+    return weights[..., :1] @ v[:, :, :1] + 2 * (weights[..., 1:] / 2 @ v[:, :, 1:])
+
+
+def test_weights_that_are_split_between_tokens_are_one_map() -> None:
+    specs = ("raw_attention", "rollout", "generic_attention", "attcat", "legrad", "gradcam_attention", *INSIDE_BLOCKS)
+    found, expected = (scores(vit_of(form), pixels(), 1, *specs) for form in (class_token_apart, of_module))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", [with_samples, in_chunks, head_by_head])
+def test_what_reads_the_stream_after_attention_finds_it_in_every_form(form: Any) -> None:
+    for found, expected in zip(
+        scores(vit_of(form), pixels(), 1, *INSIDE_BLOCKS), scores(vit_of(of_module), pixels(), 1, *INSIDE_BLOCKS), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
+
+
+class Macaron(Block):
+    """A block with another MLP before its attention, which here adds next to nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: Attention(of_module))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x + 1e-9 * self.mlp(self.n2(x)))
+
+
+def test_an_mlp_before_attention_is_not_taken_for_it() -> None:
+    found = scores(built(lambda: Vit(lambda: [Macaron(), Macaron()])), pixels(), 1, *INSIDE_BLOCKS)
+    for one, expected in zip(found, scores(vit_of(of_module), pixels(), 1, *INSIDE_BLOCKS), strict=True):
+        torch.testing.assert_close(one, expected, rtol=1e-4, atol=1e-6)
+
+
+class Together(Block):
+    """A block whose attention and MLP are added to each other before they are added to the stream."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + (self.attn(self.n1(x)) + self.mlp(self.n2(x)))
+
+
+def test_the_stream_after_attention_has_the_tokens_themselves() -> None:
+    vit = built(lambda: Vit(lambda: [Together(lambda: Attention(of_module)) for _ in range(2)]))
+    recording = explainers.Session(explainers.wrap(vit, kind="image", preprocess=PREPROCESS), {"pixel_values": pixels()}, 1).recording
+    for middle, output in zip(recording.mid_residuals, recording.block_outputs, strict=True):
+        assert middle is not None
+        torch.testing.assert_close(middle, output)
+
+
+class FlippedInside(Block):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flip(1)).flip(1)
+
+
+class FlippedAttention(Attention):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.flip(1)).flip(1)
+
+
+@pytest.mark.parametrize("block", [lambda: FlippedInside(lambda: Attention(of_module)), lambda: Block(lambda: FlippedAttention(of_module))])
+def test_what_reads_tokens_inside_blocks_is_refused_where_they_lie_in_another_order(block: Callable[[], nn.Module]) -> None:
+    vit, plain = built(lambda: Vit(lambda: [block(), block()])), vit_of(of_module)
+    for spec in ("raw_attention", "rollout", "transformer_attribution", "gradcam_plus", "input_x_gradient:libra"):
+        (found,), (expected,) = scores(vit, pixels(), 1, spec), scores(plain, pixels(), 1, spec)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    for spec in ("fullgrad:libra", "fullgrad_plus:libra", "token_tm", "globenc", "alti", "vit_cx"):
+        with pytest.raises(ExplainerError, match="another order"):
+            scores(vit, pixels(), 1, spec)
+
+
+class SharedKeys(nn.Module):
+    """Attention whose heads share their keys and values; ``folded``: the queries of all heads are rows of one matrix."""
+
+    def __init__(self, folded: str) -> None:
+        super().__init__()
+        self.q, self.kv, self.proj, self.folded = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), folded
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, (k, v) = self.q(x).unflatten(-1, (HEADS, -1)), self.kv(x).chunk(2, -1)
+        if self.folded == "tokens first":
+            return self.proj((softmax_of(q.flatten(1, 2), k) @ v).reshape(x.shape))
+        if self.folded == "heads first":
+            given = softmax_of(q.transpose(1, 2).flatten(1, 2), k) @ v
+            return self.proj(given.unflatten(1, (HEADS, -1)).transpose(1, 2).flatten(2))
+        return self.proj((softmax_of(q.transpose(1, 2), k[:, None]) @ v[:, None]).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("folded", ["tokens first", "heads first"])
+def test_heads_folded_into_the_queries_of_one_matrix(folded: str) -> None:
+    specs = ("raw_attention", "rollout", "generic_attention", "attcat", "transformer_attribution", "legrad", "pytorch_grad_cam", "alti")
+    one, other = (built(lambda how=how: Vit(lambda: [Block(lambda: SharedKeys(how)) for _ in range(2)])) for how in (folded, ""))
+    for found, expected in zip(scores(one, pixels(), 1, *specs), scores(other, pixels(), 1, *specs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+class Pooling(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool1d(x.mT, 3, 1, 1).mT - x
+
+
+class Constant(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.randn(17, 17))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scores.softmax(-1) @ x
+
+
+@pytest.mark.parametrize("mixer", [Pooling, Constant])
+def test_a_mean_of_tokens_is_not_taken_for_another_order(mixer: Callable[[], nn.Module]) -> None:
+    vit = built(lambda: Vit(lambda: [Block(mixer), Block(mixer)]))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["fullgrad_plus:libra"])
+    assert result.completeness("libra") < 1e-9
+    with pytest.raises(ExplainerError, match="no softmax runs in them"):
+        explainers.explain(model, {"pixel_values": pixels()}, 1, ["rollout"])
+
+
+def element_wise(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return (softmax_of(q, k)[..., None] * v[:, :, None]).sum(-2)
+
+
+def values_of_several(module: Attention, q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    return softmax_of(q, k) @ F.avg_pool2d(v, (3, 1), 1, (1, 0))
+
+
+@pytest.mark.parametrize(("form", "reason"), [(element_wise, "number by number"), (values_of_several, "made of several tokens each")])
+def test_a_refusal_says_why_attention_is_not_read(form: Any, reason: str) -> None:
+    with pytest.raises(ExplainerError, match=reason):
+        scores(vit_of(form), pixels(), 1, "rollout")
+    if form is element_wise:
+        (found,), (expected,) = (scores(vit_of(each), pixels(), 1, "fullgrad_plus:libra") for each in (form, of_module))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+class Merging(Vit):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).mT
+        x = self.blocks[0](torch.cat([self.cls.expand(len(x), -1, -1), x], 1) + self.pos)
+        x = torch.cat([x[:, :1], (x[:, 1::2] + x[:, 2::2]) / 2], 1)
+        for block in self.blocks[1:]:
+            x = block(x)
+        return self.head(self.norm(x)[:, 0])
+
+
+class Middle(Vit):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).mT
+        x = torch.cat([x[:, :8], self.cls.expand(len(x), -1, -1), x[:, 8:]], 1) + self.pos
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[:, 8])
+
+
+@pytest.mark.parametrize(("vit", "reason"), [(Merging, "tokens are dropped or merged"), (Middle, "they lie among the patches")])
+def test_a_refusal_says_which_tokens_are_no_grid(vit: type[Vit], reason: str) -> None:
+    with pytest.raises(ExplainerError, match=reason):
+        explainers.wrap(built(lambda: vit(lambda: [*plain_blocks(), *plain_blocks()])), kind="image", preprocess=PREPROCESS)
+
+
+class Latents(nn.Module):
+    """A model whose blocks take as many latents of its own as there are patches, which attend to the patches before (Perceiver)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch, self.latents = nn.Conv2d(3, WIDTH, 8, 8), nn.Parameter(torch.randn(1, 16, WIDTH))
+        self.k, self.v = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.blocks, self.head = nn.ModuleList(plain_blocks()), nn.Linear(WIDTH, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).mT
+        x = self.latents + softmax_of(self.latents, self.k(x)) @ self.v(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(1))
+
+
+def test_latents_are_not_drawn_as_patches() -> None:
+    vit, x = built(Latents), pixels()
+    for spec in ("input_x_gradient", "saliency", "fullgrad_plus:libra", "attcat", "hirescam"):
+        with pytest.raises(ExplainerError, match="no patches of the picture"):
+            scores(vit, x, 1, spec)
+    (at_pixels,) = scores(vit, x, 1, "input_x_gradient?at=pixels")
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(vit(leaf)[0, 1], leaf)
+    by_patch = (leaf * gradient).detach().sum(1).unflatten(-1, (4, 8)).unflatten(-3, (4, 8)).sum((-3, -1)).flatten()
+    torch.testing.assert_close(at_pixels, by_patch, rtol=1e-4, atol=1e-7)
+    assert bool(scores(vit, x, 1, "occlusion")[0].any())
+
+
+class MeanPooled(Vit):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).mT + self.pos[:, 1:]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x).mean(1))
+
+
+@pytest.mark.parametrize(("vit", "pools"), [(MeanPooled, True), (Vit, False)])
+def test_attcat_says_what_it_leaves_out_where_the_head_pools(vit: type[Vit], pools: bool) -> None:
+    model = explainers.wrap(built(lambda: vit(plain_blocks)), kind="image", preprocess=PREPROCESS)
+    result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["attcat", "attcat?published_code=true"])
+    assert [any("pools all tokens of the last block" in note for note in one.notes) for one in result.maps] == [pools, False]
+
+
+class Gated(Block):
+    """A block with a gate of a sigmoid: over what attention gives, over what is added, or between the two (a highway)."""
+
+    def __init__(self, gate: str) -> None:
+        super().__init__(lambda: Attention(of_module))
+        self.gate, self.weigh = gate, nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, given = self.weigh(x).sigmoid(), self.attn(self.n1(x))
+        if self.gate == "attention":
+            x = x + self.attn.proj(gate * given)
+        elif self.gate == "residual":
+            x = x + gate * given
+        else:
+            x = (1 - gate) * x + gate * given
+        return x + self.mlp(self.n2(x))
+
+
+@pytest.mark.parametrize("gate", ["attention", "residual", "highway"])
+def test_gates_of_a_sigmoid_are_constants_and_what_they_let_through_is_conserved(gate: str) -> None:
+    vit = built(lambda: Vit(lambda: [Gated(gate), Gated(gate)]))
+    model = explainers.wrap(vit, kind="image", preprocess=PREPROCESS)
+    result = explainers.explain(model, {"pixel_values": pixels()}, 1, ["fullgrad:libra"])
+    assert result.completeness("libra") < 1e-9
+
+
+@pytest.mark.parametrize("rule", ["libra", "attnlrp"])
+def test_the_share_of_each_factor_of_a_gated_product(rule: str) -> None:
+    draw = torch.Generator().manual_seed(0)
+    x, a, b = (torch.randn(side, 6, generator=draw, dtype=torch.float64) for side in (3, 6, 6))
+    x.requires_grad_()
+    with explainers.backward_rule(rule):
+        gate, path, curve = F.linear(x, a).sigmoid(), F.linear(x, b), F.silu(F.linear(x, a))
+        of_gate, of_curve = (gate * path).sum(), (curve * path).sum()
+        signals = [torch.autograd.grad(total, x, retain_graph=True)[0] for total in (of_gate, of_curve)]
+    expected = [gate @ b, 0.5 * (curve @ b + ((curve / F.linear(x, a)) * path) @ a)]
+    for signal, total, each in zip(signals, (of_gate, of_curve), expected, strict=True):
+        torch.testing.assert_close(signal, each.detach())
+        torch.testing.assert_close((x * signal).sum(), total)
