@@ -150,7 +150,6 @@ class DeletionTest(Record, name="DeletionCurves"):
     def _random(self) -> Annotated[RandomCurve, describe(key="random")]:
         return RandomCurve(area=self.random.area, seeds=self.draws, **self.random.values)
 
-
     def __str__(self) -> str:
         orders = list(self.ranking[0].areas)
         titles = {"most": "most first", "least": "least first"}

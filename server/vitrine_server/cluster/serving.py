@@ -23,9 +23,8 @@ from vitrine_server.app import create_app, host_maker, own_model_host
 from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.http.hosts import are_apart
-from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import VisitorSecrets
+from vitrine_server.http.visitors import Visitor, VisitorSecrets
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource
@@ -38,7 +37,8 @@ from vitrine_server.store.shared_store import SharedStore, open_shared_store
 
 log = logging.getLogger(__name__)
 APPLICATION, MODELS, WEB = "vitrine", "models", "web"
-_AT_ONCE = 8  # explanations and studies that one replica has: they take turns there
+_AT_ONCE = 8  # calls that one replica has; more go to another one
+_SENT_AT_ONCE = 6  # of these for explanations: a study never waits for the end of explanations
 _REQUESTS_AT_ONCE = 1000  # of one process that answers: event streams stay open
 _OBJECT_STORE = 256 * 2**20  # bytes, of a cluster that is begun for this server: little goes through it
 _STOP_SECONDS = 20.0
@@ -100,11 +100,11 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             await self.model(name)
             return await self.facts(name)
 
-        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> AsyncIterator[tuple[str, Any]]:
             """Run a study on the model to which the call is addressed, see :meth:`ModelReplica.answer`."""
             name = serve.get_multiplexed_model_id()
             await self.model(name)
-            async for event in self.answer(name, work, is_long, weight, kind, owner):
+            async for event in self.answer(name, work, is_long, weight, kind, visitor):
                 yield event
 
         def check_health(self) -> None:
@@ -116,7 +116,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             with suppress(AttributeError):  # it was never begun
                 self.stop()
 
-    threads, share = settings.replica_threads, limits(settings)["queue_share"]
+    threads = settings.replica_threads
     models = serve.deployment(Models, name=MODELS).options(
         ray_actor_options={
             "num_cpus": threads,
@@ -130,7 +130,6 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             "target_ongoing_requests": 2,
         },
         max_ongoing_requests=_AT_ONCE,
-        max_queued_requests=settings.queue_size + share.most,
         health_check_period_s=5,
         graceful_shutdown_timeout_s=_STOP_SECONDS,
     )
@@ -156,7 +155,7 @@ class _Handle:
     """
 
     def __init__(self, serve: Any) -> None:
-        self._serve, self._handle = serve, serve.get_deployment_handle(MODELS, app_name=APPLICATION)
+        self._handle = serve.get_deployment_handle(MODELS, app_name=APPLICATION)
 
     async def explain(self, model: str, explanation_id: str) -> None:
         """Make an explanation in a replica of the model."""
@@ -181,12 +180,9 @@ class _Handle:
 
     @contextmanager
     def _problems(self) -> Iterator[None]:
-        """Convert errors of calls inside this context: a replica's Problem is raised as such, a full queue as Problem 429."""
+        """Raise a replica's Problem inside this context as such."""
         try:
             yield
-        except self._serve.exceptions.BackPressureError:
-            send = "Wait until some are done."
-            raise Problem(429, "queue-full", "Too many questions are waiting already.", send=send, headers={"Retry-After": "5"}) from None
         except Exception as error:
             if isinstance(cause := getattr(error, "cause", None), Problem):
                 raise cause from None
@@ -199,7 +195,8 @@ def _web(settings: Settings) -> FastAPI:
 
     def open_work(registry: ModelRegistry) -> tuple[SharedStore, RayWorker]:
         store = open_shared_store(settings, _process_name("web"))
-        return store, RayWorker(_Handle(serve), registry, store, settings)
+        most_sent = max(1, _SENT_AT_ONCE * settings.max_replicas // settings.web_replicas)
+        return store, RayWorker(_Handle(serve), registry, store, settings, most_sent)
 
     return create_app(settings, open_work=open_work)
 
