@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 import threading
@@ -31,7 +32,7 @@ from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.work import Work
 from vitrine_server.log import set_up_log
-from vitrine_server.settings import Settings
+from vitrine_server.settings import Settings, environment_name
 from vitrine_server.store.database import open_database
 from vitrine_server.store.shared_store import SharedStore, open_shared_store
 
@@ -42,6 +43,11 @@ _SENT_AT_ONCE = 6  # of these for explanations: a study never waits for the end 
 _REQUESTS_AT_ONCE = 1000  # of one process that answers: event streams stay open
 _OBJECT_STORE = 256 * 2**20  # bytes, of a cluster that is begun for this server: little goes through it
 _STOP_SECONDS = 20.0
+_CONNECT_SECONDS = 10.0
+_RAY_LOG = "/tmp/ray/session_latest/logs"  # nosec B108  # where Ray writes it
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_RAISED = re.compile(r"[\w.]*(Error|Exception|Problem|Exit)\b.*: \S")
+_RAY_PREFIX = re.compile(r"^[\w.]*(Error|Exception|Problem|Exit)(\([^)]*\))?: ")
 
 MakeModelHost = Callable[[Settings], ModelHost]
 
@@ -63,8 +69,19 @@ def serve(settings: Settings, say: Callable[[str], None], make_model_host: MakeM
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
         options = ray.serve.config.HTTPOptions(host=settings.host, port=settings.port, location="HeadOnly")
-        ray.serve.start(http_options=options)
-        ray.serve.run(application(settings, make_model_host), name=APPLICATION, route_prefix="/")
+        advice = f"look into its log in {_RAY_LOG}, or choose another {environment_name('port')} if this one is taken"
+        with in_one_sentence(f"Ray Serve did not start at {settings.host} port {settings.port}", advice):
+            if cluster_address(settings.ray_address) == "local":  # Ray Serve would try again for a minute
+                check_free(settings.host, settings.port)
+            ray.serve.start(http_options=options)
+        advice = f"put that right and start it again; Ray's log in {_RAY_LOG} has the details"
+        try:
+            with in_one_sentence("The processes of Vitrine did not start on the cluster", advice):
+                run(ray, application(settings, make_model_host))
+        except ExplainerError:
+            with suppress(Exception):  # of a cluster that is gone already
+                ray.serve.delete(APPLICATION)
+            raise
         say(f"http://{settings.host}:{settings.port}")
         ended.wait()
         ray.serve.delete(APPLICATION)
@@ -189,6 +206,54 @@ class _Handle:
             raise
 
 
+def run(ray: Any, built: Any) -> None:
+    """Have Ray Serve run the application. Raises RuntimeError with what the process that did not start had to say, as the error of Ray
+    Serve itself only names it.
+    """
+    try:
+        ray.serve.run(built, name=APPLICATION, route_prefix="/")
+    except RuntimeError as error:
+        told = []
+        with suppress(Exception):  # of a cluster that is gone already
+            told = [one.message for one in ray.serve.status().applications[APPLICATION].deployments.values() if one.message]
+        raise RuntimeError("\n".join([str(error), *told])) from error
+
+
+def check_reachable(address: str) -> None:
+    """Raise OSError if nothing answers at an address of the form host:port: ``ray.init`` would try again for many minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise OSError if this machine cannot listen at an address."""
+    socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+
+
+@contextmanager
+def in_one_sentence(what: str, advice: str) -> Iterator[None]:
+    """Turn any error inside this context into an ExplainerError of one sentence: what failed, why, and what to do."""
+    try:
+        yield
+    except Exception as error:
+        raise ExplainerError(f"{what} ({reason_of(error)}): {advice}.") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line of an error of Ray that says why: the last exception of a traceback that its message contains, else the first
+    line, without colours.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.partition(" (while")[0]  # which socket.create_server adds
+    if isinstance(getattr(error, "cause", None), Exception):  # of a call in another process
+        return reason_of(error.cause)  # type: ignore[attr-defined]
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    line = (raised or lines or [type(error).__name__])[-1 if raised else 0]
+    return _RAY_PREFIX.sub("", line).rstrip(".:")
+
+
 def _web(settings: Settings) -> FastAPI:
     """Make the application of a process that answers requests."""
     serve = _ray().serve
@@ -215,10 +280,12 @@ def _cluster(ray: Any, settings: Settings) -> Iterator[None]:
     """Connect to the cluster of the settings, or to a new one on this machine, inside this context."""
     address = cluster_address(settings.ray_address)
     options = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address == "local" else {}
-    try:
-        ray.init(address=address, logging_level="warning", **options)
-    except (ConnectionError, RuntimeError, ValueError) as problem:
-        raise ExplainerError(f"No cluster of Ray can be used at {address}: {problem}") from problem
+    advice = f"start one with `ray start --head`, or set {environment_name('ray_address')} to the address of one that runs"
+    if address == "local":
+        advice = f"look into Ray's log in {_RAY_LOG}, or use a cluster that runs, by {environment_name('ray_address')}"
+    with in_one_sentence(f"No cluster of Ray can be used at {address}", advice):
+        check_reachable(address)
+        ray.init(address=address, logging_level="warning", log_to_driver=False, **options)  # tracebacks of its processes are in its log
     try:
         yield
     finally:
