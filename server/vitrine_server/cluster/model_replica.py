@@ -207,9 +207,9 @@ class ModelReplica:
         study.on_begin = lambda: study.feed.publish(event(0, "begun", {}))
         self.worker.study(study)
         try:
-            async for told in study.feed.follow():
-                if told.name not in ("done", "failed"):
-                    yield told.name, json.loads(told.data)
+            async for notice in study.feed.follow():
+                if notice.name not in ("done", "failed"):
+                    yield notice.name, json.loads(notice.data)
             problem = study.future.exception()
             yield ("done", study.future.result()) if problem is None else ("failed", problem)
         finally:

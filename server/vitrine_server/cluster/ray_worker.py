@@ -98,7 +98,7 @@ class RayWorker:
         if self.stopping:
             raise interrupted()
         waiting, now = self._store.waiting(), datetime.now(UTC)
-        waits = [(now - datetime.fromisoformat(asked)).total_seconds() for _, asked in waiting if asked is not None]
+        waits = [(now - datetime.fromisoformat(created)).total_seconds() for _, created in waiting if created is not None]
         check_room(self._settings, [visitor for visitor, _ in waiting], job.visitor, "explanations", waits)
         self._store.add(job.document(), job.images, job.question.image, job.visitor.owner, job.visitor)
         self._begin(self._send, job.id, job.entry.name)

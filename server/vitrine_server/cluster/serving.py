@@ -213,10 +213,11 @@ def run(ray: Any, built: Any) -> None:
     try:
         ray.serve.run(built, name=APPLICATION, route_prefix="/")
     except RuntimeError as error:
-        told = []
+        messages = []
         with suppress(Exception):  # of a cluster that is gone already
-            told = [one.message for one in ray.serve.status().applications[APPLICATION].deployments.values() if one.message]
-        raise RuntimeError("\n".join([str(error), *told])) from error
+            status = ray.serve.status().applications[APPLICATION]
+            messages = [deployment.message for deployment in status.deployments.values() if deployment.message]
+        raise RuntimeError("\n".join([str(error), *messages])) from error
 
 
 def check_reachable(address: str) -> None:
