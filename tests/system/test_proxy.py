@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -84,6 +84,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 #: The people of a course behind one address, and how many requests a page has under way at once while it opens.
 PEOPLE, REQUESTS = 200, 24
+#: How many requests a page sends in all while it opens, and how many a second a person sends in the long run.
+REQUESTS_OF_A_PAGE, REQUESTS_PER_SECOND = 34, 4
 
 
 async def _asked_at_once(folder: Path, count: int) -> Counter[int]:
@@ -115,10 +117,22 @@ async def _asked_at_once(folder: Path, count: int) -> Counter[int]:
         writer.close()
         return code
 
+    async with _nginx(folder, answer) as port, asyncio.timeout(120):
+        return Counter(await asyncio.gather(*(ask(port, number) for number in range(count))))
+
+
+@contextlib.asynccontextmanager
+async def _nginx(
+    folder: Path, answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], changes: Mapping[str, str] | None = None
+) -> AsyncIterator[int]:
+    """nginx with nginx.conf, whose upstream is ``answer``, without TLS; the port at which it answers."""
     port, tls_port = free_port(), free_port()
     async with await asyncio.start_server(answer, "127.0.0.1", 0, backlog=4096) as server:
         upstream = "{}:{}".format(*server.sockets[0].getsockname()[:2])
         text = configuration(folder, port, tls_port, upstream).replace(" ssl http2;", ";")  # one request a connection, without TLS
+        for before, after in (changes or {}).items():
+            assert before in text, before
+            text = text.replace(before, after)
         (folder / "nginx.conf").write_text(re.sub(r"ssl_certificate.*;", "", text), "utf-8")
         nginx = await asyncio.create_subprocess_exec("nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log"))
         try:
@@ -129,8 +143,7 @@ async def _asked_at_once(folder: Path, count: int) -> Counter[int]:
                         writer.close()
                         break
                     await asyncio.sleep(0)
-            async with asyncio.timeout(120):
-                return Counter(await asyncio.gather(*(ask(tls_port, number) for number in range(count))))
+            yield tls_port
         finally:
             nginx.terminate()
             await nginx.wait()
@@ -151,12 +164,36 @@ def test_a_course_behind_one_address_is_answered_whole(tmp_path: Path, over: int
     assert statuses == Counter({200: PEOPLE * REQUESTS, **({503: over} if over else {})})
 
 
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx cannot be found")
+def test_who_asks_too_often_is_told_when_to_ask_again(tmp_path: Path) -> None:
+    """With smaller numbers than nginx.conf has: 21 requests, and then one a minute."""
+    changes = {"rate=800r/s": "rate=1r/m", "burst=6800": "burst=20"}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async def ask() -> list[httpx.Response]:
+        async with _nginx(tmp_path, answer, changes) as port, httpx.AsyncClient(base_url=f"http://localhost:{port}") as client:
+            return [await client.get(f"{PREFIX}/") for _ in range(24)]
+
+    answers = asyncio.run(ask())
+    assert [one.status_code for one in answers] == [200] * 21 + [429] * 3
+    assert [one.headers.get("retry-after") for one in answers] == [None] * 21 + ["2"] * 3
+
+
 def test_the_limits_follow_the_arithmetic_of_the_page() -> None:
     """docs/operations.md, nginx.conf and nginx-main.conf have the same numbers."""
     site, main = ((ROOT / "deploy" / name).read_text("utf-8") for name in ("nginx.conf", "nginx-main.conf"))
     page = (ROOT / "docs" / "operations.md").read_text("utf-8")
     assert f"limit_conn            vitrine {PEOPLE * REQUESTS};" in site
     assert f"{PEOPLE} people × {REQUESTS} requests at once" in page
+    assert f"rate={PEOPLE * REQUESTS_PER_SECOND}r/s;" in site
+    assert f"burst={PEOPLE * REQUESTS_OF_A_PAGE} nodelay;" in site
+    assert f"{PEOPLE * REQUESTS_OF_A_PAGE:,} is {PEOPLE} people × {REQUESTS_OF_A_PAGE} requests of a page" in page
+    assert f"{PEOPLE * REQUESTS_PER_SECOND} is {PEOPLE} people × {REQUESTS_PER_SECOND} a second" in page
+    assert f"{40 * REQUESTS} requests at once and {40 * REQUESTS_OF_A_PAGE:,} in the second" in page
     for name in ("worker_connections", "worker_rlimit_nofile"):
         (number,) = re.findall(rf"{name} (\d+);", main)
         assert int(number) * 15 / 16 > 2 * PEOPLE * REQUESTS

@@ -1,4 +1,9 @@
-"""One of several processes that make explanations of a shared store: this machine's worker, which is sent the ids of explanations."""
+"""One of several processes that make explanations of a shared store: the worker of one machine, which takes them from the store.
+
+Each replica queues everything in the store that waits for a model it has loaded, so that the queue of one machine decides what runs next:
+the order in which explanations reach the processes does not matter. An explanation is claimed when its first turn begins; the other
+replicas then drop it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,10 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from vitrine_server.http.metrics import Metrics
@@ -17,6 +24,7 @@ from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource, open_options_of
 from vitrine_server.jobs.failures import interrupted
+from vitrine_server.jobs.feed import event
 from vitrine_server.jobs.host.work import Work
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.study import Study
@@ -27,7 +35,16 @@ from vitrine_server.store.shared_store import MOST_ATTEMPTS, SharedStore
 
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0  # seconds between two claims of what is worked at
+_LOOK_SECONDS = 0.25  # seconds between two looks for what waits, and between two writes of what is made
 _NO_LIMIT = 2**31  # which models make room is decided outside
+
+
+@dataclass
+class _Saved:
+    """What the store has of a claimed explanation: the names of its files, and the number of its maps (-1: no answer yet)."""
+
+    files: set[str]
+    maps: int = -1
 
 
 class ModelReplica:
@@ -38,7 +55,9 @@ class ModelReplica:
     def __init__(self, settings: Settings, store: SharedStore, source: ModelSource, make_host: MakeHost) -> None:
         self._settings, self._store = settings, store
         self._registry = ModelRegistry(source.catalogue, _NO_LIMIT)
-        self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host)
+        self.worker = Worker(source, self._registry, store, settings, Metrics(), make_host, claim=self._claim)
+        self._claimed: dict[str, _Saved] = {}  # by the id of the explanation
+        self._queueing = threading.Lock()  # two threads must not queue the same explanation
         self._unwanted: set[str] = set()  # models that make room once nothing asks them
         self._ended = threading.Event()
         self._beat = threading.Thread(target=self._beat_until_end, name="claims", daemon=True)
@@ -76,53 +95,96 @@ class ModelReplica:
     # --- explanations ------------------------------------------------------------------------------------------------------
 
     async def explain(self, explanation_id: str) -> None:
-        """Make an explanation, from what the store has of it to its end; do nothing if another process has claimed it."""
-        attempts = await asyncio.to_thread(self._store.claim, explanation_id)
-        if attempts is None:
-            return
-        job = await asyncio.to_thread(self._begin, explanation_id, attempts)
-        if job is None:
-            return
-        kept, count = set(job.images), -1
-        async for event in job.feed.follow():
-            document = job.document()
-            if event.name in ("started", "method") and len(document["maps"]) > count and not job.final:
-                count, files = len(document["maps"]), dict(job.images)
-                with suppress(Problem):  # a store that is away: at its end it is tried again until it is stored
-                    new = {name: data for name, data in files.items() if name not in kept}
-                    await asyncio.to_thread(self._store.save, document, new, job.key)
-                    kept.update(new)
+        """Queue an explanation; return once it has ended here, or another process has claimed it."""
+        documents = dict(await asyncio.to_thread(self._store.takeable))
+        if explanation_id in documents:
+            await asyncio.to_thread(self._queue, documents[explanation_id])
+        while self.worker.find(explanation_id) is not None:
+            await asyncio.sleep(_LOOK_SECONDS)
 
-    def _begin(self, explanation_id: str, attempts: int) -> Job | None:
-        """Queue an explanation and return its job; if that fails, store it as failed and return None."""
-        document = self._store.document(explanation_id)
-        if document is None:
-            return None
+    def _queue(self, document: dict[str, Any]) -> None:
+        """Queue an explanation unless it is queued here; if it cannot be made, store it as failed."""
+        with self._queueing:
+            if self._ended.is_set() or self.worker.find(document["id"]) is not None:
+                return
+            try:
+                self.worker.resume(job_of(document, self._store, self._registry))
+            except (Problem, ValueError, TypeError) as error:
+                log.warning("explanation %s cannot be made: %s", document["id"], error)
+                if self._store.claim(document["id"]) is not None:
+                    self._fail(document)
+
+    def _queue_waiting(self) -> None:
+        """Queue what waits in the store for a model that is loaded here, and drop what other processes have claimed."""
+        models = {entry.name for entry in self._registry.all() if entry.state == "loaded"} - self._unwanted
+        here = {job.id for job in self.worker.live()}
+        takeable = dict(self._store.takeable())
+        for explanation_id in here - takeable.keys() - self._claimed.keys():
+            self.worker.withdraw(explanation_id)
+        for explanation_id in takeable.keys() - here:
+            if takeable[explanation_id].get("model") in models:
+                self._queue(takeable[explanation_id])
+
+    def _claim(self, job: Job) -> bool:
+        """Claim an explanation, for its first turn; return False if it is another process's, or has failed too often."""
+        if self._ended.is_set():
+            return False
         try:
-            if attempts <= MOST_ATTEMPTS:
-                job = job_of(document, self._store, self._registry)
-                self.worker.resume(job)
-                return job
-            log.warning("explanation %s was begun %d times, and may be why: it has failed", explanation_id, MOST_ATTEMPTS)
-        except (Problem, ValueError, TypeError) as error:
-            log.warning("explanation %s cannot be made: %s", explanation_id, error)
-        self._store.save({**document, "state": "failed", "problem": interrupted().to_json()})
-        return None
+            attempts = self._store.claim(job.id)
+        except Problem:  # a store that is away: it is queued again once it is back
+            return False
+        if attempts is None:
+            return False
+        if attempts <= MOST_ATTEMPTS:
+            self._claimed[job.id] = _Saved(set(job.images))
+            return True
+        log.warning("explanation %s was begun %d times, and may be why: it has failed", job.id, MOST_ATTEMPTS)
+        self._fail(job.document())
+        return False
+
+    def _fail(self, document: dict[str, Any]) -> None:
+        """Store a claimed explanation as failed."""
+        with suppress(Problem):  # a store that is away: the claim ends, and the next process tries again
+            self._store.save({**document, "state": "failed", "problem": interrupted().to_json()})
+
+    def _save_progress(self) -> None:
+        """Store the answers and maps that have been made since the last call."""
+        live = {job.id: job for job in self.worker.live()}
+        for explanation_id in [known for known in self._claimed if known not in live]:
+            del self._claimed[explanation_id]
+        for explanation_id, saved in list(self._claimed.items()):
+            job = live[explanation_id]
+            document = job.document()
+            if "targets" not in document or len(document["maps"]) == saved.maps or job.final:
+                continue
+            new = {name: data for name, data in dict(job.images).items() if name not in saved.files}
+            self._store.save(document, new, job.key)
+            saved.maps = len(document["maps"])
+            saved.files |= set(new)
 
     def _beat_until_end(self) -> None:
-        while not self._ended.wait(BEAT_SECONDS):
+        pause, renewed = _LOOK_SECONDS, float("-inf")
+        while not self._ended.wait(min(pause, BEAT_SECONDS)):
             try:
-                live = self.worker.live()  # before it is asked what is claimed: of these each is
-                self._apply_wishes(live, self._store.renew())
-                self._make_room()
+                if time.monotonic() - renewed >= BEAT_SECONDS:
+                    claimed = set(self._claimed)  # before it is asked what is claimed: of these each is
+                    self._apply_wishes(claimed, self._store.renew())
+                    self._make_room()
+                    renewed = time.monotonic()
+                self._queue_waiting()
+                self._save_progress()
+                pause = _LOOK_SECONDS
             except Exception as error:  # whatever it is: the next beat tries again, and without a claim others take what is here
-                log.error("what is worked at could not be claimed anew", exc_info=error)
+                log.error("the store could not be asked what waits, nor told what is made here", exc_info=error)
+                pause = BEAT_SECONDS
 
-    def _apply_wishes(self, live: list[Job], wishes: dict[str, dict[str, Any]]) -> None:
+    def _apply_wishes(self, claimed: set[str], wishes: dict[str, dict[str, Any]]) -> None:
         """Apply the wishes of visitors (cancel, stop, order) to claimed explanations, and cancel those whose claim this
         process has lost.
         """
-        for job in live:
+        for job in self.worker.live():
+            if job.id not in claimed:
+                continue
             wish = wishes.get(job.id, {"end": "cancel"})
             if "order" in wish:
                 job.put_first(wish["order"])
@@ -133,17 +195,21 @@ class ModelReplica:
 
     # --- studies -----------------------------------------------------------------------------------------------------------
 
-    async def answer(self, name: str, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
-        """Run a study and yield its events: (name, data), the last ``done`` with the answer or ``failed`` with the Problem.
+    async def answer(
+        self, name: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor
+    ) -> AsyncIterator[tuple[str, Any]]:
+        """Run a study and yield its events: (name, data). The first is ``begun``, when it no longer waits; the last is ``done`` with the
+        answer or ``failed`` with the Problem.
 
         The study is cancelled when the caller stops iterating. Raises Problem 429 if too many wait.
         """
-        study = Study(await self.bring(name), work, is_long, weight, kind, Visitor(owner, owner))
+        study = Study(await self.bring(name), work, is_long, weight, kind, visitor)
+        study.on_begin = lambda: study.feed.publish(event(0, "begun", {}))
         self.worker.study(study)
         try:
-            async for event in study.feed.follow():
-                if event.name not in ("done", "failed"):
-                    yield event.name, json.loads(event.data)
+            async for notice in study.feed.follow():
+                if notice.name not in ("done", "failed"):
+                    yield notice.name, json.loads(notice.data)
             problem = study.future.exception()
             yield ("done", study.future.result()) if problem is None else ("failed", problem)
         finally:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs import explanation_events
@@ -19,6 +20,7 @@ from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegist
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event, event
 from vitrine_server.jobs.host.work import Work
+from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.study import Study
 from vitrine_server.settings import Settings
@@ -30,7 +32,6 @@ BEAT_SECONDS = 2.0  # seconds between two looks for what is abandoned
 _POLL_SECONDS = 0.25  # seconds between two looks of a follower at the store
 _TIDY_SECONDS = 60.0
 _STUCK_SECONDS = 60.0
-_RETRY_AFTER = {"Retry-After": "5"}
 
 
 class Replicas(Protocol):
@@ -44,20 +45,29 @@ class Replicas(Protocol):
     async def facts(self, model: str) -> ModelFacts:
         """Return the facts about a model, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.facts`."""
 
-    def answer(self, model: str, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+    def answer(self, model: str, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> AsyncIterator[tuple[str, Any]]:
         """Run a study and yield its events, see :meth:`vitrine_server.cluster.model_replica.ModelReplica.answer`."""
 
 
 class RayWorker:
-    """The worker on a cluster of Ray: it stores explanations, sends them to replicas, and reads their events from the store. See
+    """The worker on a cluster of Ray: it stores explanations, sends their ids to replicas, and reads their events from the store. See
     :class:`vitrine_server.jobs.queue.worker_interface.WorkerInterface`.
+
+    Who may enter the queue is decided by the code of one machine, :func:`vitrine_server.jobs.queue.admission.check_room`: of explanations
+    by all that wait in the store, of studies by those that wait in this process.
     """
 
-    def __init__(self, replicas: Replicas, registry: ModelRegistry, store: SharedStore, settings: Settings) -> None:
+    def __init__(self, replicas: Replicas, registry: ModelRegistry, store: SharedStore, settings: Settings, most_sent: int = 8) -> None:
+        """``most_sent`` is the number of explanations for which replicas are called at once; the others wait, and a replica that has their
+        model finds them in the store.
+        """
         self.stopping = False
         self._replicas, self._registry, self._store, self._settings = replicas, registry, store, settings
         self._sent: set[str] = set()  # explanations that wait here for a replica, or that one makes
+        self._tickets = asyncio.Semaphore(most_sent)
+        self._waiting: dict[Study, float] = {}  # studies that have not begun, and when they came
         self._tasks: set[asyncio.Task[None]] = set()
+        self._lock = threading.Lock()  # of ``_waiting``
         self._beaten = self._tidied = time.monotonic()
 
     def start(self) -> None:
@@ -87,27 +97,19 @@ class RayWorker:
         """Store an explanation and send it to a replica. Raises Problem 429 if too many wait in the whole cluster."""
         if self.stopping:
             raise interrupted()
-        self._check_room(job.visitor)
-        self._store.add(job.document(), job.images, job.question.image, job.visitor.owner)
+        waiting, now = self._store.waiting(), datetime.now(UTC)
+        waits = [(now - datetime.fromisoformat(created)).total_seconds() for _, created in waiting if created is not None]
+        check_room(self._settings, [visitor for visitor, _ in waiting], job.visitor, "explanations", waits)
+        self._store.add(job.document(), job.images, job.question.image, job.visitor.owner, job.visitor)
         self._begin(self._send, job.id, job.entry.name)
-
-    def _check_room(self, visitor: Visitor) -> None:
-        share = limits(self._settings)["queue_share"]
-        refusal = None
-        if (count := self._store.waiting()) >= self._settings.queue_size:
-            refusal = Problem(429, "queue-full", f"{count} explanations are waiting already.", send=share.send)
-        elif (mine := self._store.waiting(visitor.owner)) >= share.most:
-            refusal = share.problem(mine, "explanations")
-        if refusal is not None:
-            refusal.headers.update(_RETRY_AFTER)
-            raise refusal
 
     async def _send(self, explanation_id: str, model: str) -> None:
         if explanation_id in self._sent:
             return
         self._sent.add(explanation_id)
         try:
-            await self._replicas.explain(model, explanation_id)
+            async with self._tickets:
+                await self._replicas.explain(model, explanation_id)
         except Exception as error:  # it is in the store, and is sent again once nobody has it
             log.warning("explanation %s is sent again: %s", explanation_id, str(error).partition("\n")[0])
         finally:
@@ -200,10 +202,21 @@ class RayWorker:
             self._registry.loaded(entry, facts)
 
     def study(self, study: Study) -> None:
-        """Run a study in a replica; if too many wait, the study gets that problem as its result."""
+        """Run a study in a replica. Raises Problem 429 if too many wait in this process."""
         if self.stopping:
             raise interrupted()
+        with self._lock:
+            self._waiting = {waiting: came for waiting, came in self._waiting.items() if not waiting.cancelled.is_set()}
+            now = time.monotonic()
+            waits = [now - came for came in self._waiting.values()]
+            check_room(self._settings, [waiting.visitor for waiting in self._waiting], study.visitor, "studies", waits)
+            self._waiting[study] = now
+        study.future.add_done_callback(lambda _: self._has_begun(study))
         self._begin(self._answer, study)
+
+    def _has_begun(self, study: Study) -> None:
+        with self._lock:
+            self._waiting.pop(study, None)
 
     async def _answer(self, study: Study) -> None:
         if not study.future.set_running_or_notify_cancel():
@@ -223,10 +236,12 @@ class RayWorker:
         study.future.set_exception(Problem(409, "cancelled", "Nobody wants this any more.", send="Ask again."))
 
     async def _ask(self, study: Study) -> None:
-        answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor.owner)
+        answers = self._replicas.answer(study.entry.name, study.work, study.is_long, study.weight, study.kind, study.visitor)
         async with aclosing(answers) as events:  # type: ignore[type-var]
             async for name, data in events:
-                if name == "progress":
+                if name == "begun":
+                    self._has_begun(study)
+                elif name == "progress":
                     study.tell(data["asked"], data["total"])
                 elif name == "expected":
                     study.expect(data["seconds"])
@@ -243,7 +258,7 @@ class RayWorker:
     @property
     def depth(self) -> int:
         """The number of explanations that wait in the whole cluster."""
-        return self._store.waiting()
+        return len(self._store.waiting())
 
     @property
     def memory(self) -> int:

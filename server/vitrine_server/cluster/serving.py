@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 import threading
@@ -23,25 +24,30 @@ from vitrine_server.app import create_app, host_maker, own_model_host
 from vitrine_server.cluster.model_replica import ModelReplica
 from vitrine_server.cluster.ray_worker import RayWorker
 from vitrine_server.http.hosts import are_apart
-from vitrine_server.http.limits import limits
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import VisitorSecrets
+from vitrine_server.http.visitors import Visitor, VisitorSecrets
 from vitrine_server.jobs.catalogue.model_facts import ModelFacts
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.catalogue.model_source import ModelSource
 from vitrine_server.jobs.host.model_host import ModelHost
 from vitrine_server.jobs.host.work import Work
 from vitrine_server.log import set_up_log
-from vitrine_server.settings import Settings
+from vitrine_server.settings import Settings, environment_name
 from vitrine_server.store.database import open_database
 from vitrine_server.store.shared_store import SharedStore, open_shared_store
 
 log = logging.getLogger(__name__)
 APPLICATION, MODELS, WEB = "vitrine", "models", "web"
-_AT_ONCE = 8  # explanations and studies that one replica has: they take turns there
+_AT_ONCE = 8  # calls that one replica has; more go to another one
+_SENT_AT_ONCE = 6  # of these for explanations: a study never waits for the end of explanations
 _REQUESTS_AT_ONCE = 1000  # of one process that answers: event streams stay open
 _OBJECT_STORE = 256 * 2**20  # bytes, of a cluster that is begun for this server: little goes through it
 _STOP_SECONDS = 20.0
+_CONNECT_SECONDS = 10.0
+_RAY_LOG = "/tmp/ray/session_latest/logs"  # nosec B108  # where Ray writes it
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_RAISED = re.compile(r"[\w.]*(Error|Exception|Problem|Exit)\b.*: \S")
+_RAY_PREFIX = re.compile(r"^[\w.]*(Error|Exception|Problem|Exit)(\([^)]*\))?: ")
 
 MakeModelHost = Callable[[Settings], ModelHost]
 
@@ -63,8 +69,19 @@ def serve(settings: Settings, say: Callable[[str], None], make_model_host: MakeM
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
         options = ray.serve.config.HTTPOptions(host=settings.host, port=settings.port, location="HeadOnly")
-        ray.serve.start(http_options=options)
-        ray.serve.run(application(settings, make_model_host), name=APPLICATION, route_prefix="/")
+        advice = f"look into its log in {_RAY_LOG}, or choose another {environment_name('port')} if this one is taken"
+        with in_one_sentence(f"Ray Serve did not start at {settings.host} port {settings.port}", advice):
+            if cluster_address(settings.ray_address) == "local":  # Ray Serve would try again for a minute
+                check_free(settings.host, settings.port)
+            ray.serve.start(http_options=options)
+        advice = f"put that right and start it again; Ray's log in {_RAY_LOG} has the details"
+        try:
+            with in_one_sentence("The processes of Vitrine did not start on the cluster", advice):
+                run(ray, application(settings, make_model_host))
+        except ExplainerError:
+            with suppress(Exception):  # of a cluster that is gone already
+                ray.serve.delete(APPLICATION)
+            raise
         say(f"http://{settings.host}:{settings.port}")
         ended.wait()
         ray.serve.delete(APPLICATION)
@@ -100,11 +117,11 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             await self.model(name)
             return await self.facts(name)
 
-        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, owner: str) -> AsyncIterator[tuple[str, Any]]:
+        async def answer_study(self, work: Work, is_long: bool, weight: int, kind: str, visitor: Visitor) -> AsyncIterator[tuple[str, Any]]:
             """Run a study on the model to which the call is addressed, see :meth:`ModelReplica.answer`."""
             name = serve.get_multiplexed_model_id()
             await self.model(name)
-            async for event in self.answer(name, work, is_long, weight, kind, owner):
+            async for event in self.answer(name, work, is_long, weight, kind, visitor):
                 yield event
 
         def check_health(self) -> None:
@@ -116,7 +133,7 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             with suppress(AttributeError):  # it was never begun
                 self.stop()
 
-    threads, share = settings.replica_threads, limits(settings)["queue_share"]
+    threads = settings.replica_threads
     models = serve.deployment(Models, name=MODELS).options(
         ray_actor_options={
             "num_cpus": threads,
@@ -130,7 +147,6 @@ def application(settings: Settings, make_model_host: MakeModelHost = own_model_h
             "target_ongoing_requests": 2,
         },
         max_ongoing_requests=_AT_ONCE,
-        max_queued_requests=settings.queue_size + share.most,
         health_check_period_s=5,
         graceful_shutdown_timeout_s=_STOP_SECONDS,
     )
@@ -156,7 +172,7 @@ class _Handle:
     """
 
     def __init__(self, serve: Any) -> None:
-        self._serve, self._handle = serve, serve.get_deployment_handle(MODELS, app_name=APPLICATION)
+        self._handle = serve.get_deployment_handle(MODELS, app_name=APPLICATION)
 
     async def explain(self, model: str, explanation_id: str) -> None:
         """Make an explanation in a replica of the model."""
@@ -181,16 +197,62 @@ class _Handle:
 
     @contextmanager
     def _problems(self) -> Iterator[None]:
-        """Convert errors of calls inside this context: a replica's Problem is raised as such, a full queue as Problem 429."""
+        """Raise a replica's Problem inside this context as such."""
         try:
             yield
-        except self._serve.exceptions.BackPressureError:
-            send = "Wait until some are done."
-            raise Problem(429, "queue-full", "Too many questions are waiting already.", send=send, headers={"Retry-After": "5"}) from None
         except Exception as error:
             if isinstance(cause := getattr(error, "cause", None), Problem):
                 raise cause from None
             raise
+
+
+def run(ray: Any, built: Any) -> None:
+    """Have Ray Serve run the application. Raises RuntimeError with what the process that did not start had to say, as the error of Ray
+    Serve itself only names it.
+    """
+    try:
+        ray.serve.run(built, name=APPLICATION, route_prefix="/")
+    except RuntimeError as error:
+        messages = []
+        with suppress(Exception):  # of a cluster that is gone already
+            status = ray.serve.status().applications[APPLICATION]
+            messages = [deployment.message for deployment in status.deployments.values() if deployment.message]
+        raise RuntimeError("\n".join([str(error), *messages])) from error
+
+
+def check_reachable(address: str) -> None:
+    """Raise OSError if nothing answers at an address of the form host:port: ``ray.init`` would try again for many minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise OSError if this machine cannot listen at an address."""
+    socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+
+
+@contextmanager
+def in_one_sentence(what: str, advice: str) -> Iterator[None]:
+    """Turn any error inside this context into an ExplainerError of one sentence: what failed, why, and what to do."""
+    try:
+        yield
+    except Exception as error:
+        raise ExplainerError(f"{what} ({reason_of(error)}): {advice}.") from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line of an error of Ray that says why: the last exception of a traceback that its message contains, else the first
+    line, without colours.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.partition(" (while")[0]  # which socket.create_server adds
+    if isinstance(getattr(error, "cause", None), Exception):  # of a call in another process
+        return reason_of(error.cause)  # type: ignore[attr-defined]
+    lines = [line.strip() for line in _COLOUR.sub("", str(error)).splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    line = (raised or lines or [type(error).__name__])[-1 if raised else 0]
+    return _RAY_PREFIX.sub("", line).rstrip(".:")
 
 
 def _web(settings: Settings) -> FastAPI:
@@ -199,7 +261,8 @@ def _web(settings: Settings) -> FastAPI:
 
     def open_work(registry: ModelRegistry) -> tuple[SharedStore, RayWorker]:
         store = open_shared_store(settings, _process_name("web"))
-        return store, RayWorker(_Handle(serve), registry, store, settings)
+        most_sent = max(1, _SENT_AT_ONCE * settings.max_replicas // settings.web_replicas)
+        return store, RayWorker(_Handle(serve), registry, store, settings, most_sent)
 
     return create_app(settings, open_work=open_work)
 
@@ -218,10 +281,12 @@ def _cluster(ray: Any, settings: Settings) -> Iterator[None]:
     """Connect to the cluster of the settings, or to a new one on this machine, inside this context."""
     address = cluster_address(settings.ray_address)
     options = {"include_dashboard": False, "object_store_memory": _OBJECT_STORE} if address == "local" else {}
-    try:
-        ray.init(address=address, logging_level="warning", **options)
-    except (ConnectionError, RuntimeError, ValueError) as problem:
-        raise ExplainerError(f"No cluster of Ray can be used at {address}: {problem}") from problem
+    advice = f"start one with `ray start --head`, or set {environment_name('ray_address')} to the address of one that runs"
+    if address == "local":
+        advice = f"look into Ray's log in {_RAY_LOG}, or use a cluster that runs, by {environment_name('ray_address')}"
+    with in_one_sentence(f"No cluster of Ray can be used at {address}", advice):
+        check_reachable(address)
+        ray.init(address=address, logging_level="warning", log_to_driver=False, **options)  # tracebacks of its processes are in its log
     try:
         yield
     finally:

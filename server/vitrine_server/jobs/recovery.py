@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from vitrine_server.http.problems import Problem
-from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_registry import ModelRegistry
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.queue.job import Job
@@ -31,8 +30,7 @@ def job_of(document: Mapping[str, Any], store: Store, registry: ModelRegistry) -
     if question_json is None:
         raise ValueError("its question was not kept")
     question = question_of(question_json.decode(), store.upload(explanation_id), store.file(explanation_id, REFERENCE))
-    owner = store.owner(explanation_id) or ""
-    return Job(question, registry.find(question.model), {}, Visitor(owner, owner), stored=document)
+    return Job(question, registry.find(question.model), {}, store.asker(explanation_id), stored=document)
 
 
 def resume_unfinished(store: Store, registry: ModelRegistry, scheduler: Scheduler) -> None:

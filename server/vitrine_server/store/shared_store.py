@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Text, bindparam, func, null, or_, select, update
+from sqlalchemy import Select, bindparam, func, null, or_, select, update
 
+from vitrine_server.http.visitors import Visitor
 from vitrine_server.json_text import json_text
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import Database, open_database
-from vitrine_server.store.store import Store, document_of
+from vitrine_server.store.store import SAVED, Store, created, document_of, visitor_of_row
 from vitrine_server.store.tables import EXPLANATIONS, Now, Utf8
 
 #: Seconds for which a claim holds that is not made anew: so long an explanation waits whose process is gone.
@@ -27,22 +28,24 @@ _ROW = EXPLANATIONS.c
 _IS_IT = _ROW.id == bindparam("one")
 _IS_UNFINISHED = _ROW.state.in_(("queued", "running"))
 _IS_MINE = (_ROW.claimed_by == bindparam("me")) & _IS_UNFINISHED
-_IS_FREE = _IS_UNFINISHED & or_(_ROW.claimed_until.is_(None), _ROW.claimed_until < Now())
+_IS_UNCLAIMED = _IS_UNFINISHED & or_(_ROW.claimed_by.is_(None), _ROW.claimed_until < Now())
 _UNTIL = Now() + CLAIM_SECONDS
 _CLAIM = (
     update(EXPLANATIONS)
-    .where(_IS_IT, _IS_UNFINISHED, or_(_ROW.claimed_by.is_(None), _ROW.claimed_until < Now()))
+    .where(_IS_IT, _IS_UNCLAIMED)
     .values(claimed_by=bindparam("me"), claimed_until=_UNTIL, attempts=_ROW.attempts + 1)
     .returning(_ROW.attempts)
 )
 _RENEW = update(EXPLANATIONS).where(_IS_MINE).values(claimed_until=_UNTIL).returning(_ROW.id, _ROW.wish)
 _RELEASE = update(EXPLANATIONS).where(_IS_MINE).values(state="queued", claimed_by=null(), claimed_until=null(), attempts=_ROW.attempts - 1)
-_SAVE = (
-    update(EXPLANATIONS)
-    .where(_IS_IT, _IS_MINE)
-    .values(state=bindparam("now"), document=bindparam("text"), content_key=func.coalesce(bindparam("key", type_=Text), _ROW.content_key))
-)
+_SAVE = update(EXPLANATIONS).where(_IS_IT, _IS_MINE).values(**SAVED)
+_IS_WAITING = (_ROW.state == "queued") & _ROW.claimed_by.is_(None)
+_WAITING = select(_ROW.owner, _ROW.turn, _ROW.address, Utf8(_ROW.document)).where(_IS_WAITING).order_by(_ROW.number)
+_TAKEABLE = select(_ROW.id, Utf8(_ROW.document)).where(_IS_UNCLAIMED).order_by(_ROW.number)
+_IS_ABANDONED = _IS_UNFINISHED & or_(_ROW.claimed_until.is_(None), _ROW.claimed_until < Now())
+_ABANDONED = select(_ROW.id, Utf8(_ROW.document)).where(_IS_ABANDONED).order_by(_ROW.number)
 _LOCKED = select(Utf8(_ROW.document), _ROW.claimed_by, _ROW.wish, _ROW.state).where(_IS_IT).with_for_update()
+_END = update(EXPLANATIONS).where(_IS_IT, _IS_UNCLAIMED).values(**SAVED)
 _STAMP = select(_ROW.state, func.length(_ROW.document)).where(_IS_IT)
 
 
@@ -62,6 +65,10 @@ class SharedStore(Store):
         with self._writing() as db:
             attempts = db.execute(_CLAIM, {"one": explanation_id, "me": self.name}).scalar()
         return None if attempts is None else int(attempts)
+
+    def takeable(self) -> list[tuple[str, dict[str, Any]]]:
+        """List the unfinished explanations that no process has claimed, oldest first: id and document."""
+        return self._unfinished(_TAKEABLE)
 
     def renew(self) -> dict[str, dict[str, Any]]:
         """Renew the claims of this process; return the id of each claimed explanation with the wishes of its visitor, see :meth:`ask`."""
@@ -91,16 +98,17 @@ class SharedStore(Store):
 
     # --- for those that take requests --------------------------------------------------------------------------------------
 
-    def waiting(self, owner: str | None = None) -> int:
-        """Return the number of explanations that wait, in total or for this owner."""
-        query = select(func.count()).select_from(EXPLANATIONS).where(_ROW.state == "queued", _ROW.claimed_by.is_(None))
-        return int(self._value(query if owner is None else query.where(_ROW.owner == owner)))
+    def waiting(self) -> list[tuple[Visitor, str | None]]:
+        """List the explanations that wait, oldest first: each with the visitor who asked and the time when it was asked for (ISO 8601)."""
+        with self._reading() as db:
+            rows = db.execute(_WAITING).all()
+        return [(visitor_of_row(row[:3]), created(row[3])) for row in rows]
 
     def before(self, explanation_id: str) -> int:
         """Return the number of waiting explanations that were stored before this one."""
         mine = select(_ROW.number).where(_ROW.id == explanation_id).scalar_subquery()
         query = select(func.count()).select_from(EXPLANATIONS)
-        return int(self._value(query.where(_ROW.state == "queued", _ROW.claimed_by.is_(None), _ROW.number < mine)))
+        return int(self._value(query.where(_IS_WAITING, _ROW.number < mine)))
 
     def stamp(self, explanation_id: str) -> tuple[str, int] | None:
         """Return a value that changes whenever an explanation does: its state and the length of its document; None if it was deleted."""
@@ -117,9 +125,12 @@ class SharedStore(Store):
 
     def abandoned(self) -> list[tuple[str, dict[str, Any]]]:
         """List the unfinished explanations whose process is gone, oldest first: id and document."""
+        return self._unfinished(_ABANDONED)
+
+    def _unfinished(self, query: Select[Any]) -> list[tuple[str, dict[str, Any]]]:
         with self._reading() as db:
-            rows = db.execute(select(_ROW.id, Utf8(_ROW.document)).where(_IS_FREE).order_by(_ROW.number)).all()
-        return [(explanation_id, self._readable(explanation_id, stored)) for explanation_id, stored in rows]
+            rows = db.execute(query).all()
+        return [(explanation_id, {**self._readable(explanation_id, stored), "id": explanation_id}) for explanation_id, stored in rows]
 
     def end_waiting(self, explanation_id: str, state: str, problem: Mapping[str, Any] | None = None) -> bool:
         """Set the final state of an explanation that no process has claimed; return False if one has, or if it has ended."""
@@ -128,9 +139,8 @@ class SharedStore(Store):
             if row is None or row.state not in ("queued", "running"):
                 return False
             document = {**(document_of(explanation_id, row[0]) or {}), "state": state, **({} if problem is None else {"problem": problem})}
-            is_free = or_(_ROW.claimed_by.is_(None), _ROW.claimed_until < Now())
-            ended = update(EXPLANATIONS).where(_IS_IT, _IS_UNFINISHED, is_free).values(state=state, document=json_text(document))
-            return db.execute(ended, {"one": explanation_id}).rowcount > 0
+            values = {"one": explanation_id, "now": state, "text": json_text(document), "key": None}
+            return db.execute(_END, values).rowcount > 0
 
     def ask(self, explanation_id: str, **wish: Any) -> bool:
         """Record a wish for the process that works on an explanation: ``end`` is "cancel" or "stop", ``order`` lists the methods to make

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Select, Text, bindparam, delete, exists, func, insert, literal, select, update
+from sqlalchemy import Connection, Select, Text, bindparam, case, delete, exists, func, insert, literal, select, update
 from sqlalchemy.sql.dml import ReturningDelete
 
 from vitrine_server.http.problems import Problem
+from vitrine_server.http.visitors import NOBODY, Visitor
 from vitrine_server.json_text import NotJsonError, json_text, parsed_json
 from vitrine_server.settings import Settings
 from vitrine_server.store.database import Database, StoreFault, open_database
@@ -25,11 +26,20 @@ _TRIAL_BYTES = 1_000_000  # so much has to fit before the store is said to take 
 _ROW = EXPLANATIONS.c
 _STORED = Utf8(_ROW.document)
 
+#: What is set when an explanation is saved: its asker is forgotten once it has ended.
+SAVED = {
+    "state": bindparam("now", type_=Text),
+    "document": bindparam("text"),
+    "content_key": func.coalesce(bindparam("key", type_=Text), _ROW.content_key),
+    **{name: case((bindparam("now", type_=Text).in_(FINAL), ""), else_=_ROW[name]) for name in ("turn", "address")},
+}
+
 # What is asked and written often is put together once: that takes longer than SQLite's answer.
 _IS_IT = _ROW.id == bindparam("one")
 _NEWEST = select(func.coalesce(func.max(_ROW.number), 0))
 _DOCUMENT = select(_STORED).where(_IS_IT)
 _OWNER = select(_ROW.owner).where(_IS_IT)
+_ASKER = select(_ROW.owner, _ROW.turn, _ROW.address).where(_IS_IT)
 _UPLOAD = select(UPLOADS.c.data).join_from(EXPLANATIONS, UPLOADS).where(_IS_IT)
 _FILE = select(IMAGES.c.data).where(IMAGES.c.id == bindparam("one"), IMAGES.c.name == bindparam("name"))
 _FINISHED = select(_ROW.id, _STORED).where(_ROW.content_key == bindparam("key"), _ROW.state == "done").order_by(_ROW.number.desc())
@@ -37,11 +47,7 @@ _FINISHED_BY = _FINISHED.where(_ROW.owner == bindparam("owner"))
 _ADD = insert(EXPLANATIONS)
 _SET_UPLOAD = update(EXPLANATIONS).where(_IS_IT).values(upload=bindparam("digest"))
 _SET_DOCUMENT = update(EXPLANATIONS).where(_IS_IT).values(document=bindparam("text"))
-_SAVE = (
-    update(EXPLANATIONS)
-    .where(_IS_IT)
-    .values(state=bindparam("now"), document=bindparam("text"), content_key=func.coalesce(bindparam("key", type_=Text), _ROW.content_key))
-)
+_SAVE = update(EXPLANATIONS).where(_IS_IT).values(**SAVED)
 _BEYOND = delete(EXPLANATIONS).where(_ROW.number <= bindparam("last"), _ROW.state.in_(FINAL)).returning(_ROW.upload)
 _FORGET = delete(EXPLANATIONS).where(_IS_IT).returning(_ROW.upload)
 _FORGET_UPLOAD = delete(UPLOADS).where(UPLOADS.c.digest == bindparam("digest"), ~exists().where(_ROW.upload == UPLOADS.c.digest))
@@ -138,12 +144,21 @@ class Store:
                 db.execute(delete(UPLOADS).where(UPLOADS.c.digest == "trial"))
         return self.fault
 
-    def add(self, document: Mapping[str, Any], images: Mapping[str, bytes], upload: bytes | None = None, owner: str = "") -> None:
-        """Store a new explanation of ``owner`` with its images and the uploaded file; the oldest ones over the limits are deleted."""
+    def add(
+        self,
+        document: Mapping[str, Any],
+        images: Mapping[str, bytes],
+        upload: bytes | None = None,
+        owner: str = "",
+        asker: Visitor = NOBODY,
+    ) -> None:
+        """Store a new explanation of ``owner`` with its images and the uploaded file; the oldest ones over the limits are deleted. The turn
+        and address of its ``asker`` are kept until it has ended.
+        """
         with self._writing(alone=True) as db:
             number = int(db.execute(_NEWEST).scalar_one()) + 1
             values = {"id": document["id"], "number": number, "state": document["state"], "document": json_text(document)}
-            db.execute(_ADD, {**values, "owner": owner})
+            db.execute(_ADD, {**values, "owner": owner, "turn": asker.turn, "address": asker.address})
             if upload is not None:
                 self._keep_upload(db, document["id"], upload)
             self._put(db, document["id"], images)
@@ -241,6 +256,12 @@ class Store:
         owner = self._value(_OWNER, one=explanation_id)
         return None if owner is None else str(owner)
 
+    def asker(self, explanation_id: str) -> Visitor:
+        """Return the visitor who asked for an unfinished explanation; NOBODY for an unknown id."""
+        with self._reading() as db:
+            row = db.execute(_ASKER, {"one": explanation_id}).first()
+        return NOBODY if row is None else visitor_of_row(row)
+
     def finished(self, key: str, owner: str | None = None) -> str | None:
         """Return the id of a readable finished explanation with this content key (of this owner, if given), or None."""
         with self._reading() as db:
@@ -312,6 +333,12 @@ def _forget(db: Connection, which: ReturningDelete[Any], values: Mapping[str, An
     for digest in set(uploads) - {None}:
         db.execute(_FORGET_UPLOAD, {"digest": digest})
     return len(uploads)
+
+
+def visitor_of_row(row: Sequence[str]) -> Visitor:
+    """Make the visitor of an explanation from its owner, turn and address; stores of before schema 6 have the owner only."""
+    owner, turn, address = row
+    return Visitor(owner, turn or owner, address)
 
 
 def created(stored: bytes | None) -> str | None:

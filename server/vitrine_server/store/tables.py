@@ -10,7 +10,7 @@ from sqlalchemy import Column, Double, ForeignKey, Index, Integer, LargeBinary, 
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-SCHEMA_VERSION = 5  # the newest revision in ``migrations``
+SCHEMA_VERSION = 6  # the newest revision in ``migrations``
 METADATA = MetaData()
 #: States in which nothing more will happen.
 FINAL = ("done", "failed", "cancelled")
@@ -34,6 +34,9 @@ EXPLANATIONS = Table(
     Column("document", Text, nullable=False),  # the explanation as JSON
     Column("upload", Text, ForeignKey("uploads.digest")),
     Column("owner", Text, nullable=False, server_default=""),  # of a visitor, see vitrine_server.http.visitors; '' is nobody
+    # of the visitor who asked, as the queue counts them; '' once the explanation has ended:
+    Column("turn", Text, nullable=False, server_default=""),
+    Column("address", Text, nullable=False, server_default=""),
     # of a cluster alone, see ``vitrine_server.store.shared_store``:
     Column("claimed_by", Text),  # the process that works at it
     Column("claimed_until", Double),  # when others may take it, in seconds of the database's clock since 1970

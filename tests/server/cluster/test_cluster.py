@@ -1,116 +1,17 @@
-"""Processes that share a store, without Ray: calls reach the replicas of a test directly, over HTTP all is as on one machine."""
+"""Explanations over several processes that share a store, without Ray: over HTTP all is as on one machine."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import text
 
 from explainers.errors import NotInstalledError
-from tests.server.conftest import EMBEDDED, Check, Site, Sites, png, without_seconds
-from tests.server.support.checked_client import CheckedClient
-from tests.server.support.gated_models import SLOW_STEP, STEPS, GatedModels
+from tests.server.cluster.conftest import Begin
+from tests.server.conftest import Check, Sites, png, without_seconds
+from tests.server.support.gated_models import SLOW_STEP, STEPS
 from tests.server.support.hostile import until
-from vitrine_server.app import create_app, host_maker
-from vitrine_server.cluster import model_replica, ray_worker
-from vitrine_server.cluster.model_replica import ModelReplica
-from vitrine_server.cluster.ray_worker import RayWorker
-from vitrine_server.jobs.catalogue.model_facts import ModelFacts
-from vitrine_server.settings import load_settings
-from vitrine_server.store.database import SqliteDatabase
-from vitrine_server.store.shared_store import SharedStore
-
-
-@dataclass
-class Direct:
-    """Calls the replicas of this process, each explanation the next of those that are there."""
-
-    replicas: list[ModelReplica] = field(default_factory=list)
-    sent: list[str] = field(default_factory=list)
-
-    async def explain(self, model: str, explanation_id: str) -> None:
-        self.sent.append(explanation_id)
-        await self.replicas[len(self.sent) % len(self.replicas)].explain(explanation_id)
-
-    async def facts(self, model: str) -> ModelFacts:
-        known = [await replica.facts(model) for replica in self.replicas]
-        return known[0]
-
-    def answer(self, model: str, *arguments: Any) -> AsyncIterator[tuple[str, Any]]:
-        return self.replicas[0].answer(model, *arguments)
-
-
-@dataclass
-class Cluster:
-    """Two replicas, and sites at which their explanations are asked for."""
-
-    home: Path
-    models: GatedModels
-    direct: Direct
-    database: SqliteDatabase
-    sites: list[Site] = field(default_factory=list)
-
-    def gone(self, replica: ModelReplica) -> None:
-        """Let its process be as if it were gone: it claims nothing any more, and its claims have ended."""
-        replica._ended.set()
-        replica._beat.join()
-        self.direct.replicas.remove(replica)
-        with self.database.begin(writes=True) as db:
-            db.execute(text("UPDATE explanations SET claimed_until = 0 WHERE claimed_by = :name"), {"name": replica._store.name})
-
-
-class Unclosed(SqliteDatabase):
-    """One file for all stores of a test, each of which may let go of it."""
-
-    def close(self) -> None:
-        """It is closed with the test."""
-
-
-Begin = Callable[..., Cluster]
-
-
-@pytest.fixture
-def cluster(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    monkeypatch.setattr(model_replica, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(ray_worker, "BEAT_SECONDS", 0.05)
-    with ExitStack() as stack:
-
-        @contextmanager
-        def begun(errors: dict[str, list[Exception]] | None = None, **changed: Any) -> Iterator[Cluster]:
-            settings = load_settings({"home": sites.home, "engine": "ray", "database": "postgresql://none", **changed})
-            with GatedModels(errors=errors or {}).in_registry() as models:
-                database, direct = Unclosed(sites.home), Direct()
-                for name in ("one", "other"):
-                    store, source = SharedStore(database, name, 100), models.source()
-                    direct.replicas.append(ModelReplica(settings, store, source, host_maker(settings, source, None)))
-                one = Cluster(sites.home, models, direct, database)
-                every = list(direct.replicas)
-                try:
-                    with ExitStack() as opened:
-                        for name in ("web", "web 2"):
-                            work = SharedStore(database, name, 100)
-
-                            def open_work(registry: Any, work: SharedStore = work) -> tuple[SharedStore, RayWorker]:
-                                return work, RayWorker(direct, registry, work, settings)
-
-                            app = create_app(settings, models.source(), [], open_work=open_work)
-                            site = Site(opened.enter_context(CheckedClient(app, raise_server_exceptions=False)), models)
-                            site.wait_for_models(*EMBEDDED)
-                            one.sites.append(site)
-                        yield one
-                        models.open_all()
-                finally:
-                    models.open_all()
-                    for replica in every:
-                        replica.stop()
-                    SqliteDatabase.close(database)
-
-        yield lambda **changed: stack.enter_context(begun(**changed))
 
 
 def test_any_process_answers_for_any_explanation_as_one_server_does(cluster: Begin, sites: Sites, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.postgresql import postgresql
+from vitrine_server.http.visitors import NOBODY, Visitor
 from vitrine_server.store.database import Database, PostgresDatabase, SqliteDatabase
 from vitrine_server.store.shared_store import SharedStore
+from vitrine_server.store.store import Store
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.cluster)])
@@ -90,12 +92,32 @@ def test_wishes_reach_who_works_and_a_title_stays(database: Database) -> None:
 
 def test_what_waits_is_counted_and_can_be_ended(database: Database) -> None:
     web, one = (SharedStore(database, name, 100) for name in ("web", "one"))
-    for name, owner in (("a", "x"), ("b", "y"), ("c", "x")):
-        web.add(document(name), {}, owner=owner)
-    assert (web.waiting(), web.waiting("x"), web.before("c")) == (3, 2, 2)
+    askers = {"a": Visitor("x", "site", "10.0.0.1"), "b": Visitor("y", "y", "10.0.0.2"), "c": Visitor("x", "x", "10.0.0.1")}
+    for name, asker in askers.items():
+        web.add(document(name), {}, owner=asker.owner, asker=asker)
+    assert web.waiting() == [(asker, "2026-01-01") for asker in askers.values()]
+    assert [name for name, _ in one.takeable()] == ["a", "b", "c"]
+    assert web.before("c") == 2
     one.claim("a")
-    assert (web.waiting(), web.waiting("x"), web.before("c")) == (2, 1, 1)
+    assert [asker for asker, _ in web.waiting()] == [askers["b"], askers["c"]]
+    assert [name for name, _ in one.takeable()] == ["b", "c"]
+    assert web.before("c") == 1
     assert web.end_waiting("b", "failed", {"title": "Interrupted"})
     assert not web.end_waiting("b", "cancelled")
     assert (web.document("b") or {})["problem"] == {"title": "Interrupted"}
-    assert (web.waiting(), one.claim("b")) == (1, None)
+    assert ([asker for asker, _ in web.waiting()], one.claim("b")) == ([askers["c"]], None)
+
+
+def test_who_asked_is_forgotten_when_it_has_ended(database: Database) -> None:
+    web, one = (SharedStore(database, name, 100) for name in ("web", "one"))
+    asker = Visitor("x", "10.0.0.1", "10.0.0.1")
+    for name in ("a", "b", "c"):
+        web.add(document(name), {}, owner="x", asker=asker)
+    one.claim("a")
+    one.save(document("a", state="running"))
+    assert web.asker("a") == asker
+    one.save(document("a", state="done"))
+    web.end_waiting("b", "cancelled")
+    Store.save(web, document("c", state="failed"))
+    assert {web.asker(name) for name in ("a", "b", "c")} == {Visitor("x", "x", "")}
+    assert web.asker("none") == NOBODY

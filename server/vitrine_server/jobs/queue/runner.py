@@ -195,7 +195,7 @@ class Runner(threading.Thread):
     # --- studies ---------------------------------------------------------------------------------------------------------
 
     def _answer(self, study: Study) -> None:
-        if not study.future.set_running_or_notify_cancel():
+        if not study.begin():
             return
         try:
             study.future.set_result(self._answer_with_host(study))
@@ -245,7 +245,9 @@ class Runner(threading.Thread):
     # --- explanations ----------------------------------------------------------------------------------------------------
 
     def _explain(self, job: Job, quick: bool) -> None:
-        """Give a job one turn; an unfinished one is queued again."""
+        """Give a job one turn; an unfinished one is queued again, and one that another process has taken is dropped."""
+        if not self._scheduler.may_begin(job):
+            return
         began = self._now()
         outcome: tuple[str, Problem | None] | None = ("done", None)
         try:

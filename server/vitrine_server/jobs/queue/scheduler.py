@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 
-from vitrine_server.http.limits import limits
 from vitrine_server.http.metrics import Metrics
 from vitrine_server.http.problems import Problem
 from vitrine_server.http.visitors import Visitor
 from vitrine_server.jobs.catalogue.model_registry import ModelEntry, ModelRegistry
 from vitrine_server.jobs.failures import interrupted
 from vitrine_server.jobs.feed import Event
+from vitrine_server.jobs.queue.admission import check_room
 from vitrine_server.jobs.queue.costs import Costs
 from vitrine_server.jobs.queue.device_queue import EVERYTHING, DeviceQueue, WorkItem
 from vitrine_server.jobs.queue.job import Job
@@ -28,7 +27,6 @@ from vitrine_server.store.store import Store
 log = logging.getLogger(__name__)
 _TIDY_SECONDS = 60.0  # between two looks for what is too old
 _WAITS = 20  # the last waits, by which the next one is judged
-_ROOM_FOR_NEWCOMERS = 2  # times the queue's size: so many may wait where those who come have nothing waiting yet
 
 
 class Scheduler:
@@ -38,7 +36,19 @@ class Scheduler:
     stopping  True once the server stops
     """
 
-    def __init__(self, registry: ModelRegistry, store: Store, settings: Settings, metrics: Metrics, costs: Costs) -> None:
+    def __init__(
+        self,
+        registry: ModelRegistry,
+        store: Store,
+        settings: Settings,
+        metrics: Metrics,
+        costs: Costs,
+        claim: Callable[[Job], bool] = lambda _: True,
+    ) -> None:
+        """Make an empty queue. ``claim`` is called before the first turn of a job, where several processes queue the same explanations; it
+        returns False if another one has taken this.
+        """
+        self._claim = claim
         self.registry, self.store, self.settings, self.metrics, self.costs = registry, store, settings, metrics, costs
         self.change = threading.Condition(threading.RLock())
         self.stopping = False
@@ -56,7 +66,7 @@ class Scheduler:
         with self.change:
             self._check_open()
             self._check_room([other.visitor for other in self._queue.jobs if not other.has_begun], job.visitor, "explanations")
-            self.store.add(job.document(), job.images, job.question.image, job.visitor.owner)
+            self.store.add(job.document(), job.images, job.question.image, job.visitor.owner, job.visitor)
             self._enter(job)
 
     def resume(self, job: Job) -> None:
@@ -84,28 +94,10 @@ class Scheduler:
             raise interrupted()
 
     def _check_room(self, waiting: list[Visitor], visitor: Visitor, what: str) -> None:
-        """Raise Problem 429 if the queue or the visitor's share of it is full; ``waiting`` has the visitor of each queued item.
-
-        A visitor from an address without queued items may enter a full queue, up to a larger bound: anybody can pose as many visitors, but
-        not from many addresses.
-        """
-        mine = sum(other.turn == visitor.turn for other in waiting)
-        near = any(other.address == visitor.address for other in waiting)
-        size, share = self.settings.queue_size, limits(self.settings)["queue_share"]
-        refusal = None
-        if len(waiting) >= (size if near else _ROOM_FOR_NEWCOMERS * size):
-            refusal = Problem(429, "queue-full", f"{len(waiting)} {what} are waiting already.", send=share.send)
-        elif mine >= share.most:
-            refusal = share.problem(mine, what)
-        if refusal is not None:
-            refusal.headers["Retry-After"] = str(self._retry_after())
-            raise refusal
-
-    def _retry_after(self) -> int:
-        """Estimate the seconds until there is room in the queue: the median of recent waits and of the present ones so far."""
+        """Raise Problem 429 if the queue or the visitor's share of it is full, see :func:`check_room`."""
         now = time.monotonic()
         waits = [*self._waits, *(now - job.waits_since for job in self._queue.jobs if not job.has_begun)]
-        return max(1, round(statistics.median(waits))) if waits else 1
+        check_room(self.settings, waiting, visitor, what, waits)
 
     def find(self, explanation_id: str) -> Job | None:
         """Return the job with this id; None if it is stored completely or unknown."""
@@ -208,6 +200,29 @@ class Scheduler:
         self.registry.failed(entry, problem)
         with self.change:
             self.change.notify_all()
+
+    def may_begin(self, job: Job) -> bool:
+        """Claim a job before its first turn; if another process has taken it, drop it and return False."""
+        if job.has_begun or self._claim(job):
+            return True
+        with self.change:
+            self._running.remove(job)
+            self._drop(job)
+        return False
+
+    def withdraw(self, explanation_id: str) -> None:
+        """Drop a waiting job that another process has taken; a job that has been taken from the queue stays."""
+        with self.change:
+            job = self._live.get(explanation_id)
+            if job in self._queue.jobs:
+                self._queue.jobs.remove(job)
+                self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        """Forget a job whose explanation another process makes, and close its feed without a last event."""
+        self._live.pop(job.id, None)
+        self._tell_positions()
+        job.feed.close()
 
     def should_yield(self, job: Job, used: float) -> bool:
         """Return whether a running job that has used the device for ``used`` seconds should let another item run."""

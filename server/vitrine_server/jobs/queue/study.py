@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ class Study:
     kind     its name in the table of costs; empty if its cost does not predict that of the next one
     visitor  the visitor who asked
     on_progress  called with its progress, in addition to the feed
+    on_begin     called when it no longer waits
     feed     its events: ``expected`` seconds if these are known, ``progress``, then ``done`` with the answer or ``failed`` with the
              problem
     """
@@ -36,12 +38,20 @@ class Study:
     kind: str = ""
     visitor: Visitor = NOBODY
     on_progress: TellAnswers | None = None
+    on_begin: Callable[[], None] = lambda: None
     future: Future[dict[str, Any]] = field(default_factory=Future)
     cancelled: threading.Event = field(default_factory=threading.Event)
     feed: Feed = field(default_factory=Feed)
 
     def __post_init__(self) -> None:
         self.future.add_done_callback(self._end)
+
+    def begin(self) -> bool:
+        """Mark the study as running; return False if it was cancelled."""
+        is_wanted = self.future.set_running_or_notify_cancel()
+        if is_wanted:
+            self.on_begin()
+        return is_wanted
 
     def tell(self, done: int, total: int) -> None:
         """Publish that the model has answered ``done`` of ``total`` inputs."""

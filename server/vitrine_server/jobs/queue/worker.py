@@ -14,6 +14,7 @@ from vitrine_server.jobs.failures import load_problem
 from vitrine_server.jobs.host.host_process import HostProcess
 from vitrine_server.jobs.host.host_thread import HostThread
 from vitrine_server.jobs.queue.costs import COSTS_FILE, Costs
+from vitrine_server.jobs.queue.job import Job
 from vitrine_server.jobs.queue.runner import Runner
 from vitrine_server.jobs.queue.scheduler import Scheduler
 from vitrine_server.settings import Settings
@@ -38,8 +39,9 @@ class Worker(Scheduler):
         metrics: Metrics,
         make_host: MakeHost,
         hosts: int = 1,
+        claim: Callable[[Job], bool] = lambda _: True,
     ) -> None:
-        super().__init__(registry, store, settings, metrics, Costs(settings.home / COSTS_FILE))
+        super().__init__(registry, store, settings, metrics, Costs(settings.home / COSTS_FILE), claim)
         self._source = source
         names = ["worker", *(f"worker {number}" for number in range(2, hosts + 1))]
         self.runners = [Runner(self, make_host(metrics.worker_ended), name) for name in names]

@@ -1,0 +1,14 @@
+"""Schema 6: who asked for an explanation, as the queue counts visitors, until it has ended."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "6", "5"
+
+
+def upgrade() -> None:
+    """Migrate the store from schema 5."""
+    for name in ("turn", "address"):
+        op.add_column("explanations", sa.Column(name, sa.Text, nullable=False, server_default=""))
