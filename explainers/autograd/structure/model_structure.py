@@ -12,7 +12,14 @@ from torch import Tensor
 from explainers.autograd.nodes import Block, Node, Nodes, users_of
 from explainers.autograd.signals import AttentionParts
 from explainers.autograd.structure import attention as attention_nodes
-from explainers.autograd.structure.around_attention import added_before, pooling_attention, pooling_products, sums_in
+from explainers.autograd.structure.around_attention import (
+    Addition,
+    added_before,
+    additions_in,
+    pooling_attention,
+    pooling_products,
+    sums_in,
+)
 from explainers.autograd.structure.attention_kinds import OVER_TOKENS, AttentionKind, Gradient, attention_kind_of
 from explainers.autograd.structure.attention_maps import AttentionMap, Unreadable, as_recorded, maps_in
 from explainers.autograd.structure.attention_plan import AttentionPlan, BlockPlan, attention_outside, has_shortcuts, plan_of, softmaxes_in
@@ -164,6 +171,11 @@ class ModelStructure:
     def sums(self) -> list[list[Tensor]]:
         """The residual stream after each sum of two paths, (B, S, D) each, for every block."""
         return [sums_in(self._nodes, block, self._block_kind) for block in self._nodes.blocks]
+
+    @cached_property
+    def additions(self) -> list[list[Addition]]:
+        """The sums by which the parts of each block are added to its residual stream."""
+        return [additions_in(self._nodes, block) for block in self._nodes.blocks]
 
     @property
     def mid_residuals(self) -> list[Tensor | None]:
