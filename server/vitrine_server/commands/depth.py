@@ -23,12 +23,12 @@ def add(commands: Commands) -> None:
         "depth",
         help="measure whether the Transformer matters: parts, heads, reading, agreement of methods",
         description="Replace each part of a model by its mean output and see what the loss does; compare its heads; keep patches or words "
-        "from reading each other; compare methods. On your inputs, each with an interval and what it means for methods that read attention.",
+        "from reading each other; compare methods. Each figure is of your inputs, has an interval, and says what it means for maps.",
         epilog="Examples:\n  vitrine depth ./my-vit photos/\n  vitrine depth reviews-bert reviews.txt --json\n"
         "  vitrine depth clip photos/ --prompt 'a cat' --prompt 'a dog'",
     )
     parser.add_argument("model", metavar="MODEL", help="see 'vitrine models'; also a folder, or a file of weights")
-    parser.add_argument("inputs", metavar="INPUTS", nargs="+", type=Path, help="pictures or folders of them; .txt files, a text a line")
+    parser.add_argument("inputs", metavar="INPUTS", nargs="+", type=Path, help="pictures, folders of them, or .txt files of a text a line")
     parser.add_argument("--prompt", metavar="TEXT", action="append", help="of a CLIP model, what pictures are compared with; two or more")
     parser.add_argument("--limit", type=int, default=64, help="most inputs, taken evenly (default %(default)s)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the numbers: a file ending in .json")

@@ -15,6 +15,16 @@ import torch
 from PIL import Image
 
 SIDE, CLASSES = 32, 5
+TEXTS = [
+    "a good film",
+    "not a bad movie",
+    "the plot is well-made",
+    "films",
+    "a bad plot",
+    "good",
+    "the movie is not bad",
+    "a well-made plot",
+]
 MakeVit = Callable[..., torch.nn.Module]
 
 

@@ -17,8 +17,7 @@ from explainers.analysis.depth.findings import head_similarities, measure_heads,
 from explainers.analysis.depth.sentences import say_agreement, say_heads, say_reading
 from explainers.json_records import schema_of
 from explainers.models.inputs.images import Preprocessing
-from tests.explainers.analysis.depth.conftest import MakeVit
-from tests.explainers.analysis.depth.test_parts import TEXTS
+from tests.explainers.analysis.depth.conftest import TEXTS, MakeVit
 from tests.families import FAMILIES
 from tests.support.vocabularies import wordpiece
 

@@ -18,21 +18,10 @@ from explainers.analysis.depth.block_calls import Part, find_parts
 from explainers.analysis.depth.estimate import Estimate
 from explainers.analysis.depth.findings import PartLosses, measure_parts
 from explainers.analysis.depth.replacement import MeanOutputs
-from tests.explainers.analysis.depth.conftest import MakeVit
+from tests.explainers.analysis.depth.conftest import TEXTS, MakeVit
 from tests.explainers.support.wrapped import inputs, wrapped
 from tests.families import FAMILIES
 from tests.support.vocabularies import wordpiece
-
-TEXTS = [
-    "a good film",
-    "not a bad movie",
-    "the plot is well-made",
-    "films",
-    "a bad plot",
-    "good",
-    "the movie is not bad",
-    "a well-made plot",
-]
 
 
 def asked_of(model: explainers.Model, items: list[Any]) -> tuple[Asked, list[torch.Tensor], MeanOutputs]:
